@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from auditor.api.single_flight import SingleFlight
 from auditor.config import Settings
+from auditor.service import audits
 from auditor.store import Store
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ class AppState:
     @property
     def settings(self) -> Settings:
         """The settings together with the audits that were defined over HTTP."""
-        from auditor.service import audits
-
         return audits.with_defined_audits(self.configured, self.store)
 
 

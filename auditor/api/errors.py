@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -224,8 +225,6 @@ def handle_auditor_error(request: Request, error: Exception) -> Response:
     telemetry.increment_counter("errors", error=name)
     detail = str(error)
     if isinstance(error, StoreError) and status == 503:  # its text names files and servers: for the log, not for callers
-        import logging
-
         logging.getLogger(__name__).warning("the store failed: %s", error, extra={"action": "store_failed"})
         detail = "the store is not available now; retry later"
     if isinstance(error, UnknownRun):

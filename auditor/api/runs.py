@@ -11,7 +11,6 @@ from urllib.parse import quote
 from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from auditor import service
 from auditor.api.audits import AdHocRunRequest
 from auditor.api.dependencies import App
 from auditor.api.routing import (
@@ -33,9 +32,9 @@ from auditor.api.routing import (
 )
 from auditor.errors import UnknownRun
 from auditor.history import records
-from auditor.history import runs as stored_runs
+from auditor.history import runs as history_runs
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
-from auditor.service import differences, evidence, workers
+from auditor.service import differences, evidence, stored_runs, workers
 from auditor.shapes.difference import Difference
 from auditor.shapes.event import Event
 from auditor.shapes.run import Partition, PartitionState, Run
@@ -57,7 +56,7 @@ def list_runs(
     app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
 ) -> Paginated[Run]:
     """Return all stored runs, newest first."""
-    found = stored_runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    found = history_runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
     return paginate("runs", found, limit, lambda one: one.run)
 
 
@@ -77,7 +76,7 @@ def request_ad_hoc(request: Request, response: Response, app: App, body: AdHocRu
             app.configured, app.store, definition, reason=body.reason, requested_by=caller_name(request), idempotency=idempotency
         )
     response.headers["Location"] = f"{PREFIX}/runs/{quote(requested.run, safe='')}"
-    return stored_runs.get_run(app.store, requested.run)
+    return history_runs.get_run(app.store, requested.run)
 
 
 def run_body(run: Run) -> bytes:
@@ -88,7 +87,7 @@ def run_body(run: Run) -> bytes:
 @routes.get("/runs/{run}", response_model=Run, **route_options("read", 304, 404))
 def get_run(request: Request, app: App, run: RunId) -> Response:
     """Return the progress and result of a run; 304 if nothing has changed since the ETag of If-None-Match."""
-    return etag_response(request, run_body(stored_runs.get_run(app.store, run)), JSON)
+    return etag_response(request, run_body(history_runs.get_run(app.store, run)), JSON)
 
 
 @routes.get("/runs/{run}/partitions", response_model=Paginated[Partition], **route_options("read", 404))
@@ -182,7 +181,7 @@ def get_evidence(app: App, run: RunId) -> Response:
 @routes.post("/runs/{run}/cancel", status_code=202, response_model=Run, **route_options("run", 404))
 def cancel_run(request: Request, app: App, run: RunId) -> Run:
     """Request that a run be cancelled, in whatever process it runs. A run that has ended is returned unchanged."""
-    return stored_runs.as_run(service.cancel(app.store, run, by=caller_name(request)))
+    return history_runs.as_run(stored_runs.cancel(app.store, run, by=caller_name(request)))
 
 
 @routes.post("/runs/{run}/resume", status_code=202, response_model=Run, **route_options("run", 404, 409))
@@ -190,7 +189,7 @@ def resume_run(request: Request, response: Response, app: App, run: RunId) -> Ru
     """Put a run that ended early back into the queue. It continues from its last checkpoint."""
     found = workers.request_resume(app.configured, app.store, run, requested_by=caller_name(request))
     response.headers["Location"] = f"{PREFIX}/runs/{quote(found.run, safe='')}"
-    return stored_runs.as_run(found)
+    return history_runs.as_run(found)
 
 
 @routes.get("/events", response_model=Paginated[Event], **route_options("define", 404))

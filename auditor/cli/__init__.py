@@ -1,6 +1,6 @@
 """The command line: parses arguments, calls the service, and prints the result as text or JSON with an exit code.
 
-Modules are imported only when needed, so that ``auditor --help`` is fast.
+The table of commands imports a command's module when it is called, so that ``auditor --help`` is fast.
 """
 
 from __future__ import annotations

@@ -26,6 +26,10 @@ from auditor.cli._output import (
     with_known_groups,
     worst_exit_code,
 )
+from auditor.config import find_unverified, select_audits
+from auditor.connections import ahead
+from auditor.errors import AuditorError, ConfigError, QueueFull, StoreError
+from auditor.model import PERMISSIONS, State
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -54,8 +58,6 @@ def init(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Connect to the databases, and print plans and problems."""
     from auditor import service
-    from auditor.config import find_unverified
-    from auditor.errors import StoreError
     from auditor.report import json as as_json
     from auditor.report import text
 
@@ -105,10 +107,6 @@ def sql(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run audits one after the other, and print their reports."""
-    from auditor.config import select_audits
-    from auditor.connections import ahead
-    from auditor.errors import ConfigError
-
     if options.due:
         if options.audits or options.all or options.no_store or one_off_settings(options):
             raise ConfigError("--due cannot be combined with audit names, --all, --no-store, --keys, --times, --method or --t")
@@ -130,8 +128,6 @@ def run(options: argparse.Namespace) -> int:
 def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[str]) -> int:
     from auditor import service
     from auditor.cli._progress import watching
-    from auditor.errors import AuditorError
-    from auditor.model import PERMISSIONS, State
 
     of_tables = [name for name in wanted if name not in configured.segments]
     names = [*(service.expand_legs(configured, of_tables) if of_tables else []), *(one for one in wanted if one in configured.segments)]
@@ -153,7 +149,9 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
             if report.state is State.CANCELLED:
                 break
         if store and not one_off_settings(options):
-            rolling = {r.audit: table for r in reports if r.covered < 1 and (table := service.rolling_table(store, r.audit))}
+            from auditor.service.stored_runs import rolling_table
+
+            rolling = {r.audit: table for r in reports if r.covered < 1 and (table := rolling_table(store, r.audit))}
             chains = {name: service.combined(configured, store, name) for name in of_tables if service.audit(configured, name).via}
     code = worst_exit_code([print_reports(reports, options) if reports else 0, *error_codes])
     print_where_stored(reports, store, options)
@@ -172,7 +170,6 @@ def _run_one(
 ) -> Report:
     """Run an audit of tables or of segments."""
     from auditor import service
-    from auditor.errors import ConfigError
 
     about = {"reason": options.reason, "requested_by": current_user()}
     if name not in configured.segments:
@@ -189,7 +186,6 @@ def _run_one(
 
 def _due(options: argparse.Namespace) -> int:
     """Request the audits that are due, and run everything pending."""
-    from auditor.errors import QueueFull
     from auditor.service import scheduler, workers
     from auditor.store import runs
 

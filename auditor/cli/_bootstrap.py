@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import sys
 from typing import TYPE_CHECKING
 
+from auditor import config
 from auditor.cli._output import current_user, print_reports, settings_and_store, worst_exit_code
+from auditor.cli._progress import watching
 from auditor.cli._signals import stopped_by_signals
+from auditor.errors import AuditorError, ConfigError, StatementCancelled, StoreError
+from auditor.service import bootstraps
+from auditor.service.patches import describe_counts
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -23,11 +29,6 @@ NO_VERDICT = 3
 
 def bootstrap(options: argparse.Namespace) -> int:
     """Print the plan of a bootstrap and carry it out, or drop what earlier ones left."""
-    from auditor import config
-    from auditor.cli._progress import watching
-    from auditor.errors import ConfigError
-    from auditor.service import bootstraps
-
     if bool(options.audit) == options.due:
         raise ConfigError("name either an audit, or --due for those whose bootstrap is due")
     if options.due and (options.keys or options.replica or options.partitions):
@@ -57,10 +58,7 @@ def bootstrap(options: argparse.Namespace) -> int:
 
 def _run_due(configured: Settings, store: Store, followed: Followed, spreading: Spreading) -> int:
     """Carry out the bootstraps that are due, one after another, and return the exit code of the worst."""
-    import datetime as dt
-
-    from auditor.errors import AuditorError, StatementCancelled, StoreError
-    from auditor.service import bootstrap_schedule, bootstraps
+    from auditor.service import bootstrap_schedule
 
     codes: list[int] = []
     for name in bootstrap_schedule.claim_due(configured, store, dt.datetime.now(dt.UTC), "bootstrap --due"):
@@ -75,8 +73,6 @@ def _run_due(configured: Settings, store: Store, followed: Followed, spreading: 
 
 
 def _print_result(result: BootstrapResult) -> int:
-    from auditor.service.patches import describe_counts
-
     print(f"bootstrap {result.bootstrap}: {result.rows:,} rows were copied and swapped in; the replaced ones are in {result.old}")
     if result.patched:
         print(f"what changed meanwhile: {describe_counts(result.patched)}")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.escaping import exact, visible
+from auditor.report import certificate as report
+from auditor.service import certify as service
 
 if TYPE_CHECKING:
     from auditor.model import CertifiedCheck
@@ -18,9 +20,6 @@ EXIT_CODES = {"certified": 0, "failed": 1, "refused": 2, "not tried": 3}
 
 def certify(options: argparse.Namespace) -> int:
     """Try a server; 0 if all that was tried passed, 1 if something failed, 2 if it is refused, 3 if nothing could be tried."""
-    from auditor.report import certificate as report
-    from auditor.service import certify as service
-
     will_cost = service.estimate(options.url, options.parts)
     if options.dry_run:
         print("\n".join(_announce(will_cost, options.minutes)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from auditor.cli._parser import parser
+
 BASH = """\
 # bash: eval "$(auditor completion bash)" in ~/.bashrc
 _auditor() {{
@@ -32,8 +34,6 @@ autoload -U +X bashcompinit && bashcompinit
 
 def completion(options: argparse.Namespace) -> int:
     """Print the script for a shell."""
-    from auditor.cli._parser import parser
-
     print(script(parser(), options.shell), end="")
     return 0
 

@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import data_output, print_reports
+from auditor.cli._progress import watching
+from auditor.errors import ConfigError
+from auditor.service.two_tables import audit_tables
 
 if TYPE_CHECKING:
     from auditor.model import Report
@@ -33,9 +36,6 @@ OWN_OPTIONS = {
 
 def diff(options: argparse.Namespace) -> int:
     """Compare two tables and print the report, or only the differences as CSV."""
-    from auditor.cli._progress import watching
-    from auditor.service.two_tables import audit_tables
-
     source, target = _pairs(options.tables)
     settings = {"columns": {"include": options.columns}, "where": options.where}
     if options.limit:
@@ -57,8 +57,6 @@ def with_own_options(reason: str) -> str:
 
 def _pairs(given: list[str]) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return URL and table of both sides; with three arguments both tables are behind one URL. Raises ConfigError."""
-    from auditor.errors import ConfigError
-
     urls = ["://" in text for text in given]
     if urls == [True, False, False]:
         return (given[0], given[1]), (given[0], given[2])

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
+from auditor import config
 from auditor.cli._output import current_user, print_json, settings_and_store
 from auditor.escaping import shell_word
+from auditor.service import dumps
 
 
 def dump(options: argparse.Namespace) -> int:
     """Write the dump and print where it is, of which moment, and how many rows it has."""
-    from auditor import config
-    from auditor.service import dumps
-
     with settings_and_store(options) as (configured, store):
         folder, found = dumps.dump(configured, store, config.find_file(options.config), options.audit, options.master, current_user())
     if options.format == "json":

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 from auditor.cli._output import console, current_user, load_settings, print_json, settings_and_store, write_private
+from auditor.errors import ConfigError, EvidenceBroken, NoEvidence
+from auditor.history import evidence as checks
+from auditor.report import evidence as texts
 
 
 def evidence(options: argparse.Namespace) -> int:
     """Write the evidence of a run, or make, show or erase keys. Raises EvidenceBroken if the stored run or its chain was changed."""
-    from auditor.errors import ConfigError
     from auditor.service import evidence as use
 
     if options.new_key or options.public_key:
@@ -29,7 +31,6 @@ def evidence(options: argparse.Namespace) -> int:
 
 
 def _of_run(options: argparse.Namespace) -> int:
-    from auditor.errors import EvidenceBroken, NoEvidence
     from auditor.service import evidence as use
 
     with settings_and_store(options) as (configured, store):
@@ -62,10 +63,6 @@ def _of_run(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """Say whether files of evidence are whole, and whether their links follow each other; without a configuration or a database."""
-    from auditor.errors import EvidenceBroken
-    from auditor.history import evidence as checks
-    from auditor.report import evidence as texts
-
     keys = frozenset(checks.read_public_key(text) for text in options.key)
     found = checks.verify_files(options.files, keys, options.head)
     if options.format == "json":

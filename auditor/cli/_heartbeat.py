@@ -7,13 +7,13 @@ import signal
 import sys
 from threading import Event
 
+from auditor import config, telemetry
+from auditor.errors import ConfigError
+from auditor.pipeline import heartbeat as heartbeats
+
 
 def heartbeat(options: argparse.Namespace) -> int:
     """Write heartbeats until a signal."""
-    from auditor import config, telemetry
-    from auditor.errors import ConfigError
-    from auditor.pipeline import heartbeat as heartbeats
-
     try:
         every = config.parse_duration(options.every)
     except (ValueError, OverflowError) as error:

@@ -241,7 +241,7 @@ def _add_run_commands(command: AddCommand) -> None:
     add_quiet_option(show)
 
     about = "Print the stored differences of a run, or write them to a file"
-    differences = _with_server(_with_config(command("differences", _lazy("_listing", "differences"), about)))
+    differences = _with_server(_with_config(command("differences", _lazy("_differences", "differences"), about)))
     differences.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
     add_format_option(differences, "csv", "json", "parquet")
     differences.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")

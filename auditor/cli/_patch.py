@@ -7,8 +7,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
+from auditor.cli._progress import watching
 from auditor.cli._signals import stopped_by_signals
+from auditor.errors import ConfigError
 from auditor.escaping import shell_word
+from auditor.repair.keys import Selection
+from auditor.service import patches
+from auditor.service.patches import describe_counts
+from auditor.store.patches import NOT_UNDOABLE, get_patch
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -25,8 +31,6 @@ NO_VERDICT = 3
 
 def patch(options: argparse.Namespace) -> int:
     """Print the patch of a run, apply it, or undo one."""
-    from auditor.errors import ConfigError
-
     if bool(options.run) == bool(options.undo):
         raise ConfigError("name either a run or audit to patch from, or with --undo the patch to undo")
     if options.through:
@@ -39,9 +43,6 @@ def patch(options: argparse.Namespace) -> int:
 
 
 def _print(options: argparse.Namespace) -> int:
-    from auditor.cli._progress import watching
-    from auditor.service import patches
-
     with settings_and_store(options) as (configured, store), watching(options.quiet) as watch:
         pieces = patches.print_patch(
             configured, store, options.run, _selection(options), options.format or "sql", accepted=options.accept, on_progress=watch
@@ -50,11 +51,6 @@ def _print(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace) -> int:
-    from auditor.cli._progress import watching
-    from auditor.errors import ConfigError
-    from auditor.service import patches
-    from auditor.store.patches import get_patch
-
     if options.format or options.output:
         raise ConfigError("--format and --output print a patch; leave them out with --apply, --dry-run and --undo")
     with (
@@ -82,8 +78,6 @@ def _write(options: argparse.Namespace) -> int:
 def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str]:
     """Notify the channels about a patch that was written; return a sentence for each failure."""
     from auditor.service.notify import notify_patch
-    from auditor.service.patches import describe_counts
-    from auditor.store.patches import get_patch
 
     if not result.patched.patch:
         return []
@@ -91,9 +85,6 @@ def _notify(configured: Settings, store: Store, result: PatchResult) -> list[str
 
 
 def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, is_undoable: bool) -> None:
-    from auditor.service.patches import describe_counts
-    from auditor.store.patches import NOT_UNDOABLE
-
     for sentence in result.settled:
         print(sentence)
     counts = describe_counts(result.patched.counts)
@@ -113,8 +104,6 @@ def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, 
 
 
 def _selection(options: argparse.Namespace) -> Selection:
-    from auditor.repair.keys import Selection
-
     ends = options.keys or {}
     return Selection(
         only=options.only,

@@ -7,8 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
+from auditor.cli._progress import watching
 from auditor.cli._signals import stopped_by_signals
+from auditor.errors import ConfigError
 from auditor.escaping import shell_word
+from auditor.service import patch_through
+from auditor.service.patches import Followed
 
 if TYPE_CHECKING:
     from auditor.repair.keys import Selection
@@ -22,11 +26,6 @@ NOT_AUDITED = 3
 
 def send(options: argparse.Namespace, selection: Selection) -> int:
     """Send the rows of a run's differences, wait until they have arrived, and audit them again; a file is only written."""
-    from auditor.cli._progress import watching
-    from auditor.errors import ConfigError
-    from auditor.service import patch_through
-    from auditor.service.patches import Followed
-
     if options.format or (options.output and options.through != "file"):
         raise ConfigError("--format prints a patch, and --output belongs to --through file; leave them out")
     if bool(options.receiver) != (options.through == "command"):

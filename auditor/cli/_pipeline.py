@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime as dt
 import signal
 import sys
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from auditor import config
 from auditor.cli._output import console, current_user, print_json, settings_and_store
+from auditor.errors import ConfigError
 from auditor.escaping import command, shell_word, yaml_text
 
 if TYPE_CHECKING:
@@ -23,8 +26,6 @@ def pipeline(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
-    from auditor import config
-    from auditor.errors import ConfigError
     from auditor.service import pipelines
 
     path = config.find_file(options.config)
@@ -42,9 +43,6 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    import dataclasses
-
-    from auditor import config
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
@@ -203,9 +201,6 @@ def _segments(options: argparse.Namespace) -> int:
 
 
 def _failover(options: argparse.Namespace) -> int:
-    import dataclasses
-
-    from auditor import config
     from auditor.service import failovers
 
     with settings_and_store(options) as (configured, store):
@@ -229,7 +224,6 @@ def _failover(options: argparse.Namespace) -> int:
 
 
 def _reset(options: argparse.Namespace) -> int:
-    from auditor.errors import ConfigError
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):

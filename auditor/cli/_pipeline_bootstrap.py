@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from auditor.cli._output import current_user, print_json, settings_and_store
 from auditor.cli._signals import stopped_by_signals
+from auditor.errors import ConfigError
+from auditor.service import pipeline_bootstraps as service
+from auditor.store import refreshes
 
 if TYPE_CHECKING:
     from auditor.shapes.refresh import Refresh as ShownRefresh
@@ -19,9 +22,6 @@ if TYPE_CHECKING:
 
 def bootstrap(options: argparse.Namespace) -> int:
     """Send rows through the stream until they are all in the source's log, or a signal ends it after a chunk."""
-    from auditor.service import pipeline_bootstraps as service
-    from auditor.store import refreshes
-
     with (
         settings_and_store(options) as (configured, store),
         stopped_by_signals("stopping after this chunk; the pipeline, or the same command, goes on with it") as stopped,
@@ -40,8 +40,6 @@ def bootstrap(options: argparse.Namespace) -> int:
 
 def read_keys(path: Path) -> list[list[str]]:
     """Return the keys of a file: JSON arrays, or single values, which are taken as they are written. Raises ConfigError."""
-    from auditor.errors import ConfigError
-
     found = []
     try:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

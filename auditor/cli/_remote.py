@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import console, one_off_settings, print_json, worst_exit_code
+from auditor.client import Client
+from auditor.errors import ConfigError, UnknownAudit, UnknownRun
 
 if TYPE_CHECKING:
     from auditor.client import Client
@@ -19,15 +22,11 @@ if TYPE_CHECKING:
 
 def client(options: argparse.Namespace) -> Client:
     """Return a client of the service that --server names."""
-    from auditor.client import Client
-
     return Client(options.server, os.environ.get("AUDITOR_TOKEN"))
 
 
 def run(options: argparse.Namespace) -> int:
     """Request runs, wait for them, and print their reports."""
-    from auditor.errors import ConfigError
-
     if options.due or options.force or options.rescan or options.no_store:
         raise ConfigError("--force, --rescan, --no-store and --due cannot be used with --server")
     if bool(options.audits) == options.all:
@@ -78,7 +77,7 @@ def ls(options: argparse.Namespace) -> int:
 
 def differences(options: argparse.Namespace) -> int:
     """Print or write the stored differences of a run."""
-    from auditor.cli._listing import print_differences
+    from auditor.cli._differences import print_differences
     from auditor.report.difference_rows import report_key_kinds
 
     service = client(options)
@@ -99,7 +98,6 @@ def _select(service: Client, wanted: list[str]) -> list[str]:
 
 def _listed(one: Audit) -> ListedAudit:
     """Return an audit as `report.listing` prints it."""
-    import datetime as dt
 
     from auditor.shapes.audit_status import ListedAudit
 
@@ -116,7 +114,6 @@ def _listed(one: Audit) -> ListedAudit:
 
 def _find_run(service: Client, run: str) -> tuple[Run, str]:
     """Return the run with this id, or the run of an audit's last verdict with lines on the audit's status."""
-    from auditor.errors import UnknownAudit
     from auditor.history.standing import status_label
     from auditor.report import formatting
 
@@ -165,8 +162,6 @@ def cancel(options: argparse.Namespace) -> int:
 
 def _print_reports(service: Client, runs: list[Run], format: str) -> int:
     """Print the reports of finished runs, and return the most severe of their exit codes."""
-    from auditor.errors import UnknownRun
-
     values: list[Any] = []
     for run in runs:
         try:

@@ -20,6 +20,9 @@ from auditor.cli._output import (
     settings_and_store,
     write_private,
 )
+from auditor.errors import UnknownRun
+from auditor.store import patches, retention
+from auditor.store import runs as store_runs
 from auditor.waits import waits
 
 if TYPE_CHECKING:
@@ -31,11 +34,11 @@ if TYPE_CHECKING:
 
 def resume(options: argparse.Namespace) -> int:
     """Resume a failed or cancelled run."""
-    from auditor import service
     from auditor.cli._progress import watching
+    from auditor.service import stored_runs
 
     with settings_and_store(options) as (configured, store), watching(options.quiet) as watch:
-        report = service.resume(configured, store, options.run, watch, requested_by=current_user())
+        report = stored_runs.resume(configured, store, options.run, watch, requested_by=current_user())
         notify_channels(configured, store, report)
     code = print_reports([report], options)
     print_where_stored([report], store, options)
@@ -44,12 +47,12 @@ def resume(options: argparse.Namespace) -> int:
 
 def cancel(options: argparse.Namespace) -> int:
     """Cancel a run, and wait until it has ended."""
-    from auditor import service
     from auditor.history.runs import as_run
     from auditor.report import history
+    from auditor.service import stored_runs
 
     with settings_and_store(options) as (_, store):
-        found = as_run(service.cancel(store, options.run, wait=options.wait, by=current_user()))
+        found = as_run(stored_runs.cancel(store, options.run, wait=options.wait, by=current_user()))
     if options.format == "json":
         print_json(found)
     else:
@@ -64,7 +67,6 @@ def runs(options: argparse.Namespace) -> int:
     """List runs, newest first."""
     from auditor.history.runs import list_runs
     from auditor.report import history
-    from auditor.store import runs as store_runs
 
     with settings_and_store(options) as (configured, store):
         store_runs.recover_runs(store)
@@ -88,7 +90,6 @@ def show(options: argparse.Namespace) -> int:
     from auditor.report import history
     from auditor.report import repairs as as_text
     from auditor.service import patch_rows, repairs
-    from auditor.store import patches
 
     with settings_and_store(options) as (configured, store):
         found, standing = find_run(configured, store, options.run)
@@ -123,7 +124,6 @@ def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> Stored
     """Return a run once it has ended; until then print each new step of its progress to standard error."""
     from auditor.cli._progress import print_steps
     from auditor.history.runs import as_run
-    from auditor.store import runs as store_runs
 
     watch = print_steps(options.quiet)
     while run.ended is None:
@@ -136,8 +136,6 @@ def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> Stored
 
 def prune(options: argparse.Namespace) -> int:
     """Delete runs, events and ended tokens beyond the limits in keep:."""
-    from auditor.store import retention
-
     with settings_and_store(options) as (configured, store):
         keep = configured.keep
         pruned = retention.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC), journal=keep.journal)
@@ -192,7 +190,6 @@ def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, S
     If an audit has no verdict, its latest run is returned. Raises UnknownRun.
     """
     from auditor.service import audits
-    from auditor.store import runs as store_runs
 
     store_runs.recover_runs(store)
     latest = store_runs.list_runs(store, audit=run, limit=1)
@@ -203,7 +200,6 @@ def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, S
 
 
 def _run_report(configured: Settings, store: Store, options: argparse.Namespace) -> str:
-    from auditor.errors import UnknownRun
     from auditor.history import records
     from auditor.report.render import run as render_run
 

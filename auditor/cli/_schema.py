@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import data_output, load_settings, open_optional_store
+from auditor.service import audits
+from auditor.service.target_schema import print_schema
 
 if TYPE_CHECKING:
     from dialects.table_form import TableKey
@@ -14,9 +16,6 @@ if TYPE_CHECKING:
 
 def schema(options: argparse.Namespace) -> int:
     """Print the statements that make an audit's target hold its source's rows."""
-    from auditor.service import audits
-    from auditor.service.target_schema import print_schema
-
     configured = load_settings(options)
     with open_optional_store(configured) as store:
         known = audits.with_defined_audits(configured, store) if store else configured

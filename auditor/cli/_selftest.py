@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from auditor.cli._output import load_settings, print_json
 from auditor.escaping import exact, visible
+from auditor.service import selftest as service
 
 if TYPE_CHECKING:
     from auditor.service.selftest import Check, SelfTest
@@ -20,8 +21,6 @@ LONGEST_SQL = 400
 
 def selftest(options: argparse.Namespace) -> int:
     """Test a connection's engine; 0 if nothing failed, otherwise 1."""
-    from auditor.service import selftest as service
-
     watched = not options.quiet and sys.stderr.isatty()
     found = service.selftest(load_settings(options), options.connection, _show_progress if watched else service.ignore_check)
     if watched:

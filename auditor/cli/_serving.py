@@ -13,7 +13,12 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from auditor import config
 from auditor.cli._output import console, current_user, print_json, settings_and_store, with_known_groups
+from auditor.config import find_file, find_secrets, parse_duration
+from auditor.errors import ConfigError, PackageMissing
+from auditor.store import runs
+from auditor.store import tokens as store_tokens
 from auditor.waits import waits
 
 if TYPE_CHECKING:
@@ -33,12 +38,10 @@ def serve(options: argparse.Namespace) -> int:
     _require_packages()
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
-    from auditor.config import find_file, find_secrets
     from auditor.service.pipeline_notices import PipelineNotices
     from auditor.service.pipeline_processes import PipelineProcesses, heartbeat_command
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers
-    from auditor.store import runs, tokens
 
     with settings_and_store(options) as (loaded, store):
         configured = with_known_groups(loaded)
@@ -47,7 +50,7 @@ def serve(options: argparse.Namespace) -> int:
         telemetry.configure_logging("console" if sys.stderr.isatty() else "json", "info", find_secrets(configured))
         telemetry.start_tracing()
         check_exposure(configured, store, host, options.insecure)
-        if not options.insecure and not tokens.has_valid_token(store):
+        if not options.insecure and not store_tokens.has_valid_token(store):
             print("auditor: there is no valid token yet; create one: auditor token create --scope run --name NAME", file=sys.stderr)
         workers = Workers(configured, store, service.workers)
         ticker = Ticker(configured, store, str(runs.this_process()))
@@ -97,8 +100,6 @@ def _make_server(app: Any, service: Service, host: str, port: int) -> uvicorn.Se
 
 def _require_packages() -> None:
     """Raise PackageMissing unless the packages of the service are installed."""
-    from auditor.errors import PackageMissing
-
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise PackageMissing(f"the service needs packages that are not installed ({', '.join(missing)}): pip install 'auditor[service]'")
@@ -130,8 +131,6 @@ def _exit_after(seconds: float) -> None:
 
 def token(options: argparse.Namespace) -> int:
     """Create, list or revoke tokens."""
-    from auditor.config import parse_duration
-    from auditor.errors import ConfigError
     from auditor.service import tokens
 
     with settings_and_store(options) as (_, store):
@@ -184,7 +183,6 @@ def unpause(options: argparse.Namespace) -> int:
 
 def crontab(options: argparse.Namespace) -> int:
     """Print a crontab and a Kubernetes CronJob."""
-    from auditor import config
     from auditor.service import scheduler
 
     path = config.find_file(options.config)

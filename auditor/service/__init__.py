@@ -6,13 +6,12 @@ from auditor.service.definitions import apply_overrides, definition
 from auditor.service.planning import CheckResult, check, compare_files, console_script, make_plan, plan_fingerprint, sql
 from auditor.service.proposals import propose_audits
 from auditor.service.proxies import audit, combined, expand_legs
-from auditor.service.running import cancel, resume, rolling_table, run_audit
+from auditor.service.running import run_audit
 
 __all__ = [
     "CheckResult",
     "apply_overrides",
     "audit",
-    "cancel",
     "check",
     "combined",
     "compare_files",
@@ -22,8 +21,6 @@ __all__ = [
     "make_plan",
     "plan_fingerprint",
     "propose_audits",
-    "resume",
-    "rolling_table",
     "run_audit",
     "sql",
 ]

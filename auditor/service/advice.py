@@ -11,6 +11,7 @@ from auditor.errors import StoreError
 from auditor.history.handover import Outcome
 from auditor.model import Report
 from auditor.repair.advice import Rates, advise
+from auditor.store import patches
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -20,8 +21,6 @@ log = logging.getLogger(__name__)
 
 def with_advice(settings: Settings, store: Store, audit: Audit, outcome: Outcome) -> Report:
     """Return a run's report with advice where rows differ; unchanged for an audit not configured, of a dump, or of shards."""
-    from auditor.store import patches
-
     report, target = outcome.report, outcome.schema.get("target")
     if report.audit not in settings.audits or audit.via or audit.shards or audit.target.connection not in settings.connections:
         return report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from auditor.config import Audit, Settings
+from auditor.config import Audit, ConnectionSettings, Settings, validate_audit
 from auditor.errors import ConfigError
 from auditor.history import fingerprint
 from auditor.model import PERMISSIONS, SLICES, Slice
@@ -33,8 +33,6 @@ def apply_overrides(audit: Audit, overrides: Mapping[str, Any]) -> tuple[Audit, 
 
     Raises ConfigError for an override that is not allowed or does not fit the audit.
     """
-    from auditor.config import validate_audit
-
     unknown = sorted(set(overrides) - set(OVERRIDABLE))
     if unknown:
         raise ConfigError(f"a run cannot override {unknown[0]!r}; it can override {', '.join(OVERRIDABLE)}")
@@ -79,3 +77,11 @@ def definition_of_run(settings: Settings, audit: Audit) -> Definition:
 def own_definition(run: StoredRun) -> Definition:
     """Return the audit that is stored with a run, as ``definition`` returned it."""
     return fingerprint.without_connections(run.definition)
+
+
+def connections_of_run(settings: Settings, overrides: Mapping[str, Any]) -> Mapping[str, ConnectionSettings]:
+    """Return the connections of a run; a forced one may scan large tables by keys without an index."""
+    if not overrides.get("force"):
+        return settings.connections
+    forced = {"force": True}
+    return {name: one.model_copy(update={"limits": one.limits.model_copy(update=forced)}) for name, one in settings.connections.items()}

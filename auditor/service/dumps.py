@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from auditor.config import Audit, Settings
 from auditor.errors import ConfigError, DatabaseBusy, UnknownRun
 from auditor.model import State
+from auditor.pipeline import dump as dumping
+from auditor.pipeline import spark
 from auditor.planning.proxy import LEG_SUFFIXES
 from auditor.store import events, runs
 
@@ -36,10 +38,6 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
 
     Raises ConfigError, DatabaseBusy while another dump is written or the present one is audited, and errors of the tree.
     """
-    from auditor.pipeline import spark
-    from auditor.pipeline.dump import DumpTask
-    from auditor.pipeline.dump import dump as write
-
     audit = settings.audit(name)
     root = dumps_folder(name, audit)
     with _alone(root):
@@ -49,7 +47,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
         folder = root / f"{UNFINISHED}{moment}"
         folder.mkdir(mode=PRIVATE)
         try:
-            found = write(spark.start_session(master), DumpTask(str(config_file.resolve()), name, str(folder)))
+            found = dumping.dump(spark.start_session(master), dumping.DumpTask(str(config_file.resolve()), name, str(folder)))
             _check_not_read(store, name)
             whole = folder.rename(root / moment)
         except BaseException:

@@ -31,6 +31,8 @@ from auditor.history.evidence import (
     write_file,
 )
 from auditor.model import EvidenceLink, EvidencePayload
+from auditor.pipeline.s3_folder import S3Folder
+from auditor.repair.evidence_heads import write_head
 from auditor.report.evidence import COUNTS, payload, stored_digests
 from auditor.service import proxies
 from auditor.store import Store, events, runs
@@ -103,8 +105,6 @@ def publish_head(settings: Settings, store: Store, audit: str) -> list[str]:
 
 
 def _publish_to_target(settings: Settings, store: Store, audit: str) -> None:
-    from auditor.repair.evidence_heads import write_head
-
     head = chains.get_head(store, audit)
     if head is None or audit in settings.segments:  # which compares files, and has no target
         return
@@ -113,8 +113,6 @@ def _publish_to_target(settings: Settings, store: Store, audit: str) -> None:
 
 
 def _publish_to_bucket(settings: Settings, store: Store, audit: str, bucket: str) -> None:
-    from auditor.pipeline.s3_folder import S3Folder
-
     head = chains.get_head(store, audit)
     if head is None:
         return

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from auditor.config import Settings, set_source
 from auditor.errors import ConfigError, FailoverRefused
 from auditor.escaping import shell_word
+from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.failover import find_failover
 from auditor.store import events, leases, live_epochs, parts, pipelines
 from dialects.url import parse_url
 
@@ -45,10 +48,6 @@ def fail_over(
     With ``dry_run`` only say where. Raises FailoverRefused where rows may be missing, unless that is accepted; SourceTaken while the
     pipeline runs; ConfigError, EngineError and StoreError.
     """
-    from auditor.pipeline.binlog.dump import Source
-    from auditor.pipeline.binlog.selection import Selection
-    from auditor.pipeline.failover import find_failover
-
     pipeline = settings.pipeline(name)
     _check_connection(settings, name, to)
     database = parse_url(settings.connections[to].url).database

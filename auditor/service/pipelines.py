@@ -15,8 +15,19 @@ from auditor.config import Settings, table_name
 from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
+from auditor.pipeline.bootstrap.check import find_obstacles
+from auditor.pipeline.check import Finding
+from auditor.pipeline.client_query import PLANNED
+from auditor.pipeline.executors import check_executors
+from auditor.pipeline.incarnation import NOTE, show
+from auditor.pipeline.live.publishing import publish
+from auditor.pipeline.poison import find_stopped, log_file
+from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
 from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
+from auditor.pipeline.segments.verifying import check_segment
+from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.staged_parts import sweep
+from auditor.pipeline.tracker.check import check_tracker
 from auditor.service.audits import with_defined_audits
 from auditor.shapes.segment import CheckedSegment
 from auditor.store import (
@@ -47,10 +58,6 @@ def check(settings: Settings, config_file: Path, store: Store, name: str, proves
 
     With ``proves``, also whether a row that is written on the source comes through its log. Raises UnknownPipeline and StoreError.
     """
-    from auditor.pipeline.check import Finding
-    from auditor.pipeline.executors import check_executors
-    from auditor.pipeline.tracker.check import check_tracker
-
     found = checks.check(settings, name, salt.get_salt(store))
     found += [checks.prove(settings, name)] if proves else []
     found += [Finding("warning", about, sentence) for about, sentence in _check_bootstraps(settings, name)]
@@ -64,8 +71,6 @@ def check(settings: Settings, config_file: Path, store: Store, name: str, proves
 
 def _check_bootstraps(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
     """Yield what bootstraps of a pipeline lack and cost; nothing of a source that is not reached, which is said already."""
-    from auditor.pipeline.bootstrap.check import find_obstacles
-
     connection = settings.connections[settings.pipeline(name).source.connection]
     try:
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
@@ -92,8 +97,6 @@ def run(settings: Settings, config_file: Path, store: Store, name: str, target: 
 
 def _end_unwanted_sums(settings: Settings, store: Store, name: str) -> None:
     """End the sums that a stream keeps for audits that no longer ask for them. Raises StoreError and StagingFailed."""
-    from auditor.pipeline.live.publishing import publish
-
     audits = with_defined_audits(settings, store).audits
     lasting = live_epochs.list_epochs(store, pipeline=name, lasting=True)
     unwanted = [one for one in lasting if one.audit not in audits or not audits[one.audit].summaries]
@@ -118,7 +121,6 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
     Who skipped them, when and why is stored, and shown by status and by audits of the table. Raises UnknownPipeline, ConfigError for a
     reason that says nothing and a place where nothing stops the table, and StoreError.
     """
-    from auditor.pipeline.poison import find_stopped, log_file
     from auditor.service.pipeline_status import describe_stop
 
     settings.pipeline(name)
@@ -177,8 +179,6 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
     Returns that place; '' without it. Raises SourceTaken while the pipeline runs, AuditorError of a target that is not reached, and what
     `find_common_place` raises.
     """
-    from auditor.pipeline.incarnation import show
-    from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
     from auditor.pipeline.run import lease_of_source
 
     pipeline = settings.pipeline(name)
@@ -248,9 +248,6 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
 
     Raises UnknownPipeline, ConfigError for a table that has no segment, and StoreError.
     """
-    from auditor.pipeline.segments.verifying import check_segment
-    from auditor.pipeline.segments.writer import folder_of
-
     pipeline = settings.pipeline(name)
     known = sorted(segments.last_places(store, name))
     chosen = [one for one in known if table in (None, one, one.partition(".")[2])]
@@ -268,9 +265,6 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
 
 def _empty(root: Folder) -> None:
     """Delete what a pipeline keeps in its staging's folder, and nothing else. Raises StagingFailed."""
-    from auditor.pipeline.client_query import PLANNED
-    from auditor.pipeline.incarnation import NOTE
-
     if isinstance(root, S3Folder):
         sweep(root, ())
         root.delete((NOTE, PLANNED))

@@ -1,35 +1,20 @@
-"""Run audits, resume runs and cancel them; what a run leaves is stored here."""
+"""Run audits; what touches a store is in ``stored_runs``, so that a run that is not stored loads no store's library."""
 
 from __future__ import annotations
 
-import logging
-import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from auditor import telemetry
-from auditor.config import Audit, ConnectionSettings, Settings
+from auditor.config import Settings
 from auditor.connections.reader import OnProgress, ignore_progress
-from auditor.errors import ConfigError, NotResumable, StoreError
-from auditor.escaping import shell_word
-from auditor.history.handover import EarlierRuns, Outcome
-from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
+from auditor.model import Report, describe_other_settings
 from auditor.run import audit_run
-from auditor.service import alignments, live_summaries, planning, proxies
-from auditor.service.definitions import apply_overrides, definition_of_run, without_own_settings
+from auditor.service import proxies
+from auditor.service.definitions import apply_overrides, connections_of_run, without_own_settings
 
 if TYPE_CHECKING:
-    from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.history.rolling_table import RollingTable
     from auditor.store import Store
-    from auditor.store.runs import StoredRun
-
-log = logging.getLogger(__name__)
-
-SaveOutcome = Callable[["Store", Outcome, Settings], None]
-"""Stores how a run ended. Raises StoreError."""
 
 
 def run_audit(
@@ -50,274 +35,12 @@ def run_audit(
     Raises UnknownAudit, ConfigError for settings that may not be overridden, PlanError for a slice that the tables do not allow,
     AlreadyRunning, and StoreError if the run cannot be stored from its start; everything else that goes wrong is in the report.
     """
+    if store is not None:
+        from auditor.service import stored_runs
+
+        return stored_runs.start(settings, store, name, overrides, on_progress, reason=reason, requested_by=requested_by)
     configured = proxies.audit(settings, name)
     overrides = without_own_settings(configured, overrides)
     audit, slice = apply_overrides(configured, overrides)
-    if slice and store is not None:
-        planning.check_slice(settings, name, audit, slice)
-    if store is None:
-        report = audit_run.run(name, audit, _connections(settings, overrides), on_progress, slice)
-        return replace(report, other_settings=describe_other_settings(overrides))
-    from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.store import runs
-
-    check_evidence(settings)
-    run_id = uuid.uuid4().hex
-    runs.start_run(
-        store,
-        run=run_id,
-        audit=name,
-        definition=definition_of_run(settings, configured),
-        method=None if audit.ladder or audit.method == "auto" else audit.method,
-        reason=reason,
-        requested_by=requested_by,
-        overrides=overrides,
-    )
-    checkpoint = StoreCheckpoint(store, run_id)
-    _record_event(checkpoint, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
-    return _Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress, reason).execute()
-
-
-def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress = ignore_progress, *, requested_by: str = "") -> Report:
-    """Resume a run that ended early, from the chunks that were stored, and record the event.
-
-    Raises UnknownRun, AlreadyRunning, NotResumable, and ConfigError if a connection of an ad-hoc run is no longer configured;
-    everything else that goes wrong is in the report.
-    """
-    from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.history.stored_plan import load_plan
-    from auditor.service import audits
-    from auditor.store import runs
-
-    stored = runs.get_run(store, run)
-    if stored.audit in settings.segments:
-        raise NotResumable(
-            f"run {stored.run} compared segments, by a register that is kept; start a new one: auditor run {shell_word(stored.audit)}"
-        )
-    settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
-    if definition_of_run(settings, proxies.audit(settings, stored.audit)) != stored.definition:
-        raise NotResumable(
-            f"the settings of {stored.audit}, or of its connections, changed since run {stored.run} began; start a new one:"
-            f" auditor run {shell_word(stored.audit)}"
-        )
-    if (saved := runs.get_plan(store, stored.run)) and load_plan(saved) is None:
-        raise NotResumable(
-            f"run {stored.run} was begun by another version of the auditor, whose statements are others; start a new one: auditor run"
-            f" {stored.audit}"
-        )
-    if saved and (plan := load_plan(saved)) and plan.aligned:
-        raise NotResumable(
-            f"run {stored.run} was aligned, and its snapshots ended with it; start a new one: auditor run {shell_word(stored.audit)}"
-        )
-    check_evidence(settings)
-    resumed = runs.resume_run(store, stored.run)
-    checkpoint = StoreCheckpoint(store, stored.run)
-    checkpoint.load()
-    _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
-    audit, slice = apply_overrides(proxies.audit(settings, resumed.audit), resumed.overrides)
-    plan = load_plan(resumed.plan)
-    return _Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, plan, on_progress, stored.reason).execute()
-
-
-def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint: StoreCheckpoint, save: SaveOutcome) -> Report:
-    """Execute a run that was claimed from the queue; resume it where it stands, unless its audit's settings changed since.
-
-    Raises UnknownAudit and ConfigError if the audit no longer exists, and StoreError; everything else is in the report.
-    """
-    from auditor.history.stored_plan import load_plan
-    from auditor.store import queue, runs
-
-    settings = proxies.settings_for_run(settings, claimed)
-    check_evidence(settings)
-    configured, plan = proxies.audit(settings, claimed.audit), None
-    if (now := definition_of_run(settings, configured)) != claimed.definition:
-        queue.update_definition(store, claimed.run, now)
-    elif claimed.resumable and (stored_plan := runs.get_plan(store, claimed.run)):
-        plan = load_plan(stored_plan)
-        if plan is None:
-            log.info("the stored plan is of another version; starting again", extra={"action": "restarted", "run": claimed.run})
-        elif plan.aligned:
-            plan = None
-            log.info("the snapshots of the aligned run are gone; starting again", extra={"action": "restarted", "run": claimed.run})
-        else:
-            checkpoint.load()
-    audit, slice = apply_overrides(configured, claimed.overrides)
-    about = (claimed.overrides, checkpoint, plan, ignore_progress, claimed.reason, save)
-    return _Execution(settings, claimed.audit, audit, slice, *about).execute()
-
-
-def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> StoredRun:
-    """Ask a run to end, in whatever process it is, and record the event; return the run after at most ``wait`` seconds.
-
-    A run that has ended stays as it is. Raises UnknownRun.
-    """
-    from auditor.store import events, runs
-
-    before = runs.get_run(store, run)
-    stored = runs.request_cancel(store, before.run)
-    if before.ended is None:
-        events.record_event(store, actor=by, action="run cancelled", subject=stored.run, detail={"audit": stored.audit})
-    until = time.monotonic() + wait
-    while stored.ended is None and time.monotonic() < until:
-        time.sleep(0.2)
-        stored = runs.get_run(store, stored.run)
-    return stored
-
-
-def rolling_table(store: Store, name: str) -> RollingTable | None:
-    """Return the state of a rolling audit's whole table, from the latest run of each partition; None if its last run read all."""
-    from auditor.history.rolling_table import load_rolling_table
-
-    return load_rolling_table(store, name)
-
-
-def save_outcome(store: Store, outcome: Outcome, settings: Settings) -> None:
-    """Store how a run ended, with its evidence, and up to when its audit is verified; then publish the head. Raises StoreError."""
-    from auditor.history import records
-
-    seal = None
-    if settings.evidence:
-        from auditor.service import evidence
-
-        try:
-            seal = evidence.get_seal(settings)
-        except ConfigError as error:  # its key was there when the run began
-            outcome.report = _with_notes(outcome.report, [f"this run has no evidence: {error}"])
-            log.warning("the run has no evidence: %s", error, extra={"action": "no_evidence", "run": outcome.report.run})
-    outcome.report = records.with_verified_through(store, outcome.report)
-    records.save_result(store, outcome, settings.keep, seal)
-    if seal:
-        outcome.report = _with_notes(outcome.report, evidence.publish_head(settings, store, outcome.report.audit))
-
-
-def _with_notes(report: Report, notes: Sequence[str]) -> Report:
-    return replace(report, notes=(*report.notes, *notes)) if notes else report
-
-
-def check_evidence(settings: Settings) -> None:
-    """Check, before a run begins, that its evidence can be signed. Raises ConfigError."""
-    if settings.evidence:
-        from auditor.service import evidence
-
-        evidence.get_key(settings)
-
-
-def _connections(settings: Settings, overrides: Mapping[str, Any]) -> Mapping[str, ConnectionSettings]:
-    """Return the connections of a run; a forced one may scan large tables by keys without an index."""
-    if not overrides.get("force"):
-        return settings.connections
-    forced = {"force": True}
-    return {name: one.model_copy(update={"limits": one.limits.model_copy(update=forced)}) for name, one in settings.connections.items()}
-
-
-def _record_event(checkpoint: StoreCheckpoint, who: str, what: str, detail: Mapping[str, Any]) -> None:
-    """Record an event of a run that has begun, which a failing store does not end."""
-    from auditor.store import events
-
-    try:
-        events.record_event(checkpoint.store, actor=who, action=what, subject=checkpoint.run, detail=detail)
-    except StoreError as error:
-        checkpoint.failure = str(error)
-
-
-@dataclass(frozen=True, slots=True)
-class _Execution:
-    """A stored run that is about to be executed."""
-
-    settings: Settings
-    name: str
-    audit: Audit
-    slice: Slice | None
-    overrides: Mapping[str, Any]
-    """The settings that differ from the audit's, already applied to ``audit``."""
-    checkpoint: StoreCheckpoint
-    plan: Plan | None
-    """The plan of a run that is resumed."""
-    on_progress: OnProgress
-    reason: str
-    """Why the run was asked for."""
-    save: SaveOutcome = save_outcome
-
-    def execute(self) -> Report:
-        """Return the run's report; log lines and spans carry the run and its audit."""
-        about = {"run": self.checkpoint.run, "audit": self.name}
-        with telemetry.log_context(**about), telemetry.span("run", **about):
-            return self._execute()
-
-    def _execute(self) -> Report:
-        """Run the audit and store the outcome; a store that fails loses nothing of the report, which then says so."""
-        other_settings, audit = describe_other_settings(self.overrides), self.audit
-        if other_settings:  # which may not change what the stream keeps for the audit itself
-            audit = audit.model_copy(update={"summaries": None})
-        outcome = audit_run.perform(
-            self.name,
-            audit,
-            _connections(self.settings, self.overrides),
-            self.on_progress,
-            run_id=self.checkpoint.run,
-            checkpoint=self.checkpoint,
-            earlier=self._earlier_runs(),
-            slice=self.slice,
-            holds=alignments.find_holds(self.settings, self.checkpoint.store, audit),
-            sums=live_summaries.find_sums(self.settings, self.checkpoint.store, self.name, audit),
-            rescan=bool(self.overrides.get("rescan")),
-        )
-        outcome.report = replace(
-            outcome.report,
-            as_of=proxies.as_of(self.settings, self.name),
-            resumable=_is_resumable(outcome, self.checkpoint),
-            other_settings=other_settings,
-            reason=self.reason,
-            notes=(*outcome.report.notes, *self._pipeline_notes()),
-        )
-        from auditor.service import advice  # which loads the store's library: a run that is not stored needs none of it
-
-        outcome.report = advice.with_advice(self.settings, self.checkpoint.store, self.audit, outcome)
-        try:
-            self.save(self.checkpoint.store, outcome, self.settings)
-        except StoreError as error:
-            log.warning("the run could not be stored", extra={"action": "not_kept", "run": self.checkpoint.run})
-            return _not_stored(outcome.report, str(error))
-        if self.checkpoint.failure:
-            return replace(outcome.report, notes=(*outcome.report.notes, f"the store failed: {self.checkpoint.failure}"))
-        return outcome.report
-
-    def _pipeline_notes(self) -> tuple[str, ...]:
-        """Return what the pipelines that fill the audit's target left out; nothing if the store fails, which is reported elsewhere."""
-        if not self.settings.pipelines:
-            return ()
-        from auditor.service import skipped_events
-
-        try:
-            return skipped_events.notes_on(self.settings, self.checkpoint.store, self.audit)
-        except StoreError as error:
-            self.checkpoint.failure = self.checkpoint.failure or str(error)
-            return ()
-
-    def _earlier_runs(self) -> EarlierRuns:
-        """Return what earlier runs left; nothing but the plan if the store fails."""
-        from auditor.history import records
-
-        try:
-            earlier = replace(
-                records.load_earlier_runs(self.checkpoint.store, self.name, self.audit, self.settings.connections), plan=self.plan
-            )
-        except StoreError as error:
-            self.checkpoint.failure = str(error)
-            return EarlierRuns(plan=self.plan)
-        if self.slice:  # it takes no turn of a rolling audit
-            return replace(earlier, choose_partitions=None, partition_size=None)
-        return earlier
-
-
-def _is_resumable(outcome: Outcome, checkpoint: StoreCheckpoint) -> bool:
-    """Return whether a resume would read less than a new run, and need not fail as this one did."""
-    ended_early = outcome.report.plan is not None and outcome.report.state in (State.FAILED, State.CANCELLED)
-    return ended_early and outcome.may_resume and checkpoint.has_chunks and not checkpoint.failure
-
-
-def _not_stored(report: Report, why: str) -> Report:
-    """Return the report of a run that could not be stored: its findings stand, and the exit code says that something failed."""
-    return replace(
-        report, reasons=(*report.reasons, f"this run was not stored: {why}"), exit_code=Verdict.UNKNOWN.exit_code, resumable=False
-    )
+    report = audit_run.run(name, audit, connections_of_run(settings, overrides), on_progress, slice)
+    return replace(report, other_settings=describe_other_settings(overrides))

@@ -18,12 +18,14 @@ from auditor import telemetry
 from auditor.config import ANEW, SegmentAudit, Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.history import fingerprint
+from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import Outcome
 from auditor.history.standing import Standing, derive_standing
 from auditor.model import RegisteredSegment, Report, State, Verdict
 from auditor.report import formatting, listing
 from auditor.service import cron
 from auditor.service.definitions import RunValues
+from auditor.service.outcomes import check_evidence, save_outcome
 from auditor.shapes.definition import Definition
 from auditor.shapes.segment import ComparedTable, ConcludedSegmentAudit, RegisteredEntry, SegmentAuditStatus, SegmentFinding, SideOfTable
 from auditor.store import Store, audit_state, events, queue, runs, segment_register
@@ -121,9 +123,6 @@ def next_due(one: Overview) -> dt.datetime | None:
 
 def run(settings: Settings, store: Store, name: str, *, reason: str = "", requested_by: str = "") -> Report:
     """Run a segment audit, store the run and record the event. Raises UnknownAudit, AlreadyRunning and StoreError."""
-    from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.service.running import check_evidence, save_outcome
-
     check_evidence(settings)
     run_id, definition = uuid.uuid4().hex, definition_of(settings, name)
     runs.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)

@@ -6,8 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from auditor.compare.segment_findings import Finding
 from auditor.config import ANEW, Settings
 from auditor.errors import ConfigError, SegmentFailed
+from auditor.pipeline.segments.checking import check_files, first_difference, list_findings
+from auditor.pipeline.segments.mending import describe, mend, repair_hint
+from auditor.pipeline.segments.sides import list_files, side_of
 from auditor.store import Store, events, segment_register
 
 if TYPE_CHECKING:
@@ -36,9 +40,6 @@ def verify(settings: Settings, store: Store, audit: str, table: str | None = Non
 
     Raises UnknownAudit, ConfigError for a table without segments, and StoreError.
     """
-    from auditor.pipeline.segments.checking import check_files, list_findings
-    from auditor.pipeline.segments.sides import list_files
-
     sides = sides_of(settings, store, audit)
     found = segment_register.list_tables(store, audit)
     chosen = [one for one in found if table in (None, one.table, one.table.partition(".")[2])]
@@ -54,15 +55,11 @@ def verify(settings: Settings, store: Store, audit: str, table: str | None = Non
 
 def sides_of(settings: Settings, store: Store, audit: str) -> tuple[Side, Side]:
     """Return the sides of a segment audit in the order of its register. Raises UnknownAudit."""
-    from auditor.pipeline.segments.sides import side_of
-
     names = segment_register.list_sides(store, audit) or settings.segment_audit(audit).sides
     return side_of(settings, audit, names[0]), side_of(settings, audit, names[1])
 
 
 def _first_difference(store: Store, sides: tuple[Side, Side], finding: Finding) -> str:
-    from auditor.pipeline.segments.checking import first_difference
-
     if not all(finding.segments):
         return ""
     try:
@@ -76,9 +73,6 @@ def _first_difference(store: Store, sides: tuple[Side, Side], finding: Finding) 
 
 def _first_damage(store: Store, sides: tuple[Side, Side], audit: str, problem: FileProblem) -> str:
     """Return the first event in which a damaged file differs from the other side's; '' if it cannot be read, or has no counterpart."""
-    from auditor.compare.segment_findings import Finding
-    from auditor.pipeline.segments.checking import first_difference
-
     before = (problem.start[0], problem.start[1] - 1)
     listed = [segment_register.list_entries(store, audit, problem.table, side.name, after=before, limit=1) for side in sides]
     pairs = [tuple(one for one in some if (one.start, one.end) == (problem.start, problem.end)) for some in listed]
@@ -100,8 +94,6 @@ def copy(settings: Settings, store: Store, audit: str, good: str, table: str | N
 
     Raises UnknownAudit, ConfigError, SegmentFailed and StoreError.
     """
-    from auditor.pipeline.segments.mending import mend
-
     found = mend(settings, store, audit, good, table)
     for one in found:
         if not one.refused:
@@ -116,7 +108,6 @@ def reset(settings: Settings, store: Store, audit: str, *, by: str) -> None:
     segment_register.forget(store, audit)
     if ANEW in sides:
         from auditor.pipeline.segments.rereading import forget
-        from auditor.pipeline.segments.sides import side_of
 
         forget(store, side_of(settings, audit, ANEW))
     events.record_event(store, actor=by, action="segments reset", subject=audit)
@@ -124,8 +115,6 @@ def reset(settings: Settings, store: Store, audit: str, *, by: str) -> None:
 
 def tell_copied(settings: Settings, found: Sequence[Mended], good: str, bad: str, file: str) -> Iterator[str]:
     """Yield what was copied, or why not, and the targets that were built from what was wrong; ``file`` is any file of the log."""
-    from auditor.pipeline.segments.mending import describe, repair_hint
-
     for one in found:
         if one.refused:
             yield f"{describe(one, file)}: not copied: {one.refused}"

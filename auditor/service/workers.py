@@ -18,7 +18,7 @@ from auditor.errors import UNEXPECTED, AuditorError, ConfigError, StoreError, Un
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
-from auditor.service import audits, definitions, evidence, notify, patch_requests, planning, proxies, running, segment_audits
+from auditor.service import audits, definitions, evidence, notify, outcomes, patch_requests, planning, proxies, segment_audits, stored_runs
 from auditor.store import Store, events, queue, runs
 from auditor.store.evidence import Seal
 from auditor.store.queue import Enqueued
@@ -157,10 +157,10 @@ class _RunExecutor:
         try:
             settings = audits.with_defined_audits(self.settings, self.store)
             if claimed.audit in settings.segments:
-                running.check_evidence(settings)
+                outcomes.check_evidence(settings)
                 report = segment_audits.execute(settings, claimed.audit, held, claimed.reason, self._saving(held))
             else:
-                report = running.run_claimed(settings, self.store, claimed, held, self._saving(held))
+                report = stored_runs.run_claimed(settings, self.store, claimed, held, self._saving(held))
         except StoreError as error:
             log.warning("the run returns to the queue: %s", error, extra={"action": "put_back", "run": claimed.run})
             self._retry(lambda: queue.put_back_run(self.store, claimed.run))
@@ -179,7 +179,7 @@ class _RunExecutor:
         notify.notify_run(settings.notify, self.store, report, evidence=settings.evidence)
         return report
 
-    def _saving(self, held: _HeldRun) -> running.SaveOutcome:
+    def _saving(self, held: _HeldRun) -> outcomes.SaveOutcome:
         return lambda _, outcome, settings: self._finish(held, outcome, settings)
 
     def _finish(self, held: _HeldRun, outcome: Outcome, settings: Settings) -> None:
@@ -191,7 +191,7 @@ class _RunExecutor:
             if _returns_to_queue(held, outcome.report):
                 queue.put_back_run(self.store, held.run)
             else:
-                running.save_outcome(self.store, outcome, settings)
+                outcomes.save_outcome(self.store, outcome, settings)
 
         self._retry(finish, raises=True)
 

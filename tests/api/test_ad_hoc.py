@@ -17,6 +17,7 @@ from auditor.errors import ConfigError, Forbidden, UnknownAudit
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.model import Chunk, State
 from auditor.report.day import load_day
+from auditor.service import stored_runs
 from auditor.service.notify import choose_occasion
 from auditor.service.workers import request_ad_hoc, run_pending
 from auditor.sql import render
@@ -145,7 +146,7 @@ def test_cancelled_ad_hoc_run_is_resumed(own: Service, how: str) -> None:
         assert own.client("run").post(f"{place}/resume").status_code == 202
         [report] = run_pending(own.settings, own.store)
     else:
-        report = service.resume(own.settings, own.store, found.run)
+        report = stored_runs.resume(own.settings, own.store, found.run)
     assert (report.run, report.state, report.verdict.value) == (found.run, State.DONE, "match")
 
 

@@ -18,6 +18,7 @@ from auditor import service
 from auditor.config import Settings, validate_settings
 from auditor.model import Report, Side, State, Verdict
 from auditor.report import render
+from auditor.service import stored_runs
 from auditor.sql.value_literal import value_literal
 from auditor.store import open_store
 from dialects import Dialect, Kind
@@ -228,7 +229,7 @@ class Stage:
             reports = []
             for _ in range(4):
                 reports.append(service.run_audit(settings, name, store=store))
-                whole = service.rolling_table(store, name)
+                whole = stored_runs.rolling_table(store, name)
                 if reports[-1].state is not State.DONE or whole is None or whole.partitions_read == whole.partitions:
                     break
             if whole is not None:

@@ -21,7 +21,7 @@ from auditor.pipeline.stream_hold import StreamHold
 from auditor.planning import planner
 from auditor.run import audit_run
 from auditor.run.placed_snapshot import BY_IDS, BY_LOCK, BY_SERVER
-from auditor.service import alignments, running
+from auditor.service import alignments, outcomes, running, stored_runs
 from auditor.store import runs
 from tests.live import Engines, engine_params
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
@@ -234,9 +234,9 @@ def test_an_aligned_run_is_not_resumed(road: AlignedRoad, hold: Stub, monkeypatc
     plan = dump_plan(found.plan)
     monkeypatch.setattr(runs, "get_plan", lambda *_: plan)  # as where the process was killed
     with pytest.raises(NotResumable, match=f"run {found.run} was aligned, and its snapshots ended with it; start a new one"):
-        running.resume(road.settings, road.store, found.run)
+        stored_runs.resume(road.settings, road.store, found.run)
     begun: list[Plan | None] = []
-    monkeypatch.setattr(running._Execution, "execute", lambda execution: begun.append(execution.plan))
+    monkeypatch.setattr(stored_runs._Execution, "execute", lambda execution: begun.append(execution.plan))
     claimed = replace(runs.get_run(road.store, found.run), resumable=True)
-    running.run_claimed(road.settings, road.store, claimed, StoreCheckpoint(road.store, found.run), running.save_outcome)
+    stored_runs.run_claimed(road.settings, road.store, claimed, StoreCheckpoint(road.store, found.run), outcomes.save_outcome)
     assert begun == [None], "what a service takes up again begins anew"

@@ -13,7 +13,7 @@ from auditor.errors import NotResumable
 from auditor.model import Report, State, Verdict
 from auditor.report import json as report_json
 from auditor.run import live_run, live_scan
-from auditor.service import live_summaries, running
+from auditor.service import live_summaries, running, stored_runs
 from auditor.store import live_epochs
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
@@ -100,7 +100,7 @@ def test_a_run_that_ended_early_is_not_resumed(engines: Engines, tmp_path: Path,
         def refuse(report: Report) -> None:
             assert report.state is State.CANCELLED and not report.resumable
             with pytest.raises(NotResumable, match=r"cannot be resumed: it stored nothing to go on from, or that no longer holds; start"):
-                running.resume(road.settings, road.store, report.run)
+                stored_runs.resume(road.settings, road.store, report.run)
 
         with monkeypatch.context() as patch:
             patch.setattr(live_scan, "compare_scan", interrupt)

@@ -10,7 +10,7 @@ import pytest
 from auditor.config import Channel, Notify, Settings
 from auditor.errors import ConfigError, NotResumable, QueueFull, UnknownAudit
 from auditor.model import Report, State, Verdict
-from auditor.service import audits, notify, running, workers
+from auditor.service import audits, notify, stored_runs, workers
 from auditor.service.workers import Workers, request_resume, request_run
 from auditor.store import Store, events, queue, runs
 from tests.store.service import QUICK_CHUNK, SMALL_CHUNKS, finished_chunks, wait_until
@@ -90,14 +90,14 @@ def test_channels_are_notified_of_a_run_of_a_deleted_audit(
 def test_internal_error_fails_one_run_only(configured: tuple[Path, Settings, Store], monkeypatch: pytest.MonkeyPatch) -> None:
     _, settings, store = configured
     first, second = (request_run(settings, store, name).run for name in ("a0", "a1"))
-    run_claimed = running.run_claimed
+    run_claimed = stored_runs.run_claimed
 
     def faulty(settings: Settings, store: Store, claimed: Any, *more: Any) -> Any:
         if claimed.run == first:
             raise ZeroDivisionError
         return run_claimed(settings, store, claimed, *more)
 
-    monkeypatch.setattr(running, "run_claimed", faulty)
+    monkeypatch.setattr(stored_runs, "run_claimed", faulty)
     assert [(report.run, report.exit_code) for report in workers.run_pending(settings, store)] == [(first, 4), (second, 1)]
     assert "ZeroDivisionError" in runs.get_run(store, first).reasons[0]
 

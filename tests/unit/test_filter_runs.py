@@ -19,6 +19,7 @@ from auditor.planning import watermark
 from auditor.report import render
 from auditor.report.day import load_day
 from auditor.run import audit_run
+from auditor.service import stored_runs
 from auditor.sql import user_sql
 from auditor.store import Store, open_store, runs
 
@@ -100,7 +101,7 @@ def test_a_resumed_run_keeps_the_now_of_its_beginning(settings: Settings, clock:
 
     first = service.run_audit(settings, "t", interrupt, store)
     assert first.state is State.CANCELLED and first.resumable and plan_of(store, first.run).now == "2026-03-31 12:00:00.000000"
-    resumed = service.resume(settings, store, first.run)
+    resumed = stored_runs.resume(settings, store, first.run)
     assert resumed.verdict is Verdict.MATCH and resumed.comparison and resumed.comparison.rows == {"source": 720, "target": 720}
     assert resumed.plan and resumed.plan.now == "2026-03-31 12:00:00.000000"
     assert clock == [NOON]

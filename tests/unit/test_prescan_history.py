@@ -12,6 +12,7 @@ import pytest
 from auditor import service
 from auditor.config import Settings, validate_settings
 from auditor.model import SIDES, Side, Verdict
+from auditor.service import stored_runs
 from auditor.store import open_store, runs
 
 pytestmark = pytest.mark.duckdb
@@ -57,7 +58,7 @@ def test_a_rolling_audit_reads_its_whole_table_by_stretches(tmp_path: Path) -> N
     fill_large(tmp_path, {"target": "i = 2_345"})
     report = service.run_audit(configured, "t", store=store)
     assert report.differences is not None and [one.key["id"] for one in report.differences.named] == ["2345"]
-    table = service.rolling_table(store, "t")
+    table = stored_runs.rolling_table(store, "t")
     assert table and (table.partitions, table.partitions_read, table.unequal, table.verdict) == (200, 200, 1, Verdict.MISMATCH)
     assert len(runs.list_runs(store, audit="t")) == 5
     store.close()

@@ -11,7 +11,7 @@ import pytest
 from auditor import service
 from auditor.config import Settings, validate_settings
 from auditor.model import Verdict
-from auditor.service import notify
+from auditor.service import notify, stored_runs
 from auditor.store import Store, open_store
 
 pytestmark = pytest.mark.duckdb
@@ -75,7 +75,7 @@ def test_rolling_audit_whose_settings_changed_recovers_after_all_is_read(told: T
     told.execute("target", "UPDATE t SET v = 'v9007' WHERE id = 9007")
     while len(told.titles) == 1:
         assert told.run(**changed) is Verdict.MATCH
-        table = service.rolling_table(told.store, "t")
+        table = stored_runs.rolling_table(told.store, "t")
         assert table and (len(told.titles) == 2) == (table.partitions_read == table.partitions)
     assert told.titles[1:] == ["t: MATCH again"]
 
@@ -86,7 +86,7 @@ def test_rolling_audit_recovers_when_extra_rows_beyond_the_source_are_deleted(to
     told.execute("target", f"DELETE FROM t WHERE id >= {ROWS}")
     verdicts.append(told.run(rolling={"per_run": "100%"}))
     assert verdicts == [Verdict.MISMATCH, Verdict.MATCH] and told.titles[1:] == ["t: MATCH again"]
-    table = service.rolling_table(told.store, "t")
+    table = stored_runs.rolling_table(told.store, "t")
     assert table and table.verdict is Verdict.MATCH and table.partitions == ROWS // SIZE, "nobody reads beyond the bounds again"
 
 

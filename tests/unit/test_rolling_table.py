@@ -13,7 +13,7 @@ from auditor import service
 from auditor.config import Settings, validate_settings
 from auditor.model import Report, Verdict
 from auditor.report.day import load_day
-from auditor.service import audits
+from auditor.service import audits, stored_runs
 from auditor.store import Store, open_store
 
 ROWS = 10_000
@@ -55,13 +55,13 @@ def test_every_part_is_read_in_turn(rolling: Settings, store: Store) -> None:
     assert {report.verdict for report in reports} == {Verdict.MATCH}
     assert reports[0].coverage == {"rows": pytest.approx(0.3), "partitions": pytest.approx(0.3)}
     assert [bool(report.verified_through) for report in reports] == [False, False, False, True], "only once all partitions were read"
-    first = service.rolling_table(store, "t")
+    first = stored_runs.rolling_table(store, "t")
     assert first and (first.verdict, first.partitions, first.partitions_read, first.unequal) == (Verdict.MATCH, 10, 10, 0)
 
 
 def test_unread_parts_keep_the_table_unknown(rolling: Settings, store: Store) -> None:
     run_times(rolling, store, 2)
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.partitions_read) == (Verdict.UNKNOWN, 6)
     assert "4 were never read" in found.sentence
 
@@ -69,14 +69,14 @@ def test_unread_parts_keep_the_table_unknown(rolling: Settings, store: Store) ->
 def test_difference_remains_until_its_part_is_read_again(rolling: Settings, store: Store, tmp_path: Path) -> None:
     execute(tmp_path, "target", "DELETE FROM t WHERE id = 1500")
     assert [report.verdict.value for report in run_times(rolling, store, 2)] == ["mismatch", "match"]
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.unequal) == (Verdict.MISMATCH, 1)
     today = load_day(store, rolling, found.oldest.date()) if found.oldest else None
     assert today and today.entries[0].status == "mismatch", "the daily report covers the whole table"
     execute(tmp_path, "target", "INSERT INTO t VALUES (1500, 'v1500')")
     reports = run_times(rolling, store, 2)
     assert reports[-1].verified_through, "the last run read the part that differed again"
-    repaired = service.rolling_table(store, "t")
+    repaired = stored_runs.rolling_table(store, "t")
     assert repaired and repaired.verdict is Verdict.MATCH
 
 
@@ -98,7 +98,7 @@ def test_partitions_cleared_by_their_run_are_equal(rolling: Settings, store: Sto
     assert [bool(report.comparison and report.comparison.unequal) for report in reports] == [True, True, False, True], (
         "the last run reads the first part again"
     )
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.unequal, found.allowed) == (Verdict.MATCH, 0, 0)
     assert {int(state) for state in found.partition_map.state} == {0} and set(found.partition_map.similarity) == {1.0}
     assert not any(key is not None for key in [*found.partition_map.least, *found.partition_map.greatest])
@@ -108,12 +108,12 @@ def test_allowed_differences_are_counted_and_match(rolling: Settings, store: Sto
     lenient = with_audit(rolling, threshold={"rows": 1})
     execute(tmp_path, "target", "DELETE FROM t WHERE id = 1500")
     assert {report.verdict for report in run_times(lenient, store, 4)} == {Verdict.MATCH}
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.unequal, found.allowed) == (Verdict.MATCH, 1, 1)
     assert "1 differs as last read (1 of them within the threshold)" in found.sentence
     execute(tmp_path, "target", "DELETE FROM t WHERE id IN (4500, 4501)")
     run_times(lenient, store, 3)
-    worse = service.rolling_table(store, "t")
+    worse = stored_runs.rolling_table(store, "t")
     assert worse and (worse.verdict, worse.unequal, worse.allowed) == (Verdict.MISMATCH, 2, 1)
 
 
@@ -178,7 +178,7 @@ def test_parts_read_with_other_settings_do_not_count(rolling: Settings, store: S
     lenient, strict = lenient_and_strict(rolling, tmp_path, case)
     assert [report.verdict for report in run_times(lenient, store, 2)] == [Verdict.MATCH] * 2
     (report,) = run_times(strict, store, 1)
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and found.verdict is Verdict.MISMATCH and found.partitions_read == 3, "partitions read with other settings do not count"
     assert (report.verdict, report.verified_through) == (Verdict.MISMATCH, None)
 
@@ -217,7 +217,7 @@ def test_what_was_verified_of_another_database_or_zone_does_not_count(rolling: S
         assert verified_through(other, store) is None
         (report,) = run_times(other, store, 1)
         assert report.verified_through is None and report.plan and report.plan.partition_ranges == ((0, 3),), "it begins anew"
-        found = service.rolling_table(store, "t")
+        found = stored_runs.rolling_table(store, "t")
         assert found and found.partitions_read == 3
     unchanged = rolling.connections["target"].model_copy(update={"url": f"duckdb:///{tmp_path}/target.duckdb?access_mode=automatic"})
     same = rolling.model_copy(update={"connections": {**rolling.connections, "target": unchanged}})
@@ -246,7 +246,7 @@ def test_method_and_hash_settings_keep_the_parts_read(rolling: Settings, store: 
     run_times(rolling, store, 2)
     run_times(with_audit(rolling, salt="abc", bits=120), store, 1)
     run_times(with_audit(rolling, method="signature", rolling={"per_run": "10%"}), store, 1)
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.partitions_read) == (Verdict.MATCH, 10)
 
 
@@ -256,7 +256,7 @@ def test_part_with_an_unknown_run_is_unknown(rolling: Settings, store: Store, tm
     execute(tmp_path, "source", "UPDATE t SET v = 'new', moved = now() AT TIME ZONE 'UTC' WHERE id = 1500")
     signature_only = with_audit(rolling, method="signature", settle={"column": "moved", "lag": "1h"})
     assert [report.verdict.value for report in run_times(signature_only, store, 4)] == ["unknown", "match", "match", "unknown"]
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.unequal) == (Verdict.UNKNOWN, 0)
 
 
@@ -267,7 +267,7 @@ def test_rows_with_null_keys_count_in_the_whole_table(rolling: Settings, store: 
     ends = {side: {"connection": side, "table": "n"} for side in ("source", "target")}
     reports = run_times(with_audit(rolling, key=["id"], **ends), store, 5)
     assert [report.verdict.value for report in reports] == ["mismatch", "match", "match", "mismatch", "match"]
-    found = service.rolling_table(store, "t")
+    found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.unequal) == (Verdict.MISMATCH, 1)
     assert not any(report.verified_through for report in reports)
 
@@ -289,4 +289,4 @@ def _single_partitions(ranges: tuple[tuple[int, int], ...]) -> list[tuple[int, i
 def test_audit_that_is_not_rolling_has_no_rolling_table(rolling: Settings, store: Store) -> None:
     whole = rolling.model_copy(update={"audits": {"t": rolling.audits["t"].model_copy(update={"rolling": None})}})
     run_times(whole, store, 1)
-    assert service.rolling_table(store, "t") is None
+    assert stored_runs.rolling_table(store, "t") is None

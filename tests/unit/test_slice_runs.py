@@ -21,7 +21,7 @@ from auditor.history import fingerprint, records
 from auditor.model import Progress, Report, State, Verdict
 from auditor.report import render
 from auditor.report.day import load_day
-from auditor.service import audits
+from auditor.service import audits, stored_runs
 from auditor.store import audit_state, open_store, retention, rolling_parts, runs
 from auditor.store.audit_state import AuditState
 
@@ -159,7 +159,7 @@ def test_rolling_audit_continues_after_a_slice(table: Table) -> None:
     assert first.plan
     by = fingerprint.hash_layout(first.plan, fingerprint.hash_settings(runs.get_run(table.store, first.run).definition))
     assert [(one.first, one.end, one.run) for one in rolling_parts.list_parts(table.store, "t", by)] == [(0, 25, first.run)]
-    whole = service.rolling_table(table.store, "t")
+    whole = stored_runs.rolling_table(table.store, "t")
     assert whole and (whole.partitions_read, whole.unequal) == (25, 1), "the state of the whole table is unchanged"
     second = table.run(**rolling)
     assert second.plan and second.plan.partition_ranges == ((25, 50),)
@@ -187,7 +187,7 @@ def test_resumed_slice_reads_the_same_rows(table: Table, monkeypatch: pytest.Mon
     first = service.run_audit(settings, "t", interrupted, table.store, overrides=INSIDE)
     assert first.state is State.CANCELLED and first.resumable
     table.execute("DELETE FROM t WHERE id = 5000", ["target"])
-    resumed = service.resume(settings, table.store, first.run)
+    resumed = stored_runs.resume(settings, table.store, first.run)
     assert resumed.verdict is Verdict.MISMATCH and resumed.reasons[0] == ONLY_SLICE
     assert resumed.slice and (resumed.slice.first, resumed.slice.last) == (1000, 2000)
     assert resumed.differences is not None and [one.key for one in resumed.differences.named] == [{"id": "1500"}]

@@ -15,6 +15,7 @@ from auditor.errors import NotResumable, ResultError
 from auditor.history import fingerprint
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import SIDES, Progress, Report, State, Verdict
+from auditor.service import stored_runs
 from auditor.store import Store, open_store
 from dialects import Place, Session, Table
 from dialects.duckdb import DuckDB
@@ -48,7 +49,7 @@ def test_a_run_of_another_version_is_not_resumed(settings: Settings, store: Stor
     monkeypatch.setattr(canonical, "VERSION", canonical.VERSION + 1)
     assert load_plan(dump_plan(first.plan)) is None
     with pytest.raises(NotResumable, match=r"was begun by another version of the auditor, .* start a new one: auditor run t"):
-        service.resume(settings, store, first.run)
+        stored_runs.resume(settings, store, first.run)
 
 
 def test_a_plan_from_before_there_were_versions_is_of_another_one(settings: Settings) -> None:

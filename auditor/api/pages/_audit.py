@@ -25,7 +25,7 @@ from auditor.report.day import TREND_DAYS, not_compared
 from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.report.rolling import WholeTable, build_whole_table
-from auditor.service import audits, bootstrap_status, workers
+from auditor.service import audits, bootstrap_status, stored_runs, workers
 from auditor.store import audit_state, runs
 from auditor.store import bootstraps as stored_bootstraps
 from auditor.store.runs import StoredRun
@@ -98,7 +98,7 @@ def _load_report(app: AppState, last: StoredRun | None) -> Report | None:
 
 def _rolling_table(app: AppState, name: str, report: Report | None) -> WholeTable | None:
     """Return the state of a rolling audit's whole table, merged from the latest run of each partition."""
-    found = service.rolling_table(app.store, name)
+    found = stored_runs.rolling_table(app.store, name)
     return build_whole_table(found, report.plan, now()) if found and report and report.plan else None
 
 

@@ -7,7 +7,6 @@ from typing import Any, Literal, TypedDict
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
-from auditor import service
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _differences, _patch
 from auditor.api.pages._differences import DifferenceState, Kind
@@ -20,7 +19,7 @@ from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.service import differences as difference_lists
-from auditor.service import workers
+from auditor.service import stored_runs, workers
 from auditor.store import queue, runs
 from auditor.store.runs import StoredRun
 
@@ -83,7 +82,7 @@ def download_report(app: App, visitor: Reader, run: str, format: Literal["html",
 @router.post("/runs/{run}/cancel")
 def cancel_run(app: App, visitor: Runner, run: str) -> RedirectResponse:
     """Request that the run be cancelled."""
-    return redirect(url("runs", service.cancel(app.store, run, by=visitor.name).run))
+    return redirect(url("runs", stored_runs.cancel(app.store, run, by=visitor.name).run))
 
 
 @router.post("/runs/{run}/resume")

@@ -1,0 +1,122 @@
+"""What is loaded at the borders of packages: behind them modules import what they need at their top, without making starts slower.
+
+A library that is loaded in more places than here makes each start of these slower, and is imported by a function, with the reason beside
+it; one that is loaded in fewer places no longer has to be.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import duckdb
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+LIBRARIES = (
+    "alembic", "apprise", "boto3", "cryptography", "dialects", "duckdb", "fastapi", "flint", "jinja2", "numpy", "opentelemetry",
+    "prometheus_client",
+    "psycopg2", "pyarrow", "pydantic", "pymysql", "pyspark", "redshift_connector", "rich", "sqlalchemy", "sqlglot", "uvicorn", "yaml",
+)  # fmt: skip
+"""Those that take long to load; with the dialects, which every error of the tree brings."""
+
+CHAINS = (
+    # without a store
+    {
+        "auditor": "",
+        "auditor.cli": "",
+        "auditor.cli._output": "",
+        "auditor.cli._completion": "",
+        "auditor.cli._segments": "",
+        "auditor.client": "dialects pydantic",
+        "auditor.cli._remote": "",
+        "auditor.cli._listing": "",
+        "auditor.cli._differences": "",
+        "auditor.cli._audits": "yaml",
+        "auditor.cli._pipeline": "",
+        "auditor.cli._heartbeat": "",
+        "auditor.service": "",
+        "auditor.service.running": "",
+        "auditor.cli._diff": "",
+        "auditor.cli._selftest": "",
+        "auditor.repair.bootstrap.tasks": "",  # what an executor does of a copy
+    },
+    # with one: commands, then the workers of the service, then pipelines and the processes that they consist of
+    {
+        "auditor.store": "dialects pydantic sqlalchemy",
+        "auditor.cli._runs": "",
+        "auditor.cli._serving": "yaml",
+        "auditor.service.stored_runs": "numpy",
+        "auditor.cli._schema": "",
+        "auditor.cli._patch": "",
+        "auditor.cli._bootstrap": "",
+        "auditor.service.workers": "cryptography rich",
+        "auditor.pipeline.run": "pyarrow pymysql",
+        "auditor.pipeline.merge.loader_process": "",
+        "auditor.pipeline.segments.process": "",
+        "auditor.cli._dump": "",
+        "auditor.cli._certify": "",
+        "auditor.pipeline.source": "pyspark",
+    },
+    # a task that stages
+    {"auditor.pipeline.stage_task": "dialects numpy pyarrow pydantic yaml"},
+    {"auditor.cli._evidence": "cryptography dialects pydantic sqlalchemy"},
+)
+"""Modules in the order in which one process imports them, with the libraries that each brings that those before it did not."""
+
+RUNS = {
+    "--version": "",
+    "--help": "",
+    "run t --no-store --quiet": "dialects duckdb numpy pyarrow pydantic rich yaml",
+    "run t --quiet": "dialects duckdb numpy pyarrow pydantic rich sqlalchemy yaml",
+    "ls": "dialects numpy pydantic rich sqlalchemy yaml",
+}
+"""What whole commands load on two DuckDB files, whose store is there already."""
+
+CONFIG = """
+connections: {{here: {{url: 'duckdb:///{0}/here.duckdb'}}, there: {{url: 'duckdb:///{0}/there.duckdb'}}}}
+store: {{url: 'sqlite:///{0}/auditor.db'}}
+audits: {{t: {{source: {{connection: here, table: t}}, target: {{connection: there, table: t}}, key: [id]}}}}
+"""
+
+
+def _loaded(code: str, folder: Path = ROOT) -> list[str]:
+    """Run a program that may call ``tell``, and return the libraries that it had loaded at each call, and at its end."""
+    tell = f"def tell(): print('loaded', *sorted({set(LIBRARIES)} & set(sys.modules)))"
+    script = f"import atexit, sys\n{tell}\natexit.register(tell)\n{code}"
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
+    return [line.removeprefix("loaded").strip() for line in done.stdout.splitlines() if line.startswith("loaded")]
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: next(iter(chain)))
+def test_what_borders_load(chain: Mapping[str, str]) -> None:
+    seen = _loaded("\n".join(f"import {module}; tell()" for module in chain))
+    expected: list[str] = []
+    for libraries in chain.values():
+        expected.append(" ".join(sorted({*(expected or [""])[-1].split(), *libraries.split()})))
+    assert dict(zip(chain, seen, strict=False)) == dict(zip(chain, expected, strict=True))
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_what_a_command_loads(command: str, tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as connection:
+            connection.execute("CREATE TABLE t AS SELECT i AS id, 'v' AS v FROM range(100) r(i)")
+    (tmp_path / "auditor.yaml").write_text(CONFIG.format(tmp_path))
+    program = "from auditor.cli import main\nsys.exit(main({!r}))"
+    if command in ("run t --quiet", "ls"):
+        _loaded(program.format(["ls"]), tmp_path)
+    assert _loaded(program.format(command.split()), tmp_path) == [RUNS[command]]
+
+
+def test_each_command_of_the_table_is_there() -> None:
+    table = ast.parse((ROOT / "auditor" / "cli" / "_parser.py").read_text())
+    calls = [one for one in ast.walk(table) if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "_lazy"]
+    named = [tuple(getattr(argument, "value", None) for argument in one.args) for one in calls]
+    assert {f"auditor.cli.{module}" for module, _ in named} <= {module for chain in CHAINS for module in chain}
+    assert [one for one in named if one[1] and not hasattr(import_module(f"auditor.cli.{one[0]}"), one[1])] == []
