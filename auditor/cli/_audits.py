@@ -72,9 +72,7 @@ def check(options: argparse.Namespace) -> int:
         results = list(service.check(configured, service.expand_legs(configured, wanted), store))
         broken = _check_evidence(configured, store, wanted) if store and configured.evidence else []
     if options.format == "json":
-        print_json(
-            [{"audit": c.audit, "error": str(c.error) if c.error else None, "plan": c.plan and as_json.plan(c.plan)} for c in results]
-        )
+        print_json([as_json.checked(result.audit, result.error, result.plan) for result in results])
     else:
         for result in results:
             if result.plan:

@@ -66,7 +66,7 @@ def verify(options: argparse.Namespace) -> int:
     keys = frozenset(checks.read_public_key(text) for text in options.key)
     found = checks.verify_files(options.files, keys, options.head)
     if options.format == "json":
-        print_json(texts.verified_json(found, is_pinned=bool(keys)))
+        print_json(texts.verified_shape(found, is_pinned=bool(keys)))
     else:
         for line in texts.verified_lines(found, is_pinned=bool(keys)):
             console().print(line, soft_wrap=True, markup=False, highlight=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -27,6 +26,7 @@ from auditor.model import (
     Report,
 )
 from auditor.report.redact import redact
+from auditor.shapes.verified import VerifiedEvidence, VerifiedFile, VerifiedLink
 from auditor.store.evidence import EndedRun
 from auditor.store.runs import StoredDifference
 
@@ -190,20 +190,14 @@ def _said(entry: EvidenceEntry) -> str:
     return f"{said.verdict.value}{within} ({said.state.value} {said.ended}){f': {differing}' if differing else ''}"
 
 
-def verified_json(found: Verified, *, is_pinned: bool) -> dict[str, Any]:
-    """Return what files of evidence are, as JSON values."""
-    files = [
-        {
-            "file": one.file,
-            "whole": not one.broken,
-            "broken": one.broken or None,
-            "links": [
-                {"audit": entry.link.audit, "number": entry.link.number, "run": entry.link.run, "key": entry.link.key, "at": entry.link.at}
-                | {"verdict": entry.payload.verdict.value if entry.payload else None}
-                for entry in one.links
-            ],
-        }
+def verified_shape(found: Verified, *, is_pinned: bool) -> VerifiedEvidence:
+    """Return what files of evidence are, as it leaves the process."""
+    files = tuple(
+        VerifiedFile(file=one.file, whole=not one.broken, broken=one.broken or None, links=tuple(map(_link, one.links)))
         for one in found.files
-    ]
-    chains = [{**asdict(chain), "keys": list(chain.keys), "broken": list(chain.broken)} for chain in found.chains]
-    return {"whole": found.is_whole, "pinned": is_pinned, "files": files, "chains": chains, "unseen_heads": list(found.unseen)}
+    )
+    return VerifiedEvidence(whole=found.is_whole, pinned=is_pinned, files=files, chains=found.chains, unseen_heads=found.unseen)
+
+
+def _link(entry: EvidenceEntry) -> VerifiedLink:
+    return VerifiedLink(**VerifiedLink.fields_of(entry.link), verdict=entry.payload.verdict if entry.payload else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from auditor import model
 from auditor.model import SIDES
 from auditor.report.redact import redact, redact_plan
-from auditor.shapes.plan import NotCompared, Plan, PlanColumn
+from auditor.shapes.plan import CheckedAudit, NotCompared, Plan, PlanColumn
 from auditor.shapes.report import (
     MAX_LISTED,
     Aligned,
@@ -149,6 +149,11 @@ def plan(plan: model.Plan) -> Plan:
         not_compared=tuple(NotCompared(column=one.column or None, side=one.side, how=one.how, what=one.what) for one in plan.not_compared),
         watermark=plan.watermark or None,
     )
+
+
+def checked(audit: str, error: Exception | None, plan_: model.Plan | None) -> CheckedAudit:
+    """Return what the check of an audit found, its plan as `plan` returns it."""
+    return CheckedAudit(audit=audit, error=str(error) if error else None, plan=plan(plan_) if plan_ else None)
 
 
 def _column(column: model.ColumnPlan) -> PlanColumn:

@@ -68,6 +68,14 @@ class Plan(Shape):
     )
 
 
+class CheckedAudit(Shape):
+    """What `auditor check` found of an audit: its plan, or the error that prevents it."""
+
+    audit: str
+    error: str | None
+    plan: Plan | None
+
+
 class ConsoleScripts(Shape):
     """The SQL to paste into each side's console; null for a side that was not asked for."""
 
