@@ -45,7 +45,7 @@ class AuditOptions(TypedDict, total=False):
     hash: Literal["sha256", "md5"]
     """The hash of a row; SHA-256 by default."""
     encoding: Literal["injective", "published"]
-    """How a row becomes text; the published encoding implies MD5 and cannot tell NULL from the text NULL."""
+    """How a row becomes text; the published encoding implies MD5 and cannot distinguish NULL from the text NULL."""
     salt: str
     """What row texts begin with: letters and digits, or ``random`` (the default) for a new one in every run."""
     partition: Mapping[str, Any]

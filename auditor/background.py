@@ -1,4 +1,4 @@
-"""What goes on beside the work of a process: services, each a thread that does the same work again and again, and waits after failures."""
+"""Background work of a process: services, each a thread that does the same work again and again, and waits after failures."""
 
 from __future__ import annotations
 

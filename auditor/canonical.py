@@ -354,7 +354,7 @@ def _shorten(micros: int, rounding: Rounding, scale: int | None) -> int:
 
 
 def _fraction_text(micros: int, scale: int | None) -> str:
-    """Return the fraction of a second as an engine prints it by itself: cut to ``scale`` digits, without zeros at its end."""
+    """Return the fraction of a second as an engine prints it on its own: cut to ``scale`` digits, without zeros at its end."""
     return f".{micros:06}"[: 7 if scale is None else scale + 1].rstrip("0").rstrip(".")
 
 

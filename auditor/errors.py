@@ -23,7 +23,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── FilesUnreachable                     retryable  files that Redshift loads cannot be written to S3, or deleted there
     │   ├── NoSuchObject              exit 2
     │   ├── DriverMissing             exit 2
-    │   ├── JarsDoNotFit              exit 2                Spark lacks a class, or has that of another version
+    │   ├── JarsDoNotFit              exit 2                a class is missing in Spark, or of another version
     │   ├── EngineBroken              exit 2                the package of an engine cannot be loaded
     │   ├── ServerTooOld              exit 2
     │   ├── ServerRefused             exit 2                a product that only speaks another's protocol
@@ -52,7 +52,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── SegmentFailed             exit 3     retryable  a segment's file could not be written or read
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── IncarnationsDiffer        exit 2                pieces of a pipeline do not belong together
-    ├── PartsGone                 exit 3                a target lacks events whose parts were deleted
+    ├── PartsGone                 exit 3                parts that a target still needs were deleted
     ├── TableStopped              exit 3                the next events of a table cannot be had or applied
     │   ├── TableShared                                     they would delete rows that another pipeline brought
     │   └── ValuesChanged                                   a statement may have changed values without events
@@ -61,7 +61,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
     │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
-    │   └── BootstrapRefused                                a table would not be copied or sent anew as its plan says
+    │   └── BootstrapRefused                                a table would not be copied or sent again as its plan says
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
     │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
     ├── HeartbeatUnusable             exit 3                a heartbeat lies ahead of the source's clock, or does not arrive
@@ -82,13 +82,13 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
     │   └── QueueFull                            retryable
-    ├── Forbidden                     exit 2                the token lacks the scope
+    ├── Forbidden                     exit 2                the token does not have the scope
     │   └── Unauthorised                                    no token, or an unknown, expired or revoked one
     ├── ChangeStreamError             exit 3                the source's binary log cannot be replicated
     │   ├── LogRefused                exit 2                it holds what is not replicated, or is written with other settings
     │   ├── PositionLost                                    a position is gone from it, or is none
     │   ├── SourceReplaced                                  a connection leads to another server than before
-    │   ├── FailoverRefused           exit 2                another server's log may lack what was read
+    │   ├── FailoverRefused           exit 2                another server's log may not have what was read
     │   ├── OffsetWentBack                                  a stream was asked to go back
     │   ├── EventsMissed                                    events that the log sent did not come into a batch
     │   └── ReaderReplaced                                  another reader with the same server id took over
@@ -280,7 +280,7 @@ class ScanRefused(PlanError):
 
 
 class BudgetSpent(AuditorError):
-    """A run has cost what its audit's budget or a connection's allows, so that nothing is claimed; raise it, or go on with the run."""
+    """A run has cost what its audit's budget or a connection's allows, so that nothing is claimed; raise it, or continue the run."""
 
 
 class ColumnsChanged(AuditorError):
@@ -326,7 +326,7 @@ class IncarnationsDiffer(AuditorError):
 
 
 class PartsGone(AuditorError):
-    """A target lacks events whose parts were deleted; copy the table from the source again."""
+    """Parts that a target still needs were deleted; copy the table from the source again."""
 
 
 class TableStopped(AuditorError):
@@ -334,7 +334,7 @@ class TableStopped(AuditorError):
 
 
 class TableShared(TableStopped):
-    """The next events of a table would delete rows that another pipeline brought; mend the target by hand, and skip them."""
+    """The next events of a table would delete rows that another pipeline loaded; repair the target by hand, and skip them."""
 
 
 class ValuesChanged(TableStopped):
@@ -348,11 +348,11 @@ class MergeFailed(AuditorError):
 
 
 class LiveSummariesWrong(AuditorError):
-    """The sums that a stream kept of a table are incomplete or damaged; they are begun anew by a scan of the source."""
+    """The sums that a stream kept of a table are incomplete or damaged; they are started again by a scan of the source."""
 
 
 class LiveSummariesUnusable(AuditorError):
-    """The audit compares with live summaries, and there are none to be had; see that its pipeline runs, and run it again."""
+    """The audit compares with live summaries, and there are none; see that its pipeline runs, and run it again."""
 
 
 class PatchRefused(AuditorError):
@@ -370,15 +370,15 @@ class PatchFailed(AuditorError):
 
 
 class BootstrapRefused(PatchRefused):
-    """The table cannot be copied anew as it is, so nothing was written; change what the message names."""
+    """The table cannot be copied again as it is, so nothing was written; change what the message names."""
 
 
 class BootstrapFailed(PatchFailed):
-    """A bootstrap did not come to its end, and the old table is as it was; run it again to go on from what was copied."""
+    """A bootstrap did not come to its end, and the old table is as it was; run it again to continue from what was copied."""
 
 
 class HeartbeatUnusable(AuditorError):
-    """A heartbeat does not tell what has arrived: it lies ahead of the source's clock, or does not come; see that it is written, in UTC."""
+    """A heartbeat does not show what has arrived: it lies ahead of the source's clock, or does not come; see that it is written, in UTC."""
 
 
 class DatabaseBusy(AuditorError):
@@ -480,7 +480,7 @@ class SourceReplaced(ChangeStreamError):
 
 
 class FailoverRefused(ChangeStreamError):
-    """A pipeline cannot go on from another server without a gap; accept it and copy the tables, or reset the pipeline."""
+    """A pipeline cannot continue from another server without a gap; accept it and copy the tables, or reset the pipeline."""
 
     exit_code = 2
 

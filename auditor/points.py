@@ -76,10 +76,10 @@ def followed(protocol: str, action: Callable[[str], object]) -> Iterator[None]:
 
     Raises LookupError for an unknown protocol.
     """
-    found = {point: partial(action, point.partition(".")[2]) for point in POINTS if point.startswith(f"{protocol}.")}
-    if not found:
+    actions = {point: partial(action, point.partition(".")[2]) for point in POINTS if point.startswith(f"{protocol}.")}
+    if not actions:
         raise LookupError(f"no protocol {protocol!r} has points; the points are listed in {__name__}")
-    with _listening(found):
+    with _listening(actions):
         yield
 
 

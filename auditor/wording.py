@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def plural(count: int, one: str, many: str = "") -> str:
+def plural(count: int, singular: str, many: str = "") -> str:
     """Return a number with its noun, and with the verb that agrees with it: ``1 row is``, ``1,200 rows are``.
 
-    ``many`` is what follows every number but 1; without it, ``one`` with an s.
+    ``many`` is what follows every number but 1; without it, ``singular`` with an s.
     """
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+    return f"{count:,} {singular if count == 1 else many or f'{singular}s'}"
 
 
 def all_equal(partitions: int) -> str:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import copies, cost, data, duel, live, load, measurements, mending, process, ratios, road, shuffled, stream
+from benchmarks import copies, cost, data, duel, live, load, measurements, process, ratios, repairing, road, shuffled, stream
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if set(parts) - {"cost", "ratios", "load", "stream", "road", "live", "shuffled", "repair"}
         else []
     )
-    results.tools = {tool.name: tool.about for tool in tools}
+    results.tools = {tool.name: tool.description for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
         directory.chmod(0o755)
@@ -83,9 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results.servers = servers.versions()
             _write(results, output)
     wrong = any(load_result.errors for load_result in results.loads)
-    wrong |= any(not one.is_right for one in results.shuffled)
-    wrong |= any(one.why or one.verdict not in ("match", "") for one in results.copies if one.road in copies.OURS)
-    wrong |= any(one.why or one.wrong for one in results.mended if one.tool == mending.OURS)
+    wrong |= any(not cost.is_right for cost in results.shuffled)
+    wrong |= any(copy.why or copy.verdict not in ("match", "") for copy in results.copies if copy.road in copies.OURS)
+    wrong |= any(repair.why or repair.wrong for repair in results.repaired if repair.tool == repairing.OURS)
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))
 
 
@@ -96,14 +96,14 @@ def _sizes(rows: int, options: argparse.Namespace) -> dict[str, tuple[int, ...]]
         "ratios": (options.rows or min(rows, ratios.ROWS),),
         "growth": (rows // 10, rows, *larger),
         "stream": (min(rows, stream.MAX_ROWS),),
-        "repair": (min(rows, mending.ROWS), rows // 10, *larger, rows),
+        "repair": (min(rows, repairing.ROWS), rows // 10, *larger, rows),
     }
     return {part: special.get(part, (rows,)) for part in PARTS}
 
 
 def _say_sizes(sizes: Mapping[str, Sequence[int]]) -> str:
     """Return how many rows were measured, by part where parts differ."""
-    said = {part: " and ".join(f"{rows:,}" for rows in dict.fromkeys(found)) for part, found in sizes.items()}
+    said = {part: " and ".join(f"{rows:,}" for rows in dict.fromkeys(counts)) for part, counts in sizes.items()}
     by_size = {rows: [part for part in said if said[part] == rows] for rows in said.values()}
     return ", ".join(f"{rows} rows" + (f" ({', '.join(parts)})" if len(by_size) > 1 else "") for rows, parts in by_size.items())
 
@@ -188,8 +188,8 @@ def _run_repair(results: Results, servers: Servers, sizes: Sequence[int], rows: 
     """Measure patches, copies of ``rows`` rows, and the memory of copies of as many as the other sizes say."""
     chosen = {name for name in ("patches", "copies", "memory") if not words or any(word in name for word in words)}
     if "patches" in chosen:
-        for mended in mending.measure(servers, sizes[0], repeat):
-            results.mended += mended
+        for repaired in repairing.measure(servers, sizes[0], repeat):
+            results.repaired += repaired
     counts = [size for size in dict.fromkeys(sizes[1:]) if ("copies" if size == rows else "memory") in chosen]
     for copied in copies.measure(servers, rows, min(repeat, 3), counts):
         results.copies += copied

@@ -34,7 +34,7 @@ class Auditor(Tool):
     """``auditor run`` with its default settings: without a history, so that it begins with a pre-scan."""
 
     name = "auditor"
-    about = "one scan of each side, summaries only, then reads by key" if EXACT else "method minhash, which names no keys"
+    description = "one scan of each side, summaries only, then reads by key" if EXACT else "method minhash, which names no keys"
     settings: ClassVar[Mapping[str, Any]] = {}
     """Settings of the audit besides its tables, key and method."""
 
@@ -101,7 +101,7 @@ class AuditorWithoutPrescan(Auditor):
     """``auditor run`` as it runs where earlier runs found differences."""
 
     name = "auditor, no pre-scan"
-    about = "as it runs after runs that found differences"
+    description = "as it runs after runs that found differences"
     settings: ClassVar[Mapping[str, Any]] = {"prescan": False}
 
 

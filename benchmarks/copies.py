@@ -1,4 +1,4 @@
-"""Part repair: how fast a table is copied anew, by the direct road and by Spark, beside `mysqldump --tab` and COPY.
+"""Part repair: how fast a table is copied again, by the direct road and by Spark, beside `mysqldump --tab` and COPY.
 
 All roads take turns in one call, into tables with a primary key that are empty before the first. What is timed is the copy: from the first
 row that is read to the last that is loaded. A bootstrap then compares it with the source's snapshot, exchanges the rows, and audits them.

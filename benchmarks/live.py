@@ -79,14 +79,14 @@ def measure(servers: Servers, pair: str, rows: int, repeat: int) -> LiveCost:
     except Unavailable as reason:
         return LiveCost(pair, why=str(reason))
     print(f"live: {pair}", file=sys.stderr)
-    found = LiveCost(pair, rows)
+    cost = LiveCost(pair, rows)
     with tempfile.TemporaryDirectory(prefix="auditor-live-") as name, closing(_Carried(Path(name), source, url, into)) as road:
         road.fill_both(rows)
-        found.why = _begin(road)
-        if not found.why:
-            _compare_audits(road, found, repeat)
-            _compare_streams(road, found, rows, repeat)
-    return found
+        cost.why = _begin(road)
+        if not cost.why:
+            _compare_audits(road, cost, repeat)
+            _compare_streams(road, cost, rows, repeat)
+    return cost
 
 
 class _Carried(AlignedRoad):
@@ -128,11 +128,11 @@ def _begin(road: _Carried) -> str:
         return road.arrive()
 
 
-def _compare_audits(road: _Carried, found: LiveCost, repeat: int) -> None:
+def _compare_audits(road: _Carried, cost: LiveCost, repeat: int) -> None:
     """Run both audits in turns while the pipeline runs, after one of each that warms up; the history says that nothing differs."""
     meters = _meters(road)
     for audit in (LIVE, FULL):
-        found.cpu[audit], found.seconds[audit] = {side: [] for side in meters}, []
+        cost.cpu[audit], cost.seconds[audit] = {side: [] for side in meters}, []
     for turn in range(repeat + 1):
         for audit, name in ((LIVE, AUDIT), (FULL, FULL)):
             with road.delivering(STAGE_EVERY):
@@ -143,23 +143,23 @@ def _compare_audits(road: _Carried, found: LiveCost, repeat: int) -> None:
                 seconds, after = time.monotonic() - began, {side: meter() for side, meter in meters.items()}
             if report.verdict is not Verdict.MATCH or (audit == LIVE and (not report.live or report.live.scanned)):
                 raise RuntimeError(f"{audit}: {report.verdict}: {'; '.join(report.reasons)}")
-            found.prescan[audit] = next((note for note in report.notes if note.startswith("pre-scan")), "")
+            cost.prescan[audit] = next((note for note in report.notes if note.startswith("pre-scan")), "")
             if turn:
-                found.seconds[audit].append(seconds)
+                cost.seconds[audit].append(seconds)
                 for side in meters:
-                    found.cpu[audit][side].append(after[side] - before[side])
+                    cost.cpu[audit][side].append(after[side] - before[side])
 
 
 def _meters(road: _Carried) -> dict[str, Callable[[], float]]:
     """Return what reads the CPU seconds that each has used: the servers, with sessions that have ended, and this process."""
     [(file, folder)] = road.log.run("SELECT @@pid_file, @@datadir")
     source = int(Path(folder, file).read_text())
-    found = {SOURCE: lambda: _ticks(source) / TICKS, OWN: _own_seconds}
+    meters = {SOURCE: lambda: _ticks(source) / TICKS, OWN: _own_seconds}
     if road.query_dialect != "duckdb":
         [(text,)] = road.query("SELECT pg_read_file('postmaster.pid')")
         postmaster = int(str(text).split("\n", 1)[0])
-        found[TARGET] = lambda: _with_children(postmaster)
-    return found
+        meters[TARGET] = lambda: _with_children(postmaster)
+    return meters
 
 
 def _own_seconds() -> float:
@@ -172,7 +172,7 @@ def _with_children(pid: int) -> float:
     while True:
         sessions = _children(pid)
         with suppress(FileNotFoundError):
-            used = sum(_ticks(one) for one in (pid, *sessions))
+            used = sum(_ticks(process) for process in (pid, *sessions))
             if sessions == _children(pid):
                 return used / TICKS
 
@@ -183,10 +183,10 @@ def _ticks(pid: int) -> int:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def _compare_streams(road: _Carried, found: LiveCost, rows: int, repeat: int) -> None:
+def _compare_streams(road: _Carried, cost: LiveCost, rows: int, repeat: int) -> None:
     """Carry the same statements in turns: by the pipeline with live summaries, and by one of another table without them."""
     other = f"{TABLE_NAME}_bare"
     with tempfile.TemporaryDirectory(prefix="auditor-bare-") as name:
@@ -198,11 +198,11 @@ def _compare_streams(road: _Carried, found: LiveCost, rows: int, repeat: int) ->
             road.log.run(f"INSERT INTO {other} SELECT * FROM {TABLE_NAME} WHERE id < {min(rows, EVENTS)}")
             bare.merge()
             for turn in range(repeat + 1):
-                for label, one, table in ((LIVE, road, TABLE_NAME), (FULL, bare, other)):
+                for label, carried, table in ((LIVE, road, TABLE_NAME), (FULL, bare, other)):
                     road.log.run(f"UPDATE {table} SET quantity = (quantity + 1) % 50, weight = {turn} WHERE id < {min(rows, EVENTS)}")
-                    rate = min(rows, EVENTS) / _carry(one)
+                    rate = min(rows, EVENTS) / _carry(carried)
                     if turn:
-                        found.rates.setdefault(label, []).append(rate)
+                        cost.rates.setdefault(label, []).append(rate)
 
 
 def _carry(road: AlignedRoad) -> float:

@@ -15,8 +15,8 @@ from benchmarks.cost import Cost
 from benchmarks.duel import Row
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
-from benchmarks.mending import Mended
 from benchmarks.ratios import Ratios
+from benchmarks.repairing import Repaired
 from benchmarks.results import Results
 from benchmarks.road import Road
 from benchmarks.shuffled import ShuffledCost
@@ -38,7 +38,7 @@ def merge(results: Results, directory: Path) -> Results:
     return dataclasses.replace(
         results,
         costs=list({cost.engine: cost for cost in (*before.costs, *results.costs)}.values()),
-        ratios=list({(one.engine, one.key): one for one in (*before.ratios, *results.ratios)}.values()),
+        ratios=list({(ratio.engine, ratio.key): ratio for ratio in (*before.ratios, *results.ratios)}.values()),
         servers=before.servers | results.servers,
         tools=before.tools | results.tools,
         missing={name: why for name, why in before.missing.items() if name not in results.tools} | results.missing,
@@ -48,10 +48,10 @@ def merge(results: Results, directory: Path) -> Results:
         threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
-        lives=list({(one.pair, one.rows): one for one in (*before.lives, *results.lives)}.values()),
-        shuffled=list({(one.order, one.rows): one for one in (*before.shuffled, *results.shuffled)}.values()),
-        copies=list({(one.target, one.road, one.rows): one for one in (*before.copies, *results.copies)}.values()),
-        mended=list({(one.tool, one.table): one for one in (*before.mended, *results.mended)}.values()),
+        lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
+        shuffled=list({(cost.order, cost.rows): cost for cost in (*before.shuffled, *results.shuffled)}.values()),
+        copies=list({(copy.target, copy.road, copy.rows): copy for copy in (*before.copies, *results.copies)}.values()),
+        repaired=list({(repair.tool, repair.table): repair for repair in (*before.repaired, *results.repaired)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
     )
 
@@ -61,14 +61,14 @@ def read(directory: Path) -> Results:
     values: dict[str, Any] = json.loads((directory / NAME).read_text(encoding="utf-8"))
     results = Results(**values)
     results.costs = [Cost(**cost) for cost in values["costs"]]
-    results.ratios = [Ratios(**one) for one in values.get("ratios", ())]
+    results.ratios = [Ratios(**entry) for entry in values.get("ratios", ())]
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
-    results.lives = [LiveCost(**one) for one in values.get("lives", ())]
-    results.shuffled = [ShuffledCost(**one) for one in values.get("shuffled", ())]
-    results.copies = [Copy(**one) for one in values.get("copies", ())]
-    results.mended = [Mended(**one) for one in values.get("mended", ())]
+    results.lives = [LiveCost(**entry) for entry in values.get("lives", ())]
+    results.shuffled = [ShuffledCost(**entry) for entry in values.get("shuffled", ())]
+    results.copies = [Copy(**entry) for entry in values.get("copies", ())]
+    results.repaired = [Repaired(**entry) for entry in values.get("repaired", ())]
     for part in ("duels", "growth", "threads"):
         setattr(results, part, [Row(**{**row, "wire": Traffic(**row["wire"])}) for row in values[part]])
     return results

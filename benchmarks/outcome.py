@@ -27,8 +27,8 @@ on machines of one kind and of different speed, and a tool that a later run left
 def table_rows(rows: Sequence[Row]) -> list[list[str]]:
     """Return the lines of the table below `HEAD`, in the order in which the scenarios were measured."""
     groups = dict.fromkeys((row.pair, row.rows, row.scenario) for row in rows)
-    found = [_line([row for row in rows if (row.pair, row.rows, row.scenario) == group]) for group in groups]
-    return [line for line in found if line]
+    lines = [_line([row for row in rows if (row.pair, row.rows, row.scenario) == group]) for group in groups]
+    return [line for line in lines if line]
 
 
 def sentence(rows: Sequence[Row]) -> str:

@@ -113,8 +113,8 @@ def _resident_bytes(pid: int) -> int:
 
 def _peak_bytes(pid: int) -> int:
     with suppress(OSError):
-        if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()):
-            return int(found.group(1)) * 1024
+        if match := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()):
+            return int(match.group(1)) * 1024
     return 0
 
 
@@ -128,8 +128,8 @@ def command_line(pid: int) -> str:
 def proportional_bytes(pid: int) -> int:
     """Return the PSS of a process: its own pages, and its share of those that it shares; 0 if it has ended."""
     with suppress(OSError):
-        if found := re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE):
-            return int(found.group(1)) * 1024
+        if match := re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE):
+            return int(match.group(1)) * 1024
     return 0
 
 
@@ -150,8 +150,8 @@ def describe_machine() -> str:
     """Return cores, processor, memory and system in one line."""
     model = "an unknown processor"
     with suppress(OSError):
-        if found := re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()):
-            model = found.group(1).strip()
+        if match := re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()):
+            model = match.group(1).strip()
     memory = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES / 2**30
     cores = len(os.sched_getaffinity(0))
     system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"

@@ -63,7 +63,7 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
         url = servers[engine].url
     except Unavailable as reason:
         return [Ratios(engine, key, rows, why=str(reason)) for key in KEYS]
-    found = []
+    measured = []
     for key, (name, settings) in KEYS.items():
         shape = SHAPES[name]
         path = data.make_file(directory, shape, rows)
@@ -75,14 +75,16 @@ def measure(servers: Servers, engine: str, rows: int, directory: Path, repeat: i
             if engine == "duckdb":
                 session.execute("SET threads = 1")
             cases = _cases(plan, session)
-            found.append(Ratios(engine, key, rows, _median_seconds(session, cases, repeat, _clock(engine, session))))
+            measured.append(Ratios(engine, key, rows, _median_seconds(session, cases, repeat, _clock(engine, session))))
         finally:
             session.close()
-        for label, seconds in found[-1].seconds.items():
+        for label, seconds in measured[-1].seconds.items():
             print(
-                f"  {engine:10} {key:10} {label:12} {seconds:7.3f} s {seconds / found[-1].seconds[BASE]:6.2f}", file=sys.stderr, flush=True
+                f"  {engine:10} {key:10} {label:12} {seconds:7.3f} s {seconds / measured[-1].seconds[BASE]:6.2f}",
+                file=sys.stderr,
+                flush=True,
             )
-    return found
+    return measured
 
 
 def _cases(plan: Plan, session: Session) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""A process that copies a table anew, or finds and patches differences, and prints how long each part took as JSON.
+"""A process that copies a table again, or finds and patches differences, and prints how long each part took as JSON.
 
 python -m benchmarks.repair_process copy FILE AUDIT TIMES [spark] | python -m benchmarks.repair_process patch FILE AUDIT [slowly]
 """
@@ -29,8 +29,8 @@ BETWEEN_LOOKS = 0.35
 
 
 def copy(file: Path, settings: Settings, store: Store, audit: str, times: int, by_spark: bool) -> list[dict[str, Any]]:
-    """Copy a table anew so many times; return seconds of the copy alone and of the whole, and the verdict of the audit at the end."""
-    found = []
+    """Copy a table again so many times; return seconds of the copy alone and of the whole, and the verdict of the audit at the end."""
+    results = []
     for _ in range(times):
         marks: dict[str, float] = {}
         spreading = bootstraps.Spreading(file, is_asked=True) if by_spark else None
@@ -40,9 +40,9 @@ def copy(file: Path, settings: Settings, store: Store, audit: str, times: int, b
         marks["end"] = time.monotonic()
         verdict = result.after.verdict.value if result.after else result.not_settled
         figures = {"copy": marks["verify"] - marks["made"], "compare": marks["swapping"] - marks["verify"], "whole": marks["end"] - began}
-        found.append({**figures, "rows": result.rows, "verdict": verdict})
+        results.append({**figures, "rows": result.rows, "verdict": verdict})
         bootstraps.drop_left(settings, store, audit)
-    return found
+    return results
 
 
 def patch(settings: Settings, store: Store, audit: str, slowly: bool) -> dict[str, Any]:
@@ -57,8 +57,8 @@ def patch(settings: Settings, store: Store, audit: str, slowly: bool) -> dict[st
             for side, most in locked.items():
                 locked[side] = max(most, locked_rows(settings.connections[side].url))
 
-    for one in settings.connections.values():  # the program is loaded before the clock starts, as the other tool is
-        dialects.by_scheme(dialects.parse_url(one.url).scheme)
+    for connection in settings.connections.values():  # the program is loaded before the clock starts, as the other tool is
+        dialects.by_scheme(dialects.parse_url(connection.url).scheme)
     began = time.monotonic()
     report = service.run_audit(settings, audit, store=store)
     ran = time.monotonic()
@@ -95,12 +95,12 @@ def main(arguments: list[str]) -> None:
     settings = config.load(Path(file))
     assert settings.store
     store = open_store(settings.store.url)
-    found: object
+    result: object
     if what == "copy":
-        found = copy(Path(file), settings, store, audit, int(more[0]), "spark" in more)
+        result = copy(Path(file), settings, store, audit, int(more[0]), "spark" in more)
     else:
-        found = patch(settings, store, audit, "slowly" in more)
-    print(json.dumps(found))
+        result = patch(settings, store, audit, "slowly" in more)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

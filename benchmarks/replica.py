@@ -19,7 +19,7 @@ class TableChecksum(Tool):
     """pt-table-checksum on the source, then pt-table-sync for the replica."""
 
     name = "pt-table-checksum + pt-table-sync"
-    about = "needs replication, which runs during the measurement; prints the statements that repair the replica"
+    description = "needs replication, which runs during the measurement; prints the statements that repair the replica"
 
     def install(self) -> None:
         for program in ("pt-table-checksum", "pt-table-sync"):

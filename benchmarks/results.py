@@ -13,9 +13,9 @@ from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
 from benchmarks.live import CHANGED, EVENTS, FULL, LIVE, OWN, SOURCE, TARGET, LiveCost
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
-from benchmarks.mending import Mended
 from benchmarks.plots import write_dot_plot
 from benchmarks.ratios import BASE, Ratios
+from benchmarks.repairing import Repaired
 from benchmarks.road import GROUP_NAMES, LATENCIES, Road
 from benchmarks.servers import CONDITIONS
 from benchmarks.shuffled import ShuffledCost
@@ -103,7 +103,7 @@ class Results:
     lives: list[LiveCost] = field(default_factory=list)
     shuffled: list[ShuffledCost] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
-    mended: list[Mended] = field(default_factory=list)
+    repaired: list[Repaired] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Results:
             parts += [
                 "## Comparison with other tools",
                 COMPARISON_NOTES,
-                "\n".join(f"- {name}: {about}" for name, about in self.tools.items()),
+                "\n".join(f"- {name}: {description}" for name, description in self.tools.items()),
             ]
             for pair, rows in dict.fromkeys((row.pair, row.rows) for row in self.duels):
                 parts += [f"### {pair}, {rows:,} rows", _duel_table([row for row in self.duels if (row.pair, row.rows) == (pair, rows)])]
@@ -154,15 +154,15 @@ class Results:
             parts += ["## Keys in another order than rows", SHUFFLED_NOTES, _shuffled_table(self.shuffled)]
         if self.copies:
             parts += [
-                "## Tables copied anew",
+                "## Tables copied again",
                 repair_tables.COPY_NOTES,
                 _table(repair_tables.COPY_HEAD, repair_tables.copy_rows(self.copies)),
             ]
-        if self.mended:
+        if self.repaired:
             parts += [
-                "## Rows mended",
-                repair_tables.MENDED_NOTES,
-                _table(repair_tables.MENDED_HEAD, repair_tables.mended_rows(self.mended)),
+                "## Rows repaired",
+                repair_tables.REPAIRED_NOTES,
+                _table(repair_tables.REPAIRED_HEAD, repair_tables.repaired_rows(self.repaired)),
             ]
         return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -193,20 +193,22 @@ class Results:
         return _table(["multiple of a bare scan", *(cost.engine for cost in ran)], bare + body) + left_out
 
 
-def _ratios_table(found: Sequence[Ratios]) -> str:
-    ran = [one for one in found if one.seconds]
+def _ratios_table(ratios: Sequence[Ratios]) -> str:
+    ran = [ratio for ratio in ratios if ratio.seconds]
     labels = [label for label in (ran[0].seconds if ran else ()) if label != BASE]
     body = [
         [
-            one.engine,
-            one.key,
-            f"{one.rows:,}",
-            f"{one.seconds[BASE]:.2f}",
-            *(f"{one.seconds[label] / one.seconds[BASE]:.2f}" for label in labels),
+            ratio.engine,
+            ratio.key,
+            f"{ratio.rows:,}",
+            f"{ratio.seconds[BASE]:.2f}",
+            *(f"{ratio.seconds[label] / ratio.seconds[BASE]:.2f}" for label in labels),
         ]
-        for one in ran
+        for ratio in ran
     ]
-    left_out = "".join(f"\n\n{engine}: not run: {why}." for engine, why in {one.engine: one.why for one in found if one.why}.items())
+    left_out = "".join(
+        f"\n\n{engine}: not run: {why}." for engine, why in {ratio.engine: ratio.why for ratio in ratios if ratio.why}.items()
+    )
     return _table(["engine", "key", "rows", "base in seconds", *labels], body) + left_out
 
 
@@ -260,7 +262,7 @@ def _road_table(roads: Sequence[Road]) -> str:
         ("load at the start", lambda road: f"{road.load:.1f}"),
         ("sustained, events/s", lambda road: f"{road.sustained:,.0f}"),
         ("from the start, events/s", lambda road: f"{road.events / road.seconds:,.0f}"),
-        ("greatest manifest, and its files", lambda road: " / ".join(f"{one:,} bytes" for one in road.manifests)),
+        ("greatest manifest, and its files", lambda road: " / ".join(f"{size:,} bytes" for size in road.manifests)),
         ("mysql-replication with upserts, events/s", lambda road: f"{road.row_by_row:,.0f}" if road.row_by_row else ""),
         ("sustained, times that", lambda road: f"{road.sustained / road.row_by_row:.1f}" if road.row_by_row else ""),
         ("latency p50", lambda road: f"{median(road.latencies):.2f} s" if road.latencies else ""),
@@ -284,24 +286,24 @@ def _cpu_of(group: str) -> Callable[[Road], str]:
     return lambda road: f"{road.cpu[group]:.0f}" if group in road.cpu else ""
 
 
-def _shuffled_table(found: Sequence[ShuffledCost]) -> str:
+def _shuffled_table(costs: Sequence[ShuffledCost]) -> str:
     head = ["rows are stored", "rows", "statements", "seconds", "one scan", "of one scan"]
     body = [
         [
-            one.order,
-            f"{one.rows:,}",
-            f"{one.statements:,}",
-            f"{one.seconds:.2f}",
-            f"{one.one_scan:.2f}",
-            f"{one.seconds / one.one_scan:.1f}",
+            cost.order,
+            f"{cost.rows:,}",
+            f"{cost.statements:,}",
+            f"{cost.seconds:.2f}",
+            f"{cost.one_scan:.2f}",
+            f"{cost.seconds / cost.one_scan:.1f}",
         ]
-        for one in found
+        for cost in costs
     ]
     return _table(head, body)
 
 
 def _live_table(lives: Sequence[LiveCost]) -> str:
-    ran = [one for one in lives if one.cpu]
+    ran = [cost for cost in lives if cost.cpu]
     head = [
         "pair, rows",
         "audit",
@@ -315,14 +317,14 @@ def _live_table(lives: Sequence[LiveCost]) -> str:
         "pre-scan",
     ]
     body = []
-    for one in ran:
+    for cost in ran:
         for audit in (LIVE, FULL):
-            used = one.cpu[audit]
+            used = cost.cpu[audit]
             each = [f"{median(used[side]):.2f}" if side in used else "" for side in (SOURCE, TARGET, OWN)]
-            share = f"{one.servers(audit) / one.servers(FULL):.2f}"
-            pace = [f"{median(one.seconds[audit]):.2f}", f"{median(one.rates[audit]):,.0f}"]
-            body.append([f"{one.pair}, {one.rows:,}", audit, f"{one.servers(audit):.2f}", share, *each, *pace, one.prescan[audit]])
-    left_out = "".join(f"\n\n{one.pair}: not run: {one.why}." for one in lives if one.why)
+            share = f"{cost.servers(audit) / cost.servers(FULL):.2f}"
+            pace = [f"{median(cost.seconds[audit]):.2f}", f"{median(cost.rates[audit]):,.0f}"]
+            body.append([f"{cost.pair}, {cost.rows:,}", audit, f"{cost.servers(audit):.2f}", share, *each, *pace, cost.prescan[audit]])
+    left_out = "".join(f"\n\n{cost.pair}: not run: {cost.why}." for cost in lives if cost.why)
     return _table(head, body) + left_out
 
 

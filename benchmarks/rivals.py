@@ -67,10 +67,10 @@ class Answer:
 
 
 class Tool:
-    """A tool of the comparison; ``about`` describes how it works."""
+    """A tool of the comparison; ``description`` describes how it works."""
 
     name = ""
-    about = ""
+    description = ""
 
     def install(self) -> None:
         """Install the tool if it is not installed yet. Raises Unavailable."""
@@ -130,7 +130,7 @@ class Reladiff(Tool):
     """Beginnings of the names of columns that are left out on the stand-in for Redshift, where it fails through no fault of the tool's."""
     connections: int = 1
     """Connections a side where the task asks for one."""
-    about: str = "bisection by checksums; downloads segments below a threshold"
+    description: str = "bisection by checksums; downloads segments below a threshold"
     program: Path = field(default_factory=Path)
 
     def install(self) -> None:
@@ -165,7 +165,7 @@ class DataValidation(Tool):
     """Google's Data Validation Tool: row hashes of both sides, joined in pandas."""
 
     name = "data-validation"
-    about = "downloads key and hash of every row from both sides"
+    description = "downloads key and hash of every row from both sides"
 
     def install(self) -> None:
         self.program = _install_in_environment("dvt", "python3.11", ("google-pso-data-validator==8.10.1",), "data-validation")
@@ -231,7 +231,7 @@ class TableSync(Tool):
     """pt-table-sync without replication: compares checksums of chunks, then of rows."""
 
     name = "pt-table-sync"
-    about = "prints the statements that repair the target; MySQL and MariaDB only"
+    description = "prints the statements that repair the target; MySQL and MariaDB only"
 
     def install(self) -> None:
         if not shutil.which(self.name):
@@ -259,11 +259,11 @@ RELADIFF = Reladiff(
     packages=("reladiff[mysql,postgresql]==0.6.0",),
     columns_not_on_stand_in=("created",),
 )
-RELADIFF_2 = replace(RELADIFF, name="reladiff -j 2", connections=2, about="reladiff with two connections a side")
+RELADIFF_2 = replace(RELADIFF, name="reladiff -j 2", connections=2, description="reladiff with two connections a side")
 DATA_DIFF = Reladiff(
     name="data-diff",
     python="python3.11",
     packages=("data-diff==0.11.2", "dbt-core<1.10", "pydantic<2", "mysql-connector-python", "psycopg2-binary", "setuptools<81"),
     options=("--no-tracking",),
-    about="reladiff's archived ancestor",
+    description="reladiff's archived ancestor",
 )

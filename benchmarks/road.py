@@ -113,7 +113,7 @@ def measure(servers: Servers, engine: str, rows: int, words: Sequence[str] = ())
         source, target = servers[engine], servers["postgres"]
     except Unavailable as reason:
         return [Road(engine, targets, why=str(reason)) for targets in wanted]
-    found = []
+    roads = []
     for targets in wanted:
         print(f"road: {engine} to {targets}", file=sys.stderr, flush=True)
         road = Road(engine, targets, source.version, load=os.getloadavg()[0])
@@ -129,8 +129,8 @@ def measure(servers: Servers, engine: str, rows: int, words: Sequence[str] = ())
         if targets == PG:
             road.row_by_row = _row_by_row(source.url, target.url, engine, start, min(rows, MAX_ROW_BY_ROW))
         _drop(target.url)
-        found.append(road)
-    return found
+        roads.append(road)
+    return roads
 
 
 @contextmanager
@@ -160,10 +160,10 @@ def _stand_in(servers: Servers, road: Road) -> Iterator[Through]:
 def _watch_manifests(client: Any, road: Road, done: threading.Event) -> None:
     """Note the greatest manifest that is there at a moment, and the bytes of what lies beside it."""
     while not done.wait(SAMPLING):
-        found = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
-        sizes = [one["Size"] for one in found if one["Key"].endswith("manifest")]
+        objects = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
+        sizes = [stored["Size"] for stored in objects if stored["Key"].endswith("manifest")]
         if sizes and max(sizes) > (road.manifests or [0])[0]:
-            road.manifests = [max(sizes), sum(one["Size"] for one in found) - sum(sizes)]
+            road.manifests = [max(sizes), sum(stored["Size"] for stored in objects) - sum(sizes)]
 
 
 def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environment: Mapping[str, str], rows: int) -> Place:
@@ -171,8 +171,8 @@ def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environ
     names = TARGETS[road.targets]
     chosen = ", ".join(f"{name}: {{connection: {name}, schema: {SCHEMA}, every: 0s}}" for name in names)
     connections = "\n".join(f'  {name}: {{url: "{urls[name]}", write: {{url: "{urls[name]}"}}}}' for name in names)
-    about = {"source": source, "connections": connections, "folder": folder, "pipeline": PIPELINE, "table": TABLE}
-    (folder / "auditor.yaml").write_text(CONFIGURATION.format(**about, targets=chosen))
+    values = {"source": source, "connections": connections, "folder": folder, "pipeline": PIPELINE, "table": TABLE}
+    (folder / "auditor.yaml").write_text(CONFIGURATION.format(**values, targets=chosen))
     with closing(mysql.connect(source)) as connection, connection.cursor() as cursor:
         stream.make_table(cursor)
         with closing(open_store(f"sqlite:///{folder}/auditor.db")) as store:
@@ -218,16 +218,16 @@ def _wait(reached: Callable[[], bool], pipeline: subprocess.Popen[bytes], every:
 def _merged(store: Store, targets: tuple[str, ...]) -> int:
     """Return how many events the slowest target has merged."""
     reports = pipelines.list_merges(store, PIPELINE)
-    return min(sum(one.events for one in reports.get(target, {}).values()) for target in targets)
+    return min(sum(progress.events for progress in reports.get(target, {}).values()) for target in targets)
 
 
 def _first_batch(log: Path) -> float:
     """Return when (seconds since 1970) the first batch of a pipeline was begun, from its log."""
     for line in log.read_text(errors="replace").splitlines():
         if '"action": "staged"' in line:
-            found = json.loads(line)
-            return dt.datetime.fromisoformat(found["timestamp"]).timestamp() - float(found["seconds"])
-    raise RuntimeError(f"{log} tells of no batch")
+            logged = json.loads(line)
+            return dt.datetime.fromisoformat(logged["timestamp"]).timestamp() - float(logged["seconds"])
+    raise RuntimeError(f"{log} names no batch")
 
 
 def _time_rows(cursor: Any, target: str) -> list[float]:
@@ -255,16 +255,16 @@ def _watching(root: int, road: Road) -> Iterator[None]:
     done = threading.Event()
 
     def sample() -> None:
-        seen: dict[int, tuple[str, float]] = {}
+        processes: dict[int, tuple[str, float]] = {}
         while not done.wait(SAMPLING):
             memory: Counter[str] = Counter()
             for pid in process.process_tree(root):
                 group = _group(process.command_line(pid))
                 memory[group] += process.proportional_bytes(pid)
-                seen[pid] = group, max(process.cpu_seconds(pid), seen.get(pid, ("", 0.0))[1])
+                processes[pid] = group, max(process.cpu_seconds(pid), processes.get(pid, ("", 0.0))[1])
             if memory.total() > sum(road.memory.values()):
                 road.memory = dict(memory)
-            road.cpu = {name: sum(seconds for group, seconds in seen.values() if group == name) for name, _ in seen.values()}
+            road.cpu = {name: sum(seconds for group, seconds in processes.values() if group == name) for name, _ in processes.values()}
 
     thread = threading.Thread(target=sample, name="watching", daemon=True)
     thread.start()

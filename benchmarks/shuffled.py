@@ -45,7 +45,7 @@ class ShuffledCost:
 
 def measure(rows: int, directory: Path) -> list[ShuffledCost]:
     """Return the cost of each order of the rows."""
-    found = []
+    costs = []
     for order, by in ORDERS.items():
         file = directory / "shuffled.duckdb"
         file.unlink(missing_ok=True)
@@ -58,8 +58,8 @@ def measure(rows: int, directory: Path) -> list[ShuffledCost]:
             whole = _run(file)
         more = sum(cut.cost[side].statements - whole.cost[side].statements for side in SIDES)
         seconds, one_scan = (max(report.cost[side].seconds for side in SIDES) for report in (cut, whole))
-        found.append(ShuffledCost(order, rows, len(SIDES) + more, seconds, one_scan, cut.verdict))
-    return found
+        costs.append(ShuffledCost(order, rows, len(SIDES) + more, seconds, one_scan, cut.verdict))
+    return costs
 
 
 def _run(file: Path) -> Report:

@@ -128,7 +128,7 @@ def _decode_by_another(url: str, engine: str, start: Place, events: int) -> None
     from pymysqlreplication import BinLogStreamReader
     from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-    parts, found = urlsplit(url), 0
+    parts, decoded = urlsplit(url), 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # it uses old names of the driver
         stream = BinLogStreamReader(
@@ -138,7 +138,7 @@ def _decode_by_another(url: str, engine: str, start: Place, events: int) -> None
         )  # fmt: skip
         with closing(stream):
             for event in stream:
-                found += len(event.rows)
-                if found >= events:
+                decoded += len(event.rows)
+                if decoded >= events:
                     return
-    raise RuntimeError(f"mysql-replication found {found} of {events} events")
+    raise RuntimeError(f"mysql-replication found {decoded} of {events} events")

@@ -160,16 +160,16 @@ class _Proxy:
 def _forward(sender: socket.socket, receiver: socket.socket, count: Callable[[Any], None], delay: float) -> None:
     """Pass on what the sender sends, ``delay`` seconds after it came, until either side closes the connection."""
     buffer = memoryview(bytearray(BUFFER_BYTES))
-    held = _HeldBack(receiver, delay) if delay else None
+    delayed = _HeldBack(receiver, delay) if delay else None
     with suppress(OSError):
         while size := sender.recv_into(buffer):
             count(buffer[:size])
-            if held:
-                held.put(bytes(buffer[:size]))
+            if delayed:
+                delayed.put(bytes(buffer[:size]))
             else:
                 receiver.sendall(buffer[:size])
-    if held:
-        held.finish()
+    if delayed:
+        delayed.finish()
     for peer in (receiver, sender):
         with suppress(OSError):
             peer.shutdown(socket.SHUT_WR if peer is receiver else socket.SHUT_RD)

@@ -63,11 +63,11 @@ NAMED_OTHERWISE = {"mariadb": "mysql", "mariadb+pymysql": "mysql", "parquet": "d
 @cache
 def _installed() -> dict[str, list[EntryPoint]]:
     """Return the entry points by name; several distributions may have one of the same name."""
-    found: dict[str, list[EntryPoint]] = {}
+    entries: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
-        if all(entry.value != other.value for other in found.setdefault(entry.name, [])):
-            found[entry.name].append(entry)
-    return found
+        if all(entry.value != other.value for other in entries.setdefault(entry.name, [])):
+            entries[entry.name].append(entry)
+    return entries
 
 
 def names() -> list[str]:
@@ -83,7 +83,7 @@ def get(name: str) -> Dialect:
         raise LookupError(f"there is no dialect {name!r}; installed: {known}")
     entry, *others = _installed()[name]
     if others:
-        values = ", ".join(one.value for one in (entry, *others))
+        values = ", ".join(other.value for other in (entry, *others))
         raise EngineBroken(f"several packages bring an engine {name!r}: {values}; uninstall all but one")
     try:
         dialect_class = entry.load()
@@ -91,17 +91,17 @@ def get(name: str) -> Dialect:
             raise TypeError("it is not a subclass of dialects.Dialect")
         dialect: Dialect = dialect_class()
     except Exception as error:  # of a package that is not ours
-        raise EngineBroken(f"the engine {name!r} ({entry.value}) cannot be loaded: {error}; mend its package, or uninstall it") from error
+        raise EngineBroken(f"the engine {name!r} ({entry.value}) cannot be loaded: {error}; repair its package, or uninstall it") from error
     return dialect
 
 
 def working() -> list[Dialect]:
     """Return the dialects that can be loaded, by name. One that cannot is named where it is asked for."""
-    found: list[Dialect] = []
+    usable: list[Dialect] = []
     for name in names():
         with suppress(EngineBroken):
-            found.append(get(name))
-    return found
+            usable.append(get(name))
+    return usable
 
 
 def by_scheme(scheme: str) -> Dialect:

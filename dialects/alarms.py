@@ -24,7 +24,7 @@ class Alarms:
         self._set: dict[object, tuple[float, Callable[[], object]]] = {}
         """When to make each call (monotonic seconds), and the call."""
         self._looks_at: float | None = None
-        """When the thread looks again at what is set; None while there is no thread."""
+        """When the thread checks again what is set; None while there is no thread."""
 
     @contextmanager
     def after(self, seconds: float, call: Callable[[], object]) -> Iterator[None]:

@@ -171,7 +171,7 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     # the catalogue
 
     def knows_zone(self, session: Session, zone: str) -> bool:
-        """Return whether the server can tell what clocks of this zone show."""
+        """Return whether the server knows what clocks of this zone show."""
         return True
 
     def describe(self, session: Session, place: Place) -> list[Table]:
@@ -266,8 +266,8 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
 
     def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
         """Return how many rows the engine believes that a table has, None where it does not say, and ``Table.yields_in_order``."""
-        found = session.query(self.catalogue_query("estimate", names))
-        rows, *obstacles = found[0] if found else (None,)
+        rows_read = session.query(self.catalogue_query("estimate", names))
+        rows, *obstacles = rows_read[0] if rows_read else (None,)
         return None if rows is None else int(rows), not any(obstacles)
 
     def kind(self, native: str) -> Kind | None:
@@ -375,7 +375,7 @@ class Session(Loading, ABC):
         """Run a statement and yield its result batch by batch."""
 
     def stream_lines(self, sql: str) -> Iterator[tuple[int, bytes | None]]:
-        """Run a statement of one column of texts and yield these in blocks: how many, and each in UTF-8 with a line feed behind it.
+        """Run a statement of one column of texts and yield these in blocks: how many, and each in UTF-8 with a line feed after it.
 
         None stands for a block with a NULL.
         """
@@ -465,7 +465,7 @@ class Session(Loading, ABC):
 
         Call it inside the snapshot. Some engines replace that snapshot with a newer one that all these sessions share, and where
         SHARES_SNAPSHOT_BY_LOCK holds they need a ``helper``, a further session that is of no use afterwards. Raises LockTimeout if the
-        lock was not to be had; this session is inside a snapshot then, and of the others nothing is known.
+        lock was not available; this session is inside a snapshot then, and of the others nothing is known.
         """
         return False
 
@@ -482,7 +482,7 @@ class Session(Loading, ABC):
         return ""
 
     def snapshot_position(self) -> str:
-        """Return where in the engine's stream of changes the open snapshot stands, as its tools write it; '' where it does not tell."""
+        """Return where in the engine's stream of changes the open snapshot stands, as its tools write it; '' where it does not say."""
         return ""
 
     def begin(self) -> None:

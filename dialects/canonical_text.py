@@ -69,7 +69,7 @@ class CanonicalText(TimeText):
         """The canonical text of ``c`` compared as ``kind``: the characters that the method of that kind promises below.
 
         Text that is compared as another kind than text is taken as it is: it must already be in canonical form. Of a UUID, capitals and
-        missing hyphens are mended. An interval that is compared as text is what its engine prints.
+        missing hyphens are added. An interval that is compared as text is what its engine prints.
         """
         if native.name in FREE_TEXT_KINDS and kind.name not in FREE_TEXT_KINDS:
             text = self.column_characters(c, native)
@@ -110,7 +110,7 @@ class CanonicalText(TimeText):
                 return self.as_text(c) if native.name == "interval" else self.column_characters(c, native)
 
     def operand_text(self, kind: Kind, c: str, native: Kind) -> str:
-        """The canonical text as an operand of ``concat``, or of COALESCE beside a text, where an engine may print a value by itself."""
+        """The canonical text as an operand of ``concat``, or of COALESCE beside a text, where an engine may print a value on its own."""
         return self.canonical_text(kind, c, native)
 
     def can_fail(self, kind: Kind, native: Kind) -> bool:
@@ -136,12 +136,12 @@ class CanonicalText(TimeText):
         return c
 
     def as_text(self, c: str) -> str:
-        """A number as decimal digits, after a ``-`` if negative; with as many digits behind the point as its type has."""
+        """A number as decimal digits, after a ``-`` if negative; with as many digits after the point as its type has."""
         return f"CAST({c} AS VARCHAR)"
 
     @abstractmethod
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
-        """Decimal digits, exactly ``scale`` of them behind the point (no point for 0) and at least one before it.
+        """Decimal digits, exactly ``scale`` of them after the point (no point for 0) and at least one before it.
 
         After a ``-`` if negative. Rounded half away from zero; a value that rounds to zero has no ``-``.
         """

@@ -48,7 +48,7 @@ class Column:
     """A column in the engine's catalogue.
 
     ``native`` is its type there, ``kind`` the canonical kind (None: the type has none), ``collation`` the collation under which texts of
-    different characters can be equal (None: there is none such, or the catalogue does not tell).
+    different characters can be equal (None: there is none such, or the catalogue does not say).
     """
 
     name: str

@@ -36,7 +36,7 @@ class Comparison(CanonicalText):
     """Fewest digits of decimals that are added or multiplied, for the result to have as many as it needs."""
 
     def grouped_text(self, c: str) -> str:
-        """A text with END_OF_GROUPED_TEXT, grouped and ordered by its UTF-8 bytes: every character counts, blanks at the end too."""
+        """A text with END_OF_GROUPED_TEXT, grouped and ordered by its UTF-8 bytes: every character counts, trailing blanks too."""
         return self.bytewise(self.concat([c, self.string_literal(self.END_OF_GROUPED_TEXT)]) if self.END_OF_GROUPED_TEXT else c)
 
     def text_of_group(self, c: str) -> str:
@@ -44,7 +44,7 @@ class Comparison(CanonicalText):
         return self.cut_end(c, len(self.END_OF_GROUPED_TEXT)) if self.END_OF_GROUPED_TEXT else c
 
     def exact_text(self, c: str) -> str:
-        """A text that is compared by its UTF-8 bytes: every character counts, blanks at the end too. Such texts are only compared."""
+        """A text that is compared by its UTF-8 bytes: every character counts, trailing blanks too. Such texts are only compared."""
         return self.bytewise(c)
 
     def like(self, c: str, pattern: str) -> str:
@@ -57,7 +57,7 @@ class Comparison(CanonicalText):
         if not self.UNICODE_LITERAL or (value.isascii() and value.isprintable() and "\\" not in value):
             return self.string_literal(value)
         if collation is None or not collation.startswith(self.UNICODE_COLLATIONS):
-            return None  # the column's character set may lack a character, which makes the comparison an error
+            return None  # the column's character set may not have a character, which makes the comparison an error
         return self.UNICODE_LITERAL.format(hex=value.encode().hex())
 
     def is_null(self, c: str, native: Kind) -> str:

@@ -367,8 +367,8 @@ class DuckDBSession(InProcessSession):
 
     def write(self, sql: str) -> int:
         with self._translated():
-            found = self.connection.execute(sql).fetchall()
-        return int(found[0][0]) if found else 0
+            rows = self.connection.execute(sql).fetchall()
+        return int(rows[0][0]) if rows else 0
 
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         names = [self.dialect.quote(name) for name in columns]
@@ -416,7 +416,7 @@ def _loaded(c: str, kind: Kind) -> str:
     """A value of a column of this kind, of its text in a file of lines."""
     if kind.name == "binary":
         return f"UNHEX({c})"
-    if kind.name in ("date", "timestamp", "timestamptz"):  # the era stands behind the date
+    if kind.name in ("date", "timestamp", "timestamptz"):  # the era follows the date
         return f"CASE WHEN {c} LIKE '%{BC}' THEN REGEXP_REPLACE({c}, '^(\\S+)(.*){BC}$', '\\1 (BC)\\2') ELSE {c} END"
     return c
 

@@ -1,6 +1,6 @@
 """Change columns of a table of DuckDB, which drops none that stands before one of a key, and gives none of a key another type.
 
-Such a table is made anew, in the transaction that the statements are run in.
+Such a table is made again, in the transaction that the statements are run in.
 https://duckdb.org/docs/stable/sql/statements/alter_table
 """
 
@@ -18,24 +18,24 @@ MADE = '"auditor_made_anew"'
 def drop_columns(session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> list[str]:
     """Return the statements that drop columns of a table, whose name is SQL text, and give some of its key other types.
 
-    Where it has more than a primary key and columns that may not be NULL, which a table that is made anew would lack, these are what DuckDB
-    itself offers.
+    Where it has more than a primary key and columns that may not be NULL, which a table that is made again would not have, these are what
+    DuckDB itself offers.
     """
     quote, literal = session.dialect.quote, session.dialect.string_literal
     plain = [f"ALTER TABLE {table} DROP COLUMN {quote(name)}" for name in columns]
     plain += [f"ALTER TABLE {table} ALTER COLUMN {quote(name)} TYPE {native}" for name, native in retyped.items()]
-    schema, name = (found.replace('""', '"') for found in _NAME.findall(table)[-2:])
+    schema, name = (part.replace('""', '"') for part in _NAME.findall(table)[-2:])
     where = f"WHERE database_name = current_database() AND schema_name = {literal(schema)} AND table_name = {literal(name)}"
     constraints = session.query(f"SELECT constraint_type, constraint_column_names FROM duckdb_constraints() {where}")
     key = next((list(names) for kind, names in constraints if kind == "PRIMARY KEY"), [])
-    found = session.query(f"SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() {where} ORDER BY column_index")
-    order = [str(row[0]) for row in found]
-    last = max((order.index(one) for one in key), default=-1)
+    rows = session.query(f"SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() {where} ORDER BY column_index")
+    order = [str(row[0]) for row in rows]
+    last = max((order.index(column) for column in key), default=-1)
     others = {str(kind) for kind, _ in constraints} - {"PRIMARY KEY", "NOT NULL"}
     indexes = session.query(f"SELECT COUNT(*) FROM duckdb_indexes() {where}")[0][0]
-    if others or indexes or not (retyped or any(order.index(one) < last for one in columns if one in order)):
+    if others or indexes or not (retyped or any(order.index(column) < last for column in columns if column in order)):
         return plain
-    kept = [row for row in found if str(row[0]) not in columns]
+    kept = [row for row in rows if str(row[0]) not in columns]
     lines = []
     for column, native, nullable, default in kept:
         given = f" DEFAULT {default}" if default is not None else ""

@@ -34,7 +34,7 @@ class Unreachable(EngineError):
 
 
 class AccessDenied(EngineError):
-    """The database refused the user name or password, or the user lacks a privilege."""
+    """The database refused the user name or password, or the user does not have a privilege."""
 
 
 class NotVerified(EngineError):
@@ -118,7 +118,7 @@ class JarsDoNotFit(EngineError):
 
 
 class EngineBroken(EngineError):
-    """The package of an engine cannot be loaded; mend it or uninstall it."""
+    """The package of an engine cannot be loaded; repair it or uninstall it."""
 
     exit_code = 2
 

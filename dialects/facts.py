@@ -15,5 +15,5 @@ class Fact:
     """The statement, of one row whose first value is the answer."""
     expected: str | None = None
     """The answer on which statements rely; None where they are right whatever it is."""
-    tells: str = ""
+    shows: str = ""
     """What an answer that is not relied on would decide."""

@@ -17,7 +17,7 @@ class Floor:
     oldest: str
     """Its oldest version, as numbers with points between."""
     needs: str
-    """What older versions lack, as a clause."""
+    """What is missing in older versions, as a clause."""
 
     def check(self, version: str, where: str) -> None:
         """Raise ServerTooOld if a server at ``where`` (its URL) that reports ``version`` is older.
@@ -25,8 +25,8 @@ class Floor:
         Only numbers are compared that both have: some services report no more than ``8.0`` before a name of their own. A version that
         begins with no number passes.
         """
-        found = re.match(r"\d+(\.\d+)*", version)
-        numbers = _numbers(found[0]) if found else ()
+        match = re.match(r"\d+(\.\d+)*", version)
+        numbers = _numbers(match[0]) if match else ()
         if numbers and numbers < _numbers(self.oldest)[: len(numbers)]:
             raise ServerTooOld(
                 f"{where}: {self.product} {version} is too old: {self.oldest} is the oldest that has {self.needs}; upgrade the server, or"

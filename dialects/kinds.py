@@ -20,15 +20,15 @@ class Kind:
     """A canonical kind: equal values of one kind have equal canonical text on every engine.
 
     ``name`` is one of KIND_NAMES. ``digits`` is the precision of a decimal (all its digits), the number of bits of a bit string, the
-    width of a fixed-width text or the number of bytes of a fixed-width binary. ``scale`` is the number of digits behind the point: of
+    width of a fixed-width text or the number of bytes of a fixed-width binary. ``scale`` is the number of digits after the point: of
     a decimal or rounded number, or of the seconds of a time or timestamp. ``unsigned`` marks integers that may exceed a signed 64-bit
     integer. ``rounding`` says how a finer time is brought to ``scale``, or a timestamp to a date. None means that the type does not state
     the number. ``members`` are the fields of a struct, or the nameless element of an array, of a column whose kind is ``nested``; such a
     column is compared as ``json``.
 
-    ``utf8``, ``short``, ``bytes`` and ``zero_filled`` are facts of a stored column that its catalogue tells, and make no difference between
-    kinds: its text is UTF-8 already; no value is longer than 64 KB, so that no text built from one is too long for its server; the
-    most bytes that a value has (None: not told); and its numbers are printed with zeros before them.
+    ``utf8``, ``short``, ``bytes`` and ``zero_filled`` are facts of a stored column that its catalogue states, and make no difference
+    between kinds: its text is UTF-8 already; no value is longer than 64 KB, so that no text built from one is too long for its server; the
+    most bytes that a value has (None: not known); and its numbers are printed with zeros before them.
 
     ``form`` is of JSON documents. Of a column: ``printed`` if its keys are stored in one order, as MySQL and PostgreSQL's jsonb do, and
     ``ordered`` if the engine can bring them to it. Of a comparison: ``printed`` if both sides yield that form, a blank after each comma and

@@ -167,7 +167,7 @@ class MySQL(MySQLWriting, MySQLText):
         return dataclasses.replace(known, unsigned=unsigned, zero_filled="zerofill" in native.lower())
 
     def _with_facts(self, kind: Kind, native: str) -> Kind:
-        """The kind of a column of texts or bytes, with what its type tells of how it is stored."""
+        """The kind of a column of texts or bytes, with what its type says of how it is stored."""
         is_long = re.match(r"(medium|long)(text|blob)", native, re.IGNORECASE) is not None
         is_text = kind.name != "binary"
         stated = re.match(r"(?:var)?char\((\d+)\)", native, re.IGNORECASE)
@@ -349,8 +349,8 @@ class MySQL(MySQLWriting, MySQLText):
         # One line for each, but for the one of the union itself; it names no table where the server knows that no row can meet a condition.
         assert isinstance(session, DriverSession)
         lines = session.query_dicts("EXPLAIN FORMAT=TRADITIONAL " + "\nUNION ALL\n".join(statements))
-        found = [int(line["rows"] or 0) for line in lines if not str(line["table"] or "").startswith("<")]
-        return found if len(found) == len(statements) else []
+        estimates = [int(line["rows"] or 0) for line in lines if not str(line["table"] or "").startswith("<")]
+        return estimates if len(estimates) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return mysql_settings.statements(self.mariadb, mysql_settings.assignments(self.mariadb, statement_timeout, lock_timeout))
@@ -383,16 +383,16 @@ class MySQL(MySQLWriting, MySQLText):
             FLOORS[dialect.mariadb].check(version, str(url))
             with versions.naming(session.variants):
                 session.pin(statement_timeout, lock_timeout)
-                found = session.read_server(dialect.HAS_MD5)
-            session.variants = versions.recognise(self.name, {"version": version, "comment": found.comment, "folder": found.folder})
+                server = session.read_server(dialect.HAS_MD5)
+            session.variants = versions.recognise(self.name, {"version": version, "comment": server.comment, "folder": server.folder})
             versions.refuse(str(url), session.variants)
             with session.waiting():
                 refuse_lent_sessions(connection, connection.thread_id(), session.process_id, PROBE, driver, session.mark)
             session.dialect = dataclasses.replace(
-                dialect.with_sql_mode(found.mode),
-                HAS_MD5=found.has_md5,
-                MAX_STATEMENT_BYTES=found.packet,
-                MAX_JOINED_BYTES=min(found.packet, GROUP_CONCAT_BYTES),
+                dialect.with_sql_mode(server.mode),
+                HAS_MD5=server.has_md5,
+                MAX_STATEMENT_BYTES=server.packet,
+                MAX_JOINED_BYTES=min(server.packet, GROUP_CONCAT_BYTES),
             )
         session.wait_for_statements(statement_timeout)
         return session

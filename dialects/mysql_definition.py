@@ -12,7 +12,7 @@ _FORM = re.compile(
     r"(?P<characters>(?: CHARACTER SET \w+)?(?: COLLATE \w+)?)(?: NOT NULL| NULL)?"
     r"(?P<hidden>(?: INVISIBLE)?)(?: DEFAULT NULL)?(?P<rest>| .*)"
 )
-"""What follows a column's type. MariaDB writes INVISIBLE before the default, MySQL in a comment behind it."""
+"""What follows a column's type. MariaDB writes INVISIBLE before the default, MySQL in a comment after it."""
 
 
 def column_forms(definition: str, table: Table) -> dict[str, ColumnForm]:
@@ -26,7 +26,7 @@ def column_forms(definition: str, table: Table) -> dict[str, ColumnForm]:
         native = column.native.partition(CHARACTER_SET)[0]
         begin = f"  `{column.name.replace('`', '``')}` {native}"
         after = next((line.removesuffix(",")[len(begin) :] for line in lines if line.startswith(begin)), None)
-        found = _FORM.fullmatch(after) if after is not None else None
-        if found and not found["rest"].startswith(" GENERATED ALWAYS AS"):
-            forms[column.name] = ColumnForm(native + found["characters"], found["hidden"] + found["rest"])
+        match = _FORM.fullmatch(after) if after is not None else None
+        if match and not match["rest"].startswith(" GENERATED ALWAYS AS"):
+            forms[column.name] = ColumnForm(native + match["characters"], match["hidden"] + match["rest"])
     return forms

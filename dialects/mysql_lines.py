@@ -53,7 +53,7 @@ def value_too_long() -> StatementRefused:
 
 
 def fetch_lines(connection: Any, sql: str) -> Generator[tuple[int, bytes | None]]:
-    """Run a statement of one column of texts and yield these in blocks: how many, and each in UTF-8 with a line feed behind it.
+    """Run a statement of one column of texts and yield these in blocks: how many, and each in UTF-8 with a line feed after it.
 
     None stands for a block with a NULL. A block is what has arrived, so it may be of one row. Raises the driver's errors.
     """
@@ -123,10 +123,10 @@ class _Rows:
 
     def _read_long(self) -> bytes:
         """Return a text that several packets hold."""
-        parts, size, held = [], FULL, 0
+        parts, size, total = [], FULL, 0
         while size == FULL:
-            held += FULL
-            if held > LONGEST_VALUE:
+            total += FULL
+            if total > LONGEST_VALUE:
                 self.ended = True
                 raise value_too_long()
             size = int.from_bytes(self._take(HEADER)[:3], "little")
@@ -144,11 +144,11 @@ class _Rows:
         from pymysql.constants import CR
         from pymysql.err import OperationalError
 
-        found = self._receive(max(size, BLOCK))
-        if not found:
+        block = self._receive(max(size, BLOCK))
+        if not block:
             self.ended = True
             raise OperationalError(CR.CR_SERVER_LOST, "Lost connection to MySQL server during query")
-        self._data += found
+        self._data += block
 
     def _end(self, packet: bytes) -> None:
         """Note that nothing follows. Raises the error that the server sent, if it is one."""

@@ -146,7 +146,7 @@ def _connection_class() -> Any:
             return result.affected_rows
 
         def _read_bytes(self, num_bytes: int) -> Any:
-            if num_bytes == mysql_lines.FULL:  # a part of a packet that goes on in the next
+            if num_bytes == mysql_lines.FULL:  # a part of a packet that continues in the next
                 self._held += num_bytes
                 if self._held > mysql_lines.LONGEST_VALUE:
                     self._force_close()

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from dialects import errors, mysql_settings
 from dialects.base import Session
 from dialects.kinds import Kind
+from dialects.log_places import PlacedSession
 from dialects.mysql_lines import fetch_lines
-from dialects.placing import Placing
 from dialects.pooler import Probe, changes_of_session
 from dialects.session import BATCH_ROWS, DriverSession
 from dialects.settings import find_others, refuse_others
@@ -44,7 +44,7 @@ def server_label(version: str) -> str:
     return f"MariaDB {version}" if "mariadb" in version.lower() else f"MySQL {version}"
 
 
-class MySQLSession(DriverSession, Placing):
+class MySQLSession(DriverSession, PlacedSession):
     """A session over PyMySQL."""
 
     _several: bool | None = None
@@ -68,10 +68,10 @@ class MySQLSession(DriverSession, Placing):
         keeps otherwise.
         """
         wanted = self._wanted()
-        found = mysql_settings.read(self, list(wanted), has_md5)
-        refuse_others(self.driver.where, wanted, found.values)
-        self.process_id, self.server_place = found.process, found.place
-        return found
+        server = mysql_settings.read(self, list(wanted), has_md5)
+        refuse_others(self.driver.where, wanted, server.values)
+        self.process_id, self.server_place = server.process, server.place
+        return server
 
     def _wanted(self) -> dict[str, str]:
         """Return the settings on which results depend, as far as the server knows them."""
@@ -136,9 +136,9 @@ class MySQLSession(DriverSession, Placing):
     def snapshot_position(self) -> str:
         if self._shared_at:
             return self._shared_at
-        # MariaDB tells it of the open snapshot itself; MySQL has no such variables. https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-snapshot/
-        found = {str(name).lower(): str(value) for name, value in self.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")}
-        file, offset = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
+        # MariaDB reports it of the open snapshot itself; MySQL has no such variables. https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-snapshot/
+        status = {str(name).lower(): str(value) for name, value in self.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")}
+        file, offset = status.get("binlog_snapshot_file", ""), status.get("binlog_snapshot_position", "")
         return f"{file}:{offset}" if file else ""
 
     def identify(self) -> str:
@@ -158,8 +158,8 @@ class MySQLSession(DriverSession, Placing):
         # MariaDB says in a snapshot at which place of its log it stands; Percona Server, by its manual, too.
         # https://mariadb.com/kb/en/enhancements-for-start-transaction-with-consistent-snapshot/
         self.begin()
-        found = {str(name).lower(): str(value) for name, value in self.query("SHOW STATUS LIKE 'binlog_snapshot_%'")}
-        file, offset = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
+        status = {str(name).lower(): str(value) for name, value in self.query("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+        file, offset = status.get("binlog_snapshot_file", ""), status.get("binlog_snapshot_position", "")
         return f"{file}:{offset}" if file and offset.isdecimal() else ""
 
     def executed_ids(self) -> str:
@@ -308,7 +308,7 @@ class MySQLSession(DriverSession, Placing):
             self.execute(begin + ",\n".join(some))
 
     def cancel_statement(self) -> str:
-        return f"KILL QUERY {self.process_id}"  # not what the connection was told when it was made, perhaps by a proxy
+        return f"KILL QUERY {self.process_id}"  # not what the login returned when the connection was made, perhaps by a proxy
 
 
 def _joined(statements: Sequence[str], room: int) -> Iterator[str]:
@@ -327,7 +327,7 @@ def _joined(statements: Sequence[str], room: int) -> Iterator[str]:
 
 
 def _log_end_if_allowed(session: Session) -> str:
-    assert isinstance(session, Placing)
+    assert isinstance(session, PlacedSession)
     try:
         return session.log_end()
     except errors.AccessDenied:

@@ -155,16 +155,16 @@ def read(session: Session, names: Sequence[str], has_md5: bool) -> Answer:
 
     The server is asked whether MD5() exists unless it ``has_md5`` for certain.
     """
-    about = ["@@GLOBAL.sql_mode", "@@max_allowed_packet", "CONNECTION_ID()", PLACE, "@@version_comment", "@@basedir"]
-    own = [*about, *(f"@@SESSION.{name}" for name in names)]
-    found: Sequence[Any] = ()
+    facts = ["@@GLOBAL.sql_mode", "@@max_allowed_packet", "CONNECTION_ID()", PLACE, "@@version_comment", "@@basedir"]
+    own = [*facts, *(f"@@SESSION.{name}" for name in names)]
+    values_read: Sequence[Any] = ()
     if not has_md5:
         with suppress(errors.StatementRefused):  # by a server without the function
-            *found, _ = session.query(f"SELECT {', '.join(own)}, MD5('')")[0]
+            *values_read, _ = session.query(f"SELECT {', '.join(own)}, MD5('')")[0]
             has_md5 = True
-    mode, packet, process, place, comment, folder, *values = found or session.query(f"SELECT {', '.join(own)}")[0]
-    told = (str(mode), int(packet), int(process), _text(place), _text(comment), _text(folder))
-    return Answer(*told, has_md5, dict(zip(names, values, strict=True)))
+    mode, packet, process, place, comment, folder, *values = values_read or session.query(f"SELECT {', '.join(own)}")[0]
+    stated = (str(mode), int(packet), int(process), _text(place), _text(comment), _text(folder))
+    return Answer(*stated, has_md5, dict(zip(names, values, strict=True)))
 
 
 def read_back(session: Session, names: Sequence[str]) -> tuple[int, str, str, dict[str, Any]]:

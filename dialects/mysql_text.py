@@ -19,7 +19,7 @@ CHARACTER_SET = " character set "
 
 
 LONGEST_STRIPPED = 1 << 16
-"""Bytes of the longest document of which MySQL removes the whitespace, well below those for which it lacks the time."""
+"""Bytes of the longest document of which MySQL removes the whitespace, well below those for which it takes too long."""
 
 GROUP_CONCAT_BYTES = 1 << 26
 """group_concat_max_len of sessions: the most bytes of text that they join from the rows of a stretch."""
@@ -60,7 +60,7 @@ class MySQLText(MySQLTime):
         return f"_utf8mb4 X'{value.encode().hex()}'"  # unlike the result of CONVERT, a literal takes the collation of what it meets
 
     def is_one_of(self, c: str, texts: Sequence[str], native_type: str = "") -> str:
-        # A literal with a character that the column's character set may lack is an error; bytes never are, but no index serves them.
+        # A literal with a character that the column's character set may not have is an error; bytes never are, but no index serves them.
         has_all = bool(native_type) and CHARACTER_SET not in native_type
         plain = [text for text in texts if has_all or text.isascii()]
         conditions = [super().is_one_of(c, plain, native_type)] if plain else []

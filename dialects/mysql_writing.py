@@ -54,7 +54,7 @@ class MySQLWriting(Writing):
     https://dev.mysql.com/doc/refman/9.4/en/innodb-locking.html#innodb-gap-locks"""
 
     LOCK_WRITERS = "SELECT COUNT(*) FROM {table} {by_key} WHERE {where} FOR UPDATE"
-    """Readers go on, as they read a snapshot. https://dev.mysql.com/doc/refman/9.4/en/innodb-locking-reads.html"""
+    """Readers continue, as they read a snapshot. https://dev.mysql.com/doc/refman/9.4/en/innodb-locking-reads.html"""
 
     LOCK_BY_KEY = "FORCE INDEX (PRIMARY)"
     """By another index an insert that waits would hold its new row already, on which the DELETE would wait in turn: a deadlock."""
@@ -68,7 +68,7 @@ class MySQLWriting(Writing):
     )  # fmt: skip
 
     def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
-        return " OR ".join(f"NOT ({one} <=> {other})" for one, other in pairs)
+        return " OR ".join(f"NOT ({source} <=> {other})" for source, other in pairs)
 
     def drop_temporary_table(self, name: str) -> list[str]:
         return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing

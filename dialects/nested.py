@@ -36,13 +36,13 @@ def nested_kind(native: str, leaf_kind: Callable[[str], Kind | None]) -> Kind | 
             return None
     else:
         return None
-    found: list[tuple[str, Kind]] = []
+    kinds: list[tuple[str, Kind]] = []
     for name, type_ in members:
         kind = nested_kind(type_, leaf_kind) or leaf_kind(type_)
         if kind is None or kind.name not in LEAVES | {"nested"}:
             return None
-        found.append((name, kind))
-    return Kind("nested", members=tuple(found))
+        kinds.append((name, kind))
+    return Kind("nested", members=tuple(kinds))
 
 
 def _split(fields: str) -> Iterator[str]:
@@ -73,7 +73,7 @@ def in_key_order(kind: Kind) -> list[tuple[str, Kind]]:
 def with_small_digits(json: str, replace: Callable[[str, str, str], str]) -> str:
     r"""Return SQL of a JSON document whose control characters are escaped by small hexadecimal digits: ``\u001f``, not ``\u001F``.
 
-    ``replace`` is ``Dialect.replace``. An escaped backslash is hidden meanwhile behind a control character, of which a document has none:
+    ``replace`` is ``Dialect.replace``. An escaped backslash is replaced meanwhile by a control character, of which a document has none:
     what follows it is no escape.
     """
     sql = replace(json, "\\\\", "\x01")

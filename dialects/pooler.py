@@ -36,15 +36,15 @@ class Probe:
     """What a person is to do, as a clause."""
 
 
-def refuse_lent_sessions(connection: Any, told: int, asked: int, probe: Probe, driver: Driver, mark: str) -> None:
+def refuse_lent_sessions(connection: Any, announced: int, answering: int, probe: Probe, driver: Driver, mark: str) -> None:
     """Raise SessionNotKept if server sessions are not this connection's own, which is given the ``mark``.
 
-    A server tells each client, when it connects, the process that serves it (``told``), which is the one that answers when it is ``asked``.
-    A pooler tells something else, since it has no process yet; only then another connection is opened. One process that serves both of
-    them, or two that serve one, belong to none, and a session that forgets its mark is not kept either. Where the other connection gets
-    no session within half of the driver's patience, the only one of a small pool is this connection's.
+    A server sends each client, when it connects, the process that serves it (``announced``), which is also the one that answers queries
+    (``answering``). A pooler sends something else, since it has no process yet; only then another connection is opened. One process that
+    serves both of them, or two that serve one, belong to none, and a session that forgets its mark is not kept either. Where the other
+    connection gets no session within half of the driver's patience, the only one of a small pool is this connection's.
     """
-    if told == asked:
+    if announced == answering:
         return
     _execute(connection, probe.mark.format(mark=mark))
     own, others = {_ask(connection, probe)}, set[tuple[int, str]]()
@@ -57,7 +57,7 @@ def refuse_lent_sessions(connection: Any, told: int, asked: int, probe: Probe, d
         except Exception:
             if not wire.is_cut:
                 raise
-    serving, serving_other = ({process for process, _ in found} for found in (own, others))
+    serving, serving_other = ({process for process, _ in sessions} for sessions in (own, others))
     is_forgotten = any(kept != mark for _, kept in own)
     if is_forgotten or serving & serving_other or len(serving) > 1 or len(serving_other) > 1:
         raise SessionNotKept(

@@ -114,7 +114,7 @@ class Postgres(PostgresHashes):
     STAGING_TABLE = "UNLOGGED TABLE"
     LINES: ClassVar[LineFormat | None] = LINES
     LOCK_WRITERS: ClassVar[str] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
-    """Readers go on. https://www.postgresql.org/docs/current/explicit-locking.html"""
+    """Readers continue. https://www.postgresql.org/docs/current/explicit-locking.html"""
     CARRIES_ON_RENAME: ClassVar[bool] = True
     TARGET_TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {"json": "JSON"}
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
@@ -144,8 +144,8 @@ class Postgres(PostgresHashes):
 
     def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
         # Byte by byte, of any type: https://www.postgresql.org/docs/current/functions-comparisons.html#COMPOSITE-TYPE-COMPARISON
-        one, other = (", ".join(names) for names in zip(*pairs, strict=True))
-        return f"record_image_ne(ROW({one}), ROW({other}))"
+        first, other = (", ".join(names) for names in zip(*pairs, strict=True))
+        return f"record_image_ne(ROW({first}), ROW({other}))"
 
     def for_database(self, encoding: str, version: int) -> Postgres:
         """Return this dialect adapted to a database of that encoding, and to a server of that version (150004 is 15.4)."""
@@ -181,11 +181,11 @@ class Postgres(PostgresHashes):
             return Kind("decimal")
         if native.startswith("interval"):
             return Kind("interval")
-        found, length = super().kind(native), re.fullmatch(r"character varying\((\d+)\)", native)
-        if found is None or found.name not in ("text", "char"):
-            return found
+        kind, length = super().kind(native), re.fullmatch(r"character varying\((\d+)\)", native)
+        if kind is None or kind.name not in ("text", "char"):
+            return kind
         most = UTF8_BYTES * int(length[1]) if length else None
-        return dataclasses.replace(found, utf8=self.database_encoding == "UTF8", bytes=most)
+        return dataclasses.replace(kind, utf8=self.database_encoding == "UTF8", bytes=most)
 
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS TEXT)"
@@ -285,7 +285,7 @@ class Postgres(PostgresHashes):
     def is_one_of(self, c: str, texts: Sequence[str], native_type: str = "") -> str:
         if self.database_encoding == "UTF8" or all(text.isascii() for text in texts):
             return super().is_one_of(c, texts, native_type)
-        # The database's encoding may lack a character of a literal, which would be an error; no index serves bytes.
+        # The database's encoding may not have a character of a literal, which would be an error; no index serves bytes.
         known = ", ".join(self.binary_literal(text.encode()) for text in texts)
         return f"CONVERT_TO({self.characters(c)}, 'UTF8') IN ({known})"
 
@@ -345,8 +345,8 @@ class Postgres(PostgresHashes):
 
     def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
         output = session.query("EXPLAIN (FORMAT JSON) " + "\nUNION ALL\n".join(statements))[0][0]
-        found = rows_of_branches((json.loads(output) if isinstance(output, str) else output)[0]["Plan"])
-        return found if len(found) == len(statements) else []
+        estimates = rows_of_branches((json.loads(output) if isinstance(output, str) else output)[0]["Plan"])
+        return estimates if len(estimates) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return postgres_settings.statements(statement_timeout, lock_timeout)
@@ -370,7 +370,7 @@ class Postgres(PostgresHashes):
         os.environ.setdefault("PGDATESTYLE", "ISO")
 
         def log_in() -> Any:
-            # UTF8 outranks PGCLIENTENCODING and settings of the role, and tells the driver how to decode.
+            # UTF8 outranks PGCLIENTENCODING and settings of the role, and determines how the driver decodes.
             connection = psycopg2.connect(**options, application_name=APPLICATION_NAME, client_encoding="UTF8")
             connection.autocommit = True
             return connection
@@ -384,9 +384,9 @@ class Postgres(PostgresHashes):
             try:
                 FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
             except errors.ServerTooOld as error:  # by the version that it takes itself for
-                found = versions.recognise(self.name, {"version": str(session.query("SELECT version()")[0][0])})
-                versions.refuse(str(url), found)
-                raise versions.name_old(error, str(url), found) from None
+                recognised = versions.recognise(self.name, {"version": str(session.query("SELECT version()")[0][0])})
+                versions.refuse(str(url), recognised)
+                raise versions.name_old(error, str(url), recognised) from None
             session.read_process_id()
             versions.refuse(str(url), session.variants)
             with session.waiting():

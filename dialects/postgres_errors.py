@@ -52,11 +52,11 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
         column = _COPIED.search(said.context or "") if error.pgcode[:2] == DATA else None
         if column:
             text += f", in column {column[1]}"
-        found = known(f"{prefix}{text} (SQLSTATE {error.pgcode})")
-        if isinstance(found, errors.EngineError):
+        translated = known(f"{prefix}{text} (SQLSTATE {error.pgcode})")
+        if isinstance(translated, errors.EngineError):
             names = (said.schema_name, said.table_name, said.column_name, said.constraint_name, said.datatype_name)
-            found.names = tuple(name for name in names if name)
-        return found
+            translated.names = tuple(name for name in names if name)
+        return translated
     if where and isinstance(error, psycopg2.ProgrammingError):
         return errors.BadUrl(f"{prefix}{text}")
     if where and any(words in text for words in NOT_VERIFIED):

@@ -46,7 +46,7 @@ class PostgresHashes(Dialect):
         # RIGHT and SUBSTRING walk over the characters of a text, and copy.
         data, count = f"TEXTSEND({text})", f"OCTET_LENGTH({text})"
         zeros = self.binary_literal(bytes(8))
-        last, eighth = (self.low_bits(f"GET_BYTE({one})", 5) for one in (f"{data}, {count} - 1", f"{data}, 7"))
+        last, eighth = (self.low_bits(f"GET_BYTE({byte})", 5) for byte in (f"{data}, {count} - 1", f"{data}, 7"))
         of_short = self.low_bits(f"GET_BYTE({zeros} || {data}, {count} + 7)", 5)
         return f"CASE WHEN {count} >= 8 THEN {last} * 32 + {eighth} ELSE {of_short} * 32 END"
 

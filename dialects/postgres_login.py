@@ -23,7 +23,7 @@ OPTIONS = frozenset(
 """What a URL may have: libpq's options. One that this libpq does not have is refused by it."""
 
 FILES = ("sslcert", "sslkey", "sslcrl", "passfile")
-"""Options whose files must be there; libpq itself goes on without some of them."""
+"""Options whose files must be there; libpq itself continues without some of them."""
 
 FIXED = {"application_name": "the auditor's own, by which its sessions know each other", "client_encoding": "always UTF8"}
 """Options of libpq that are not the URL's to choose, and why."""

@@ -26,4 +26,6 @@ def rows_of_branches(node: Mapping[str, Any]) -> list[int]:
     while str(node["Node Type"]).startswith("Gather"):
         readers, node = int(node["Workers Planned"]) + 1, node["Plans"][0]
     branches = node["Plans"] if node["Node Type"] == "Append" else [node]
-    return [int(one["Plan Rows"]) * (readers if any(scan["Parallel Aware"] for scan in table_scans(one)) else 1) for one in branches]
+    return [
+        int(branch["Plan Rows"]) * (readers if any(scan["Parallel Aware"] for scan in table_scans(branch)) else 1) for branch in branches
+    ]

@@ -44,8 +44,8 @@ class PostgresSession(DriverSession):
 
     def find_changes(self, *, in_snapshot: bool) -> list[str]:
         process, mark, place, isolation, *values = self.query(postgres_settings.READ_BACK)[0]
-        found = {name: value for name, value in zip(postgres_settings.HELD, values, strict=True) if value is not None}
-        changes = changes_of_session(self, int(process), str(mark or ""), str(place)) + find_others(postgres_settings.HELD, found)
+        settings = {name: value for name, value in zip(postgres_settings.HELD, values, strict=True) if value is not None}
+        changes = changes_of_session(self, int(process), str(mark or ""), str(place)) + find_others(postgres_settings.HELD, settings)
         if in_snapshot and isolation != ISOLATION:
             changes.append(f"its isolation is {isolation}, not {ISOLATION}")
         return changes
@@ -55,8 +55,8 @@ class PostgresSession(DriverSession):
         statements = self.dialect.pin_statements(statement_timeout, lock_timeout)
         marking = f"SET {postgres_settings.MARK} TO '{self.mark}'"
         values = self.query("; ".join([*statements, marking, postgres_settings.ADJUST, postgres_settings.READ]))[0]
-        found = dict(zip(postgres_settings.HELD, values, strict=True))
-        refuse_others(self.driver.where, postgres_settings.HELD, {name: value for name, value in found.items() if value is not None})
+        settings = dict(zip(postgres_settings.HELD, values, strict=True))
+        refuse_others(self.driver.where, postgres_settings.HELD, {name: value for name, value in settings.items() if value is not None})
         self.statements = 0
 
     def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:

@@ -133,9 +133,9 @@ class Redshift(RedshiftWriting, Postgres):
         literals = {"database": self.literal(database), "schema": self.literal(schema), "table": self.literal(name)}
         columns: dict[tuple[str, ...], list[Column]] = {}
         for *names, column, native, nullable in session.query_listed(self.catalogue_query("all_columns", literals)):
-            found = Column(str(column), str(native), self.kind(str(native)), bool(nullable))
-            columns.setdefault(tuple(map(str, names)), []).append(found)
-        return [Table(self.table(*names), tuple(found), (), None, names) for names, found in columns.items()]
+            description = Column(str(column), str(native), self.kind(str(native)), bool(nullable))
+            columns.setdefault(tuple(map(str, names)), []).append(description)
+        return [Table(self.table(*names), tuple(described), (), None, names) for names, described in columns.items()]
 
     def _policies(self, session: Session, table: Table, template: str) -> list[str]:
         # Both views are for superusers and users with the role sys:secadmin, and of the session's database; to others the first is refused
@@ -150,12 +150,12 @@ class Redshift(RedshiftWriting, Postgres):
     def kind(self, native: str) -> Kind | None:
         if native.startswith("interval") or native.endswith(("]", ">")):
             return None
-        found, parsed = super().kind(native), parse_native(native)
-        if found is None or parsed is None or found.name not in ("text", "char", "binary"):
-            return found
+        kind, parsed = super().kind(native), parse_native(native)
+        if kind is None or parsed is None or kind.name not in ("text", "char", "binary"):
+            return kind
         # Lengths are of bytes; that of a binary column says nothing of its values' width, as that of a BINARY(16) elsewhere does.
         stated = parsed.number(0, 0) or None
-        return replace(found, bytes=stated, digits=None if found.name == "binary" else found.digits)
+        return replace(kind, bytes=stated, digits=None if kind.name == "binary" else kind.digits)
 
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS VARCHAR(41))"
@@ -232,7 +232,7 @@ class Redshift(RedshiftWriting, Postgres):
         return Dialect.upper(self, c)
 
     def bytewise(self, c: str) -> str:
-        # Comparison is by bytes, but for blanks at the end, and but for letters in a column or database created as case-insensitive.
+        # Comparison is by bytes, but for trailing blanks, and but for letters in a column or database created as case-insensitive.
         # https://docs.aws.amazon.com/redshift/latest/dg/r_COLLATE.html
         return f"COLLATE({c}, 'case_sensitive')"
 
@@ -262,8 +262,8 @@ class Redshift(RedshiftWriting, Postgres):
 
     def hexadecimal_pieces(self, kind: Kind, c: str, native: Kind, pieces: int) -> list[str]:
         data = f"JSON_SERIALIZE_TO_VARBYTE({c})" if native.name == "json" else self._data(kind, c, native)
-        held = f"CASE WHEN {self.byte_count(kind, c, native)} <= {pieces * PIECE_BYTES} THEN {data} END"
-        return [self.hex_text(f"SUBSTRING({held}, {1 + number * PIECE_BYTES}, {PIECE_BYTES})") for number in range(pieces)]
+        short = f"CASE WHEN {self.byte_count(kind, c, native)} <= {pieces * PIECE_BYTES} THEN {data} END"
+        return [self.hex_text(f"SUBSTRING({short}, {1 + number * PIECE_BYTES}, {PIECE_BYTES})") for number in range(pieces)]
 
     def row_hash(self, text: str, algorithm: HashAlgorithm) -> str:
         return f"MD5({text})" if algorithm == "md5" else f"SHA2({text}, 256)"

@@ -37,10 +37,10 @@ WHY_NO_FILES = "its files go through S3: add unload_to=s3://bucket/folder and un
 
 def folder_of_files(url: Url) -> Unloading:
     """Return where files go. Raises BadUrl if the URL does not say so."""
-    found = unloading(url)
-    if found is None:
+    folder = unloading(url)
+    if folder is None:
         raise BadUrl(f"{url}: {WHY_NO_FILES}")
-    return found
+    return folder
 
 
 def store_lines(to: Unloading, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:

@@ -1,6 +1,6 @@
 """Facts of Redshift that its manual leaves open, or on which this engine's SQL rests, as `auditor certify` asks a cluster for them.
 
-What must be is what statements rely on. What an answer tells is what would let them be simpler: they are right either way.
+What must be is what statements rely on. What an answer shows is what would let them be simpler: they are right either way.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ FACTS = (
     Fact(
         "The product",
         "SELECT VERSION()",
-        tells="the version, to be named with each report",
+        shows="the version, to be named with each report",
     ),
     Fact(
         "Fifteen digits make a number",
@@ -36,12 +36,12 @@ FACTS = (
     Fact(
         "Whether a remainder by an integer is an integer",
         "SELECT (CAST(2147483646 AS BIGINT) % 2147483647) * (CAST(2147483646 AS BIGINT) % 2147483647)",
-        tells="`4611686009837453316`, or an overflow, which casts to BIGINT prevent",
+        shows="`4611686009837453316`, or an overflow, which casts to BIGINT prevent",
     ),
     Fact(
         "Sums of 64-bit numbers",
         "SELECT SUM(n) FROM (SELECT CAST(9223372036854775807 AS BIGINT) AS n UNION ALL SELECT CAST(1 AS BIGINT) AS n) numbers",
-        tells="`9223372036854775808`, or an overflow, which a cast to DECIMAL(38,0) prevents",
+        shows="`9223372036854775808`, or an overflow, which a cast to DECIMAL(38,0) prevents",
     ),
     Fact(
         "Rounding a whole number",
@@ -56,13 +56,13 @@ FACTS = (
     Fact(
         "Whether NaN equals itself",
         "SELECT CAST('NaN' AS DOUBLE PRECISION) = CAST('NaN' AS DOUBLE PRECISION)",
-        tells="true as in PostgreSQL, or false as in IEEE 754",
+        shows="true as in PostgreSQL, or false as in IEEE 754",
     ),
     Fact(
         "Blanks at the end of a text",
         "SELECT COUNT(*) FROM (SELECT c"
         " FROM (SELECT CAST('a' AS VARCHAR(9)) AS c UNION ALL SELECT CAST('a ' AS VARCHAR(9)) AS c) texts GROUP BY c) grouped",
-        tells="`1`, as blanks at the end mean nothing in GROUP BY; with `2` they do",
+        shows="`1`, as trailing blanks mean nothing in GROUP BY; with `2` they do",
     ),
     Fact(
         "Bytes count every blank",
@@ -77,7 +77,7 @@ FACTS = (
     Fact(
         "JSON documents",
         'SELECT JSON_SERIALIZE(JSON_PARSE(\'{"b": [1, 2.50], "a": null}\'))',
-        tells='the order of keys, and whether 2.50 stays: `{"b":[1,2.50],"a":null}`',
+        shows='the order of keys, and whether 2.50 stays: `{"b":[1,2.50],"a":null}`',
     ),
     Fact(
         "Microseconds",
@@ -92,7 +92,7 @@ FACTS = (
     Fact(
         "NULL of no type",
         "SELECT MIN(k) FROM (SELECT NULL AS k) rows_without_type",
-        tells='the error `failed to find conversion function from "unknown" to text`, which casts prevent, or nothing.',
+        shows='the error `failed to find conversion function from "unknown" to text`, which casts prevent, or nothing.',
     ),
     Fact(
         "Days",
@@ -102,12 +102,12 @@ FACTS = (
     Fact(
         "What a row count costs",
         "SELECT COUNT(*) FROM svv_table_info",
-        tells="whether this user sees the view of tables at all; `permission denied` means that rows are estimated by ANALYZE",
+        shows="whether this user sees the view of tables at all; `permission denied` means that rows are estimated by ANALYZE",
     ),
     Fact(
         "What ran, and how long it waited",
         "SELECT status, queue_time, elapsed_time, LEFT(query_text, 60) FROM sys_query_history ORDER BY start_time DESC LIMIT 20",
-        tells="times in microseconds. The report of a run has their sums over its own sessions (`auditor run --verbose`); on"
+        shows="times in microseconds. The report of a run has their sums over its own sessions (`auditor run --verbose`); on"
         " Serverless each second counts",
     ),
 )

@@ -61,7 +61,7 @@ def sign_in_options(url: Url, application_name: str) -> dict[str, Any]:
         return options | {"user": url.user, "password": url.password}
     options["db_user"] = url.options.get("db_user") or url.user
     role = url.options.get("role_arn")
-    if role and "web_identity_token" in url.options:  # which the driver exchanges by itself
+    if role and "web_identity_token" in url.options:  # which the driver exchanges itself
         options["role_arn"] = role
     elif role:
         options |= _assume(role, url)
@@ -90,7 +90,7 @@ def check_options(url: Url) -> None:
 
 
 def place_of(url: Url) -> str:
-    """Return what names the server of a URL: its host, or the cluster or workgroup whose host AWS tells, with the region."""
+    """Return what names the server of a URL: its host, or the cluster or workgroup whose host AWS returns, with the region."""
     named = url.options.get("cluster_identifier") or url.options.get("workgroup") or url.options.get("serverless_work_group")
     return url.host or f"{named or 'localhost'}.{url.option('region', '')}"
 
@@ -110,9 +110,9 @@ def _assume(role: str, url: Url) -> Mapping[str, str]:
         raise AccessDenied(f"{url}: the role {role} could not be assumed: {error}") from error
     except BotoCoreError as error:
         raise Unreachable(f"{url}: the role {role} could not be assumed: {error}") from error
-    found = answer["Credentials"]
+    credentials = answer["Credentials"]
     return {
-        "access_key_id": str(found["AccessKeyId"]),
-        "secret_access_key": str(found["SecretAccessKey"]),
-        "session_token": str(found["SessionToken"]),
+        "access_key_id": str(credentials["AccessKeyId"]),
+        "secret_access_key": str(credentials["SecretAccessKey"]),
+        "session_token": str(credentials["SessionToken"]),
     }

@@ -57,7 +57,7 @@ class RedshiftSession(PostgresSession):
         return errors.StatementCancelled(f"{error}: by somebody else, not by this process")
 
     def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
-        return "open" if self.connection.in_transaction else "none"  # the driver does not tell one that has failed
+        return "open" if self.connection.in_transaction else "none"  # the driver does not report one that has failed
 
     def find_changes(self, *, in_snapshot: bool) -> list[str]:
         # Nothing of Redshift's says which cluster answers, and no setting can be made up to hold a mark.

@@ -33,14 +33,14 @@ FILE_SIZE = "256 MB"
 """The most that one file holds; each slice writes files of its own."""
 
 LINES = LineFormat(between="\t", null="\\N", escapes=(("\\", "\\\\"), ("\n", "\\\n"), ("\r", "\\\r"), ("\t", "\\\t")), binary=("", ""))
-"""COPY with ESCAPE takes the character behind a backslash as it is; it reads a VARBYTE's digits, and parses a SUPER.
+"""COPY with ESCAPE takes the character after a backslash as it is; it reads a VARBYTE's digits, and parses a SUPER.
 https://docs.aws.amazon.com/redshift/latest/dg/copy-parameters-data-conversion.html#copy-escape"""
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[\w!.*()/-]*)?")
 _ROLE = re.compile(r"default|arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+")
 
 _clients: dict[tuple[frozenset[tuple[str, str]], str | None], Any] = {}
-"""The clients of this process, by the options of their URLs and by where S3 is. They renew credentials of a role by themselves."""
+"""The clients of this process, by the options of their URLs and by where S3 is. They renew credentials of a role automatically."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ class Unloading:
         from pyarrow.fs import S3FileSystem
 
         session = self._credentials()
-        found = session.get_credentials()
-        keys = found.get_frozen_credentials() if found else None
+        credentials = session.get_credentials()
+        keys = credentials.get_frozen_credentials() if credentials else None
         patience = self.url.patience
         return S3FileSystem(
             access_key=keys and keys.access_key,
@@ -134,7 +134,7 @@ class Unloading:
         bucket, _, prefix = folder.removeprefix("s3://").partition("/")
         client, count = self.client(), 0
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-            if objects := [{"Key": one["Key"]} for one in page.get("Contents", [])]:
+            if objects := [{"Key": item["Key"]} for item in page.get("Contents", [])]:
                 client.delete_objects(Bucket=bucket, Delete={"Objects": objects})
                 count += len(objects)
         return count

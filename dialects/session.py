@@ -86,7 +86,7 @@ def no_answer(where: str, patience: float) -> Unreachable:
 
 
 class DriverSession(Session):
-    """A session over a DB-API connection, each of whose waits ends by itself.
+    """A session over a DB-API connection, each of whose waits ends on its own.
 
     While it is pinned the server has to answer within the driver's ``patience``; from ``wait_for_statements`` on it may take as long
     as a statement may run.

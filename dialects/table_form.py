@@ -43,6 +43,6 @@ class TableForm:
     table_keys: Mapping[TableKey, str] = field(default_factory=dict)
     """The clauses of distribution and sort keys, of ``{columns}``."""
     change: tuple[str, ...] = ("ALTER TABLE {table} ALTER COLUMN {column} TYPE {type}",)
-    """The statements that change a ``{column}`` to a ``{type}``, with what follows it; empty where a table must be made anew."""
+    """The statements that change a ``{column}`` to a ``{type}``, with what follows it; empty where a table must be made again."""
     change_null: str = "ALTER TABLE {table} ALTER COLUMN {column} {change} NOT NULL"
     """The statement that SETs or DROPs NOT NULL; empty where ``change`` does, or nothing."""

@@ -14,7 +14,7 @@ class Templates:
     name: ClassVar[str]
 
     TEMPLATES: ClassVar[str] = "sql_templates"
-    """The package whose ``.sql`` files are this class's templates, as ``import`` writes it. A template that it lacks is taken from the
+    """The package whose ``.sql`` files are this class's templates, as ``import`` writes it. A template that is not there is taken from the
     package of the class that it derives from, and in the end from the common one."""
 
     UNAVAILABLE_TEMPLATES: ClassVar[frozenset[str]] = frozenset()
@@ -23,7 +23,7 @@ class Templates:
     @classmethod
     def template_packages(cls) -> tuple[str, ...]:
         """Return the packages in which templates are looked up, the engine's own first."""
-        return tuple(vars(one)["TEMPLATES"] for one in cls.__mro__ if "TEMPLATES" in vars(one))
+        return tuple(vars(base)["TEMPLATES"] for base in cls.__mro__ if "TEMPLATES" in vars(base))
 
     def template(self, name: str) -> str:
         """Return the text of a template for this engine. Raises LookupError if it has none."""

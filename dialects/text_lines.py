@@ -10,7 +10,7 @@ from dialects.writing import LineFormat
 
 
 def text_lines(columns: Mapping[str, Kind], rows: Any, form: LineFormat) -> Any:
-    """Return an Arrow array with a line for each row, without line feeds behind them; the texts are those of ``Session.load``."""
+    """Return an Arrow array with a line for each row, without line feeds after them; the texts are those of ``Session.load``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -44,10 +44,10 @@ def _written(text: Any, kind: Kind, form: LineFormat) -> Any:
 
 
 def lines_in_utf8(lines: Any) -> memoryview | bytes:
-    """Return the lines, as computed just now, as bytes with a line feed behind each."""
+    """Return the lines, as computed just now, as bytes with a line feed after each."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     ended = pc.binary_join_element_wise(lines, pa.scalar("\n", pa.large_string()), pa.scalar("", pa.large_string()))
-    characters = ended.buffers()[2]  # of all lines, one behind the other
+    characters = ended.buffers()[2]  # of all lines, one after the other
     return memoryview(characters) if len(ended) and characters else b""

@@ -30,7 +30,7 @@ class TimeText(ABC):
     """Whether a timestamp that is stored as a date is first rounded to whole seconds, by TIME_ROUNDING; otherwise its day is taken."""
 
     LAST_YEAR: int | None = None
-    """The last year, where rounding its last moment yields no value; None where years go on."""
+    """The last year, where rounding its last moment yields no value; None where years continue."""
 
     @abstractmethod
     def string_literal(self, value: str) -> str:

@@ -51,9 +51,9 @@ class Url:
     @property
     def patience(self) -> int:
         """Seconds that a server may take for each answer while a connection is made: ``connect_timeout``, by default 10. Raises BadUrl."""
-        if not (found := self.integer_option("connect_timeout", 10)):
+        if not (seconds := self.integer_option("connect_timeout", 10)):
             raise BadUrl(f"{self}: option connect_timeout must be at least 1 second")
-        return found
+        return seconds
 
     def flag(self, name: str) -> bool:
         """Return whether ``?name=true`` is given. Raises BadUrl if it is neither true nor false."""

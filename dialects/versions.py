@@ -52,7 +52,7 @@ class Variant:
     signs: Mapping[str, str]
     """By the name of a fact a regular expression that its text matches; one is enough. A group is the variant's own version."""
     source: str
-    """The page that shows the sign, or tells of the difference."""
+    """The page that shows the sign, or describes the difference."""
     differs: str = ""
     """What a person should know of it, as a clause; empty where no difference is known that matters."""
     refused: str = ""
@@ -116,7 +116,7 @@ VARIANTS: Sequence[Variant] = (
             "https://docs.aws.amazon.com/redshift/latest/dg/r_VERSION.html", is_fork=False,
             refused="it is an engine of its own here; write redshift:// in place of postgresql:// in its URL"),
 )  # fmt: skip
-"""Those that are known. Of each the page is named that shows its sign, or tells of the difference."""
+"""Those that are known. Of each the page is named that shows its sign, or describes the difference."""
 
 PLAIN = {
     "mysql": ("comment", r"(?i)mysql|mariadb|source distribution|debian|ubuntu|alpine|\barch\b|fedora|freebsd|homebrew|^$"),
@@ -143,55 +143,57 @@ class Recognised:
     @property
     def note(self) -> str:
         """What a person should know of it, as a sentence."""
-        return "; ".join(one for one in (f"{self}: not tried", self.variant.differs) if one)
+        return "; ".join(note for note in (f"{self}: not tried", self.variant.differs) if note)
 
 
 def recognise(protocol: str, facts: Mapping[str, str]) -> tuple[Recognised, ...]:
     """Return which variants a server is that says this of itself; one that is none, nor the product itself, is named by its own words."""
-    found = []
+    recognised = []
     for variant in VARIANTS:
         if variant.protocol != protocol:
             continue
         matches = [match for fact, sign in variant.signs.items() if (match := re.search(sign, facts.get(fact, "")[:LONGEST]))]
         if matches:
-            found.append(Recognised(variant, next((one for match in matches for one in match.groups() if one), "")))
+            recognised.append(Recognised(variant, next((group for match in matches for group in match.groups() if group), "")))
     fact, plain = PLAIN[protocol]
     said = " ".join(facts.get(fact, "").split())[:80]
-    if not found and fact in facts and not re.search(plain, said):
-        found.append(Recognised(Variant(f"a server that says of itself {said!r}", protocol, {}, "")))
-    return tuple(found)
+    if not recognised and fact in facts and not re.search(plain, said):
+        recognised.append(Recognised(Variant(f"a server that says of itself {said!r}", protocol, {}, "")))
+    return tuple(recognised)
 
 
-def refuse(where: str, found: Iterable[Recognised]) -> None:
+def refuse(where: str, recognised: Iterable[Recognised]) -> None:
     """Raise ServerRefused for a variant of which an audit would be wrong or fail; ``where`` is the URL."""
-    for one in found:
-        if one.variant.refused:
-            raise ServerRefused(f"{where}: the server is {one}: {one.variant.refused} ({one.variant.source})")
+    for product in recognised:
+        if product.variant.refused:
+            raise ServerRefused(f"{where}: the server is {product}: {product.variant.refused} ({product.variant.source})")
 
 
 @contextmanager
-def naming(found: Sequence[Recognised]) -> Iterator[None]:
+def naming(recognised: Sequence[Recognised]) -> Iterator[None]:
     """Say of errors that leave the block that the server is a variant which was not tried."""
     try:
         yield
     except EngineError as error:
-        if not found:
+        if not recognised:
             raise
-        raise type(error)(f"{error}; {'; '.join(one.note for one in found)}") from error
+        raise type(error)(f"{error}; {'; '.join(product.note for product in recognised)}") from error
 
 
-def name_old(error: ServerTooOld, where: str, found: Sequence[Recognised]) -> EngineError:
+def name_old(error: ServerTooOld, where: str, recognised: Sequence[Recognised]) -> EngineError:
     """Return the error of a server that is too old by the version of the product that it takes itself for; ``where`` is the URL."""
-    if not found or found[0].variant.is_fork:
+    if not recognised or recognised[0].variant.is_fork:
         return error
-    return ServerRefused(f"{where}: the server is {found[0]}, which was not tried, and takes itself for a version that is too old: {error}")
+    return ServerRefused(
+        f"{where}: the server is {recognised[0]}, which was not tried, and takes itself for a version that is too old: {error}"
+    )
 
 
-def notes(server: str, found: Iterable[Recognised] = ()) -> list[str]:
-    """Return what a person should know of a server, a sentence each: ``server`` is its name and version, ``found`` its variants."""
-    known = list(found)
-    said = [one.note for one in known]
-    if all(one.variant.is_fork for one in known) and (note := note_version(server)):
+def notes(server: str, recognised: Iterable[Recognised] = ()) -> list[str]:
+    """Return what a person should know of a server, a sentence each: ``server`` is its name and version, ``recognised`` its variants."""
+    known = list(recognised)
+    said = [product.note for product in known]
+    if all(product.variant.is_fork for product in known) and (note := note_version(server)):
         said.append(note)
     return said
 
@@ -214,13 +216,13 @@ def note_version(server: str) -> str:
     return f"{product} {version}: not tried; {beside}"
 
 
-def note_log(server: str, found: Iterable[Recognised] = ()) -> list[str]:
-    """Return what a person should know of a pipeline's source, a sentence each; ``found`` are its variants."""
-    said = ["; ".join(one for one in (known.note, known.variant.log) if one) for known in found]
+def note_log(server: str, recognised: Iterable[Recognised] = ()) -> list[str]:
+    """Return what a person should know of a pipeline's source, a sentence each; ``recognised`` are its variants."""
+    said = ["; ".join(note for note in (product.note, product.variant.log) if note) for product in recognised]
     product, version = parse(server)
     if version in TRIED[product].logs:
         return said
-    tried = ", ".join(f"{name} {one}" for name, known in TRIED.items() for one in known.logs)
+    tried = ", ".join(f"{name} {version}" for name, known in TRIED.items() for version in known.logs)
     return [
         f"the source is {product} {version}, on which pipelines were not tried (tried: {tried}); audit the tables after changes of every"
         " kind, and report what differs",

@@ -34,7 +34,7 @@ _KEEPALIVE = {
     "TCP_KEEPCNT": PROBES,
     "TCP_USER_TIMEOUT": VANISHED * 1000,
 }
-"""Options of a TCP socket by their name in the module socket, which lacks those that the platform lacks.
+"""Options of a TCP socket by their name in the module socket, which does not have those that the platform does not have.
 https://man7.org/linux/man-pages/man7/tcp.7.html"""
 
 LARGEST_ANSWER = 1 << 30
@@ -46,7 +46,7 @@ _TCP_INFO_BYTES_RECEIVED = 128
 
 @dataclass(slots=True, eq=False)
 class _Wait:
-    """A wait on a server that is going on, and when (monotonic seconds) it has to end."""
+    """A current wait on a server, and when (monotonic seconds) it has to end."""
 
     wire: Wire
     deadline: float
@@ -89,7 +89,7 @@ class Wire:
                 self.cut()
 
     def hasten(self, seconds: float) -> bool:
-        """Let the waits that are going on last no longer than this from now on; False if there are none."""
+        """Let the current waits last no longer than this from now on; False if there are none."""
         return _watchdog.hasten(self, time.monotonic() + seconds)
 
     def is_silent(self, seconds: float) -> bool:

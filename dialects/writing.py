@@ -33,8 +33,8 @@ class Hazard:
 
     ``view``: it is none that stores rows itself. ``storage``: its storage engine ``name`` knows no transactions. ``trigger``: a trigger or
     rule ``name`` acts on writes. ``cascade``: rows of the table ``name`` change with its rows. ``generated``, ``identity``, ``on update``,
-    ``default``, ``required``: its column ``name`` is computed, is numbered by the server even if a value is given, changes by itself with
-    an update, has a default, or needs a value. ``unique``: its unique index ``name`` has this ``column``; ``expression of``: it has an
+    ``default``, ``required``: its column ``name`` is computed, is numbered by the server even if a value is given, changes automatically
+    with an update, has a default, or needs a value. ``unique``: its unique index ``name`` has this ``column``; ``expression of``: it has an
     expression on it; ``nulls equal``: it takes one NULL only. ``refers`` and ``referred``: its foreign key to itself ``name``, behind which
     stand a blank and the column's number in it, has this ``column`` on this side. ``row security``: policies of the table ``name`` hide
     rows from this user. ``partitions``: the table ``name`` has none for some values.
@@ -161,7 +161,7 @@ class Writing:
     """Whether a pipeline changes a target's columns, and the names of its tables, in one transaction with its position."""
 
     RETYPES_KEYS: ClassVar[bool] = True
-    """Whether a statement by itself gives a column of a primary key another type."""
+    """Whether a statement on its own gives a column of a primary key another type."""
 
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
@@ -225,7 +225,7 @@ class Writing:
 
     def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
         """A condition that two rows, given as pairs of columns of one type, differ; NULL equals NULL."""
-        return " OR ".join(f"{one} IS DISTINCT FROM {other}" for one, other in pairs)
+        return " OR ".join(f"{source} IS DISTINCT FROM {other}" for source, other in pairs)
 
     def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
         """Return the statements, for one transaction, that drop columns of a table, whose name is SQL text.
@@ -240,7 +240,7 @@ class Writing:
         return url
 
     def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
-        """Return why no table, or column, can have a name, behind which that is written; '' if one can."""
+        """Return why no table, or column, can have a name, after which that is written; '' if one can."""
         if self.NAME_LIMIT and (size := len(name.encode() if self.NAME_LIMIT[1] == "bytes" else name)) > self.NAME_LIMIT[0]:
             return f"has {size} {self.NAME_LIMIT[1]}, and names of {self.name} have {self.NAME_LIMIT[0]} at most"
         if of == "column" and (name.lower() if self.FOLDS_OWN_COLUMNS else name) in self.OWN_COLUMNS:

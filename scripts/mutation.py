@@ -100,8 +100,8 @@ def main() -> int:
         if failing:
             print(f"the tests of {', '.join(failing)} fail, or take longer than {LIMIT:g} s, without any change; run them first")
             return 2
-        found = list(_outcomes(sample, copies, time.monotonic() + 60 * arguments.minutes))
-    return _report(found, arguments.most_survivors)
+        outcomes = list(_outcomes(sample, copies, time.monotonic() + 60 * arguments.minutes))
+    return _report(outcomes, arguments.most_survivors)
 
 
 def _outcomes(sample: list[Change], copies: list[Path], deadline: float) -> Iterator[tuple[Change, str]]:
@@ -143,16 +143,16 @@ def _places(paths: Sequence[str]) -> list[Change]:
     from cosmic_ray.commands.init import _operators
 
     operators = [(name, operator) for name, _, operator in _operators({}) if name not in EQUAL]
-    found: dict[tuple[str, tuple[int, int]], list[Change]] = {}
-    for path in sorted(file for one in paths for file in ([ROOT / one] if one.endswith(".py") else (ROOT / one).rglob("*.py"))):
+    changes_of: dict[tuple[str, tuple[int, int]], list[Change]] = {}
+    for path in sorted(file for name in paths for file in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))):
         name, nodes, idle = str(path.relative_to(ROOT)), list(ast_nodes(get_ast_from_path(path))), _idle_lines(path)
         for operator_name, operator in operators:
             starts = [start for node in nodes for start, _ in operator.mutation_positions(node)]
             for occurrence, start in enumerate(starts):
                 if start not in idle:
-                    found.setdefault((name, start), []).append(Change(name, start[0], operator_name, occurrence))
+                    changes_of.setdefault((name, start), []).append(Change(name, start[0], operator_name, occurrence))
     chance = random.Random(0)
-    return [chance.choice(changes) for changes in found.values()]
+    return [chance.choice(changes) for changes in changes_of.values()]
 
 
 class _Idle(set[tuple[int, int]]):
@@ -160,7 +160,9 @@ class _Idle(set[tuple[int, int]]):
 
     def __init__(self, tree: ast.AST) -> None:
         super().__init__()
-        self.spans = [(one.lineno, one.col_offset, one.end_lineno or one.lineno, one.end_col_offset or 0) for one in _unevaluated(tree)]
+        self.spans = [
+            (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0) for node in _unevaluated(tree)
+        ]
 
     def __contains__(self, place: object) -> bool:
         assert isinstance(place, tuple)
@@ -222,15 +224,15 @@ def _mutated(code: str, change: Change) -> str | None:
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
-    found: str | None = mutate_code(code, get_operator(change.operator)(), change.occurrence)
-    return found
+    mutant: str | None = mutate_code(code, get_operator(change.operator)(), change.occurrence)
+    return mutant
 
 
 def _tests(path: str) -> list[str]:
     suite = next(tests for start, tests in SUITES.items() if path.startswith(start))
     named = [f"test_{Path(path).stem}.py", f"test_{Path(path).parent.name}_{Path(path).stem.strip('_')}.py"]
-    chosen = dict.fromkeys([*(f"unit/{one}" for one in named if (ROOT / "tests" / "unit" / one).is_file()), *suite])
-    return [f"tests/{one}" for one in chosen]
+    chosen = dict.fromkeys([*(f"unit/{name}" for name in named if (ROOT / "tests" / "unit" / name).is_file()), *suite])
+    return [f"tests/{path}" for path in chosen]
 
 
 def _start(copy: Path, path: str) -> int:
@@ -276,14 +278,14 @@ def _become_pytest(copy: Path, tests: list[str]) -> None:
         os._exit(int(code))
 
 
-def _report(found: Sequence[tuple[Change, str]], most_survivors: float) -> int:
+def _report(outcomes: Sequence[tuple[Change, str]], most_survivors: float) -> int:
     for start in SUITES:
-        here = [outcome for change, outcome in found if change.path.startswith(start)]
+        here = [outcome for change, outcome in outcomes if change.path.startswith(start)]
         print(f"{start:<22} {len(here):>5} tried, {here.count('survived'):>4} survived, {here.count('timeout'):>3} ended by the time limit")
-    survivors = sum(outcome == "survived" for _, outcome in found)
-    share = 100 * survivors / max(1, len(found))
-    print(f"{len(found)} changes tried: {len(found) - survivors} found, {survivors} survived ({share:.1f} %)")
-    return 1 if not found or share > most_survivors else 0
+    survivors = sum(outcome == "survived" for _, outcome in outcomes)
+    share = 100 * survivors / max(1, len(outcomes))
+    print(f"{len(outcomes)} changes tried: {len(outcomes) - survivors} found, {survivors} survived ({share:.1f} %)")
+    return 1 if not outcomes or share > most_survivors else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 It builds the sdist, the wheel and the bill of materials of the images, reads their metadata and contents, looks up the pinned packages in a
 database of advisories, installs the wheel in a clean environment, runs the demonstration there, resolves every extra for users, and builds
-the documentation. Nothing is published, and nothing is left behind. Exits with 1 if a check fails; a check that could not be made is named.
+the documentation. Nothing is published, and no file is left. Exits with 1 if a check fails; a check that could not be made is named.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def main() -> int:
     """Run all checks, print a line for each, and return the exit code."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="auditor-release-") as name:
-        for about, check in checks(Path(name)):
+        for title, check in checks(Path(name)):
             began = time.monotonic()
             try:
                 result = check()
             except CheckFailed as fault:
                 failed += 1
                 result = f"FAILED: {fault}"
-            print(f"{about:<34}{time.monotonic() - began:6.1f} s  {result}", flush=True)
+            print(f"{title:<34}{time.monotonic() - began:6.1f} s  {result}", flush=True)
     print(f"{failed} checks failed" if failed else "all checks passed")
     return min(failed, 1)
 
@@ -112,10 +112,10 @@ def check_description(dist: Path) -> str:
 
 def wheel(dist: Path) -> Path:
     """Return the wheel. Raises CheckFailed if none was built."""
-    found = list(dist.glob("*.whl"))
-    if len(found) != 1:
+    wheels = list(dist.glob("*.whl"))
+    if len(wheels) != 1:
         raise CheckFailed("there is no wheel")
-    return found[0]
+    return wheels[0]
 
 
 def read_metadata(path: Path) -> Message:
@@ -127,22 +127,22 @@ def read_metadata(path: Path) -> Message:
 
 def check_metadata(path: Path) -> str:
     """Compare the metadata with pyproject.toml."""
-    found = read_metadata(path)
+    metadata = read_metadata(path)
     expected = {"Name": PROJECT["name"], "Version": PROJECT["version"], "Requires-Python": PROJECT["requires-python"]}
     expected |= {"License-Expression": PROJECT["license"], "Summary": PROJECT["description"], "License-File": "LICENSE"}
-    wrong = [f"{name} is {found[name]!r}, not {value!r}" for name, value in expected.items() if found[name] != value]
-    extras = set(found.get_all("Provides-Extra", []))
+    wrong = [f"{name} is {metadata[name]!r}, not {value!r}" for name, value in expected.items() if metadata[name] != value]
+    extras = set(metadata.get_all("Provides-Extra", []))
     if extras != EXTRAS:
         wrong.append(f"extras are {sorted(extras)}, not {sorted(EXTRAS)}")
-    if "# auditor" not in str(found.get_payload()):
+    if "# auditor" not in str(metadata.get_payload()):
         wrong.append("the description is not the README")
     if wrong:
         raise CheckFailed("; ".join(wrong))
-    return f"{PROJECT['name']} {PROJECT['version']}, {len(found.get_all('Requires-Dist', []))} requirements, {len(extras)} extras"
+    return f"{PROJECT['name']} {PROJECT['version']}, {len(metadata.get_all('Requires-Dist', []))} requirements, {len(extras)} extras"
 
 
 def check_wheel(path: Path) -> str:
-    """Find files that do not belong into a wheel, and files of the packages that it lacks."""
+    """Find files that do not belong into a wheel, and files of the packages that are missing in it."""
     with zipfile.ZipFile(path) as archive:
         inside = {name for name in archive.namelist() if not name.endswith("/")}
     strange = [name for name in inside if not WHEEL_ALONE.match(name) or NOT_RELEASED.search(name)]
@@ -176,7 +176,7 @@ def write_materials(dist: Path) -> str:
     path = dist / f"auditor-{PROJECT['version']}.cdx.json"
     source = ROOT / "requirements" / "spark.txt"
     output(sys.executable, "-m", "cyclonedx_py", "requirements", str(source), "--pyproject", str(ROOT / "pyproject.toml"), "-o", str(path))
-    listed = {one["name"]: one["version"] for one in json.loads(path.read_text(encoding="utf-8"))["components"]}
+    listed = {component["name"]: component["version"] for component in json.loads(path.read_text(encoding="utf-8"))["components"]}
     if listed != (expected := pinned("spark")):
         raise CheckFailed(f"listed otherwise than pinned: {sorted(listed.items() ^ expected.items())[:5]}")
     return f"{path.name}, {len(listed)} packages"
@@ -193,10 +193,10 @@ def find_vulnerabilities() -> str:
             packages = json.loads(done.stdout)["dependencies"]
         except ValueError:
             return f"NOT CHECKED: {(done.stderr.splitlines() or [f'pip-audit exited with {done.returncode}'])[-1][:200]}"
-        holes |= {f"{one['name']} {one['version']}: {hole['id']}" for one in packages for hole in one.get("vulns", [])}
+        holes |= {f"{package['name']} {package['version']}: {hole['id']}" for package in packages for hole in package.get("vulns", [])}
     if holes:
         raise CheckFailed("\n    ".join(["make pins may help:", *sorted(holes)]))
-    return f"none in {len({one for name in PINS for one in pinned(name).items()})} packages"
+    return f"none in {len({pin for name in PINS for pin in pinned(name).items()})} packages"
 
 
 def install(path: Path, clean: Path) -> str:
@@ -227,7 +227,7 @@ def check_command(clean: Path, folder: Path) -> str:
 
 
 def run_demo(path: Path, clean: Path, folder: Path) -> str:
-    """Run the demonstration in the clean environment, whose data are an extra, and an audit of what it leaves behind."""
+    """Run the demonstration in the clean environment, whose data are an extra, and an audit of what it leaves."""
     pip(clean, "install", f"{path}[demo]")
     program = str(clean / "bin" / "auditor")
     for arguments in (("demo",), ("run", "flights", "--config", "demo-data/auditor.yaml")):

@@ -53,9 +53,9 @@ class Section:
 
 def reference() -> str:
     """Return the reference as Markdown: a heading and a table for each model."""
-    found = sections()
-    anchors = {section.model: section.anchor for section in found}
-    return "\n".join(line for section in found for line in _section(section, anchors))
+    all_sections = sections()
+    anchors = {section.model: section.anchor for section in all_sections}
+    return "\n".join(line for section in all_sections for line in _section(section, anchors))
 
 
 def sections() -> list[Section]:
@@ -89,8 +89,8 @@ def sentences(model: type[BaseModel]) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(tree, ast.ClassDef)
     texts: dict[str, str] = {}
-    for one, following in zip(tree.body, tree.body[1:], strict=False):
-        match one, following:
+    for statement, following in zip(tree.body, tree.body[1:], strict=False):
+        match statement, following:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 texts[name] = text
     described = {name: field.description or texts.get(name, "") for name, field in model.model_fields.items()}
@@ -98,11 +98,11 @@ def sentences(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _section(section: Section, anchors: dict[type[BaseModel], str]) -> Iterator[str]:
-    about = _plain((section.model.__doc__ or "").strip())
+    description = _plain((section.model.__doc__ or "").strip())
     if not section.places[0]:
-        yield from ("## All settings", "", about, "")
+        yield from ("## All settings", "", description, "")
     else:
-        yield from (f"### `{section.places[0]}` {{ #{section.anchor} }}", "", about, "")
+        yield from (f"### `{section.places[0]}` {{ #{section.anchor} }}", "", description, "")
     if len(section.places) > 1:
         yield from ("Also under " + ", ".join(f"`{place}`" for place in section.places[1:]) + ".", "")
     yield from ("| key | value | default | meaning |", "|---|---|---|---|")
@@ -131,16 +131,16 @@ def _models(annotation: Any, below: str = "") -> Iterator[tuple[type[BaseModel],
 
 def _value(annotation: Any, metadata: tuple[Any, ...], anchors: dict[type[BaseModel], str]) -> str:
     """Return in words what may be written."""
-    for one in metadata:
-        if (words := VALIDATED.get(getattr(one, "func", None))) is not None:
+    for item in metadata:
+        if (words := VALIDATED.get(getattr(item, "func", None))) is not None:
             return words
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _value(inner[0], inner[1:], anchors)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_value(one, metadata, anchors) for one in inner if one is not NoneType))
+        return " or ".join(dict.fromkeys(_value(annotation, metadata, anchors) for annotation in inner if annotation is not NoneType))
     if origin is Literal:
-        return ", ".join(f"`{one}`" for one in inner)
+        return ", ".join(f"`{choice}`" for choice in inner)
     if origin is tuple:
         return f"list of: {_value(inner[0], (), anchors)}"
     if origin is dict:
@@ -154,12 +154,12 @@ def _model_value(model: type[BaseModel], metadata: tuple[Any, ...], anchors: dic
     if model in WITHIN_TEXT:
         return f"`{{{', '.join(f'{name}: ...' for name in model.model_fields)}}}`"
     short = {"_from_number": "number or ", "_from_cron": "cron expression or "}
-    lead = next((short[one.func.__name__] for one in metadata if isinstance(one, BeforeValidator) and one.func.__name__ in short), "")
+    lead = next((short[item.func.__name__] for item in metadata if isinstance(item, BeforeValidator) and item.func.__name__ in short), "")
     return f"{lead}[settings](#{anchors[model]})"
 
 
 def _bounds(metadata: tuple[Any, ...]) -> str:
-    ends = {name: getattr(one, name) for one in metadata for name in ("ge", "gt", "le", "lt") if getattr(one, name, None) is not None}
+    ends = {name: getattr(item, name) for item in metadata for name in ("ge", "gt", "le", "lt") if getattr(item, name, None) is not None}
     low = f"from {ends['ge']:,}" if "ge" in ends else f"above {ends['gt']:,}" if "gt" in ends else ""
     high = f"to {ends['le']:,}" if "le" in ends else f"below {ends['lt']:,}" if "lt" in ends else ""
     return f", {low} {high}".rstrip() if low or high else ""
@@ -173,7 +173,7 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    if isinstance(value, float) and any(getattr(one, "func", None) is parse_duration for one in field.metadata):
+    if isinstance(value, float) and any(getattr(item, "func", None) is parse_duration for item in field.metadata):
         return f"`{_duration(value)}`"
     if isinstance(value, tuple):
         return "`[" + ", ".join(map(str, value)) + "]`"

@@ -132,30 +132,32 @@ class Cell:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the versions that are asked for, and write the page; return 1 if a test failed."""
     options = _parser().parse_args(arguments)
-    chosen = [one for one in VERSIONS if not options.only or any(one.name.startswith(word) for word in options.only)]
+    chosen = [version for version in VERSIONS if not options.only or any(version.name.startswith(word) for word in options.only)]
     if not chosen:
-        raise SystemExit(f"no version is named so; known: {', '.join(one.name for one in VERSIONS)}")
-    cells = {(one.engine, one.version): one for one in read()}
+        raise SystemExit(f"no version is named so; known: {', '.join(version.name for version in VERSIONS)}")
+    cells = {(cell.engine, cell.version): cell for cell in read()}
     for version in chosen if options.certify else ():
         print(f"{version.name}: {certify(version)}", flush=True)
     for version in () if options.page or options.certify else chosen:
         cell = try_version(version, options.tests)
         cells[cell.engine, cell.version] = cell
         print(f"{version.name}: {summarise(cell)}", flush=True)
-        DATA.write_text(json.dumps([asdict(one) for one in cells.values()], indent=1) + "\n", encoding="utf-8")
+        DATA.write_text(json.dumps([asdict(cell) for cell in cells.values()], indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(list(cells.values()), read_certificates()), encoding="utf-8")
-    return int(any(one.failed for one in cells.values()))
+    return int(any(cell.failed for cell in cells.values()))
 
 
 def read() -> list[Cell]:
     """Return what was found before."""
-    return [Cell(**one) for one in json.loads(DATA.read_text(encoding="utf-8"))] if DATA.exists() else []
+    return [Cell(**cell) for cell in json.loads(DATA.read_text(encoding="utf-8"))] if DATA.exists() else []
 
 
 def read_certificates() -> list[Certificate]:
     """Return the certificates that were made here or sent in, by engine and version."""
-    found = [certificate.read(path) for path in CERTIFICATES.glob("*.json")]
-    return sorted(found, key=lambda one: (list(NAMES).index(one.engine) if one.engine in NAMES else len(NAMES), one.server, one.made))
+    certificates = [certificate.read(path) for path in CERTIFICATES.glob("*.json")]
+    return sorted(
+        certificates, key=lambda file: (list(NAMES).index(file.engine) if file.engine in NAMES else len(NAMES), file.server, file.made)
+    )
 
 
 def certify(version: Version) -> str:
@@ -178,7 +180,7 @@ def certify(version: Version) -> str:
 @contextmanager
 def _server(version: Version, environment: Mapping[str, str], folder: Path) -> Iterator[str]:
     """Start a server of a version for the block, and yield its URL; of an engine without servers, that of a database in the folder."""
-    engine = next(one for one in ENGINES if one.name == version.engine)
+    engine = next(candidate for candidate in ENGINES if candidate.name == version.engine)
     if engine.name not in SERVERS:
         yield "spark://local?master=local[2]" if engine.name == "spark" else f"duckdb:///{folder}/certified.duckdb"
         return
@@ -224,8 +226,8 @@ def _count(cell: Cell, report: Path) -> None:
         outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
         outcomes[outcome] += 1
         for child in test:
-            if found := REFUSED.search(f"{child.get('message')} {child.text}"):
-                refusals[found[1]] += 1
+            if match := REFUSED.search(f"{child.get('message')} {child.text}"):
+                refusals[match[1]] += 1
         if outcome == "failed":
             cell.failed.append(f"{test.get('classname', '').replace('.', '/')}.py::{test.get('name')}")
     if refusals.total() >= len(cell.failed) > 0:
@@ -322,10 +324,10 @@ def summarise(cell: Cell) -> str:
 
 def page(cells: Sequence[Cell], certificates: Sequence[Certificate]) -> str:
     """Return docs/versions.md: a row for each version, in the order of VERSIONS, the certificates, and the tests that fail, by version."""
-    found = {(one.engine, one.version): one for one in cells}
+    by_version = {(cell.engine, cell.version): cell for cell in cells}
     rows, failing = [], []
     for version in VERSIONS:
-        cell = found.get((version.engine, version.number))
+        cell = by_version.get((version.engine, version.number))
         name = f"{NAMES[version.engine]} {version.number}"
         outcome = summarise(cell) if cell else f"not tried: {version.missing or 'its tests were not run'}"
         rows.append(f"| {name} | {outcome} | {', '.join(cell.tests) if cell else ''} | {cell.on if cell else ''} |")
@@ -334,9 +336,9 @@ def page(cells: Sequence[Cell], certificates: Sequence[Certificate]) -> str:
             named = [*(f"- `{test}`" for test in cell.failed[:MOST_NAMED]), *([f"- and {more:,} more"] if more > 0 else [])]
             failing += [f"### {name}", "", *named, ""]
     certified = [
-        f"| {one.server or NAMES.get(one.engine, one.engine)} | {' '.join(str(certificate.cell(one)).replace('|', '/').split())} |"
-        f" {sum(check.outcome == 'passed' for check in one.checks):,} | {one.made.date().isoformat()} |"
-        for one in certificates
+        f"| {file.server or NAMES.get(file.engine, file.engine)} | {' '.join(str(certificate.cell(file)).replace('|', '/').split())} |"
+        f" {sum(check.outcome == 'passed' for check in file.checks):,} | {file.made.date().isoformat()} |"
+        for file in certificates
     ]
     head = ["# Versions", "", INTRODUCTION, "", "| version | outcome | tests | on |", "|---|---|---|---|"]
     said = ["", "## Certified", "", CERTIFIED, "", "| server | outcome | checks passed | on |", "|---|---|---|---|", *certified]

@@ -1,3 +1,3 @@
--- Deletes rows that are copied anew.
+-- Deletes rows that are copied again.
 DELETE FROM ${table}
 WHERE ${where}

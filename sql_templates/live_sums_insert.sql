@@ -1,3 +1,3 @@
--- Writes one piece of what the events behind one place, up to another, change in live summaries.
+-- Writes one piece of what the events after one place, up to another, change in live summaries.
 INSERT INTO ${sums} (epoch, place, piece, previous, layout, shape, digest, size, body)
 VALUES (${epoch}, ${place}, ${piece}, ${previous}, ${layout}, ${shape}, ${digest}, ${size}, ${body})

@@ -1,4 +1,4 @@
--- Inserts the rows whose last change did not delete them, and that the target lacks.
+-- Inserts the rows whose last change did not delete them, and that are missing in the target.
 INSERT INTO ${target} (${columns})
 SELECT ${columns}
 FROM ${last} AS changed

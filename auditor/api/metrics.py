@@ -23,7 +23,7 @@ from auditor.api.finished_runs import FinishedRuns
 from auditor.config import Threshold
 from auditor.errors import StoreError, UnknownRun
 from auditor.history import records
-from auditor.history.standing import STATUSES
+from auditor.history.status import STATUSES
 from auditor.model import SIDES, Report, State, Verdict
 from auditor.service import audits
 from auditor.service.audits import Overview

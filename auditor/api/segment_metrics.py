@@ -8,7 +8,7 @@ from typing import get_args
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from auditor.api.dependencies import AppState
-from auditor.history.standing import STATUSES
+from auditor.history.status import STATUSES
 from auditor.model import FindingKind
 from auditor.service import segment_audits
 

@@ -27,7 +27,7 @@ from auditor.cli._output import (
     worst_exit_code,
 )
 from auditor.config import find_unverified, select_audits
-from auditor.connections import ahead
+from auditor.connections import prefetch
 from auditor.errors import AuditorError, ConfigError, QueueFull, StoreError
 from auditor.model import PERMISSIONS, State
 
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
     if not wanted:
         raise ConfigError("the configuration has no audits; write them under audits: in auditor.yaml")
     of_tables = [name for name in wanted if name not in configured.segments]
-    with ahead.connecting(configured, of_tables[0]) if of_tables else nullcontext():
+    with prefetch.connecting(configured, of_tables[0]) if of_tables else nullcontext():
         return _run_named(options, configured, wanted)
 
 

@@ -94,7 +94,7 @@ def _print_result(result: PatchResult, options: argparse.Namespace, audit: str, 
     what = f"undone by patch {result.patched.patch}" if options.undo else f"patch {result.patched.patch}"
     print(f"{what}: {counts}" if result.patched.patch else f"nothing to patch: {counts}")
     if result.patched.stopped:
-        print("it was stopped after a batch; the rows of later ones are as they were: run it again to go on")
+        print("it was stopped after a batch; the rows of later ones are as they were: run it again to continue")
     if result.not_audited:
         print(f"{result.not_audited}; run: auditor run {shell_word(audit)}")
     if result.patched.patch and not is_undoable:

@@ -114,7 +114,7 @@ def _listed(one: Audit) -> ListedAudit:
 
 def _find_run(service: Client, run: str) -> tuple[Run, str]:
     """Return the run with this id, or the run of an audit's last verdict with lines on the audit's status."""
-    from auditor.history.standing import status_label
+    from auditor.history.status import status_label
     from auditor.report import formatting
 
     latest = service.runs(run, limit=1)

@@ -27,7 +27,7 @@ from auditor.waits import waits
 
 if TYPE_CHECKING:
     from auditor.config import Settings
-    from auditor.history.standing import Standing
+    from auditor.history.status import Standing
     from auditor.store import Store
     from auditor.store.runs import StoredRun
 

@@ -34,17 +34,17 @@ class Aligned:
     partition: Integers
     """Partition ids, (n,) int64, ascending."""
     row_index: dict[Side, Integers]
-    """For each side the index of each partition's row in ``sides[side]``, (n,) int64; -1 where the side lacks the partition."""
+    """For each side the index of each partition's row in ``sides[side]``, (n,) int64; -1 where the partition is missing on the side."""
     present: dict[Side, Flags]
     """For each side which partitions it has, (n,) bool."""
     on_both: Flags
     """Which partitions both sides have, (n,) bool."""
     rows: dict[Side, Integers]
-    """For each side the rows of each partition, (n,) int64; 0 where the side lacks it."""
+    """For each side the rows of each partition, (n,) int64; 0 where it is missing on the side."""
     equal: Flags
     """Whether row counts, signatures, syndromes and measures are equal, (n,) bool."""
     unequal: Flags
-    """Whether the partition differs, or one side lacks it, (n,) bool."""
+    """Whether the partition differs, or is missing on one side, (n,) bool."""
     skipped: Flags
     """Whether the partition could not be compared because an engine could not hash one of its rows, (n,) bool."""
     shard_rows: Mapping[Side, int] = field(default_factory=dict)

@@ -23,7 +23,7 @@ MAX_REASONS = 5
 def deviations(plan: Plan, aligned: Aligned, counts: Counts) -> tuple[Measure, ...]:
     """Return every measure of every unequal partition in which the two sides differ.
 
-    For a partition that one side lacks, the other measures follow its row count only if that deviation of the row count is allowed.
+    For a partition that is missing on one side, the other measures follow its row count only if that deviation of the row count is allowed.
     """
     result: list[Measure] = []
     for index in np.flatnonzero(aligned.unequal):
@@ -35,11 +35,11 @@ def deviations(plan: Plan, aligned: Aligned, counts: Counts) -> tuple[Measure, .
 def _partition_deviations(plan: Plan, aligned: Aligned, index: int, partition: int | None, counts: Counts) -> list[Measure]:
     label = plan.label(partition)
     rows = {side: int(aligned.rows[side][index]) for side in SIDES}
-    found: list[Measure] = []
+    deviations: list[Measure] = []
     if rows["source"] != rows["target"]:
-        found.append(measure(None, "rows", "rows", {side: str(rows[side]) for side in SIDES}, counts, partition, label))
-        if not all(rows.values()) and not found[0].allowed:
-            return found
+        deviations.append(measure(None, "rows", "rows", {side: str(rows[side]) for side in SIDES}, counts, partition, label))
+        if not all(rows.values()) and not deviations[0].allowed:
+            return deviations
     cells: dict[Side, Any] = {}
     for side in SIDES:
         at = int(aligned.row_index[side][index])
@@ -51,8 +51,8 @@ def _partition_deviations(plan: Plan, aligned: Aligned, index: int, partition: i
         if measures.are_equal(name, texts["source"], texts["target"]):
             continue
         if not (none and not any(measures.numeric_value(text) for text in texts.values())):
-            found.append(measure(column, name, f"{column.name} {name}", texts, counts, partition, label))
-    return found
+            deviations.append(measure(column, name, f"{column.name} {name}", texts, counts, partition, label))
+    return deviations
 
 
 def measure(
@@ -111,40 +111,40 @@ def _is_allowed(limit: str | None, source: Fraction | None, target: Fraction | N
     return abs(target - source) <= Fraction(limit)
 
 
-def verdict(comparison: Comparison, found: Sequence[Measure]) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict of the method counts with its reasons; ``found`` are all deviations, including classes and histograms.
+def verdict(comparison: Comparison, measures: Sequence[Measure]) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict of the method counts with its reasons; ``measures`` are all deviations, including classes and histograms.
 
     The comparison's own verdict stands where nothing was compared, and where the threshold allows the unequal partitions.
     """
-    capped = tuple(f"{one.name.removesuffix(' classes')}: {one.label}" for one in found if one.reports_cap)
-    differing = [one for one in found if not one.allowed]
-    tolerated = comparison.verdict is Verdict.MATCH and not any(is_distribution(one) for one in differing)
+    capped = tuple(f"{measure.name.removesuffix(' classes')}: {measure.label}" for measure in measures if measure.reports_cap)
+    differing = [measure for measure in measures if not measure.allowed]
+    tolerated = comparison.verdict is Verdict.MATCH and not any(is_distribution(measure) for measure in differing)
     if not comparison.total or (differing and tolerated and comparison.unequal):
         return comparison.verdict, (*comparison.reasons, *capped)
     if differing:
         reasons = [f"{comparison.unequal:,} of {comparison.total:,} partitions differ"] if comparison.total > 1 else []
         reasons.append(f"{len(differing):,} measures differ" if len(differing) > 1 else "one measure differs")
-        reasons += [_sentence(one, comparison.total > 1) for one in differing[:MAX_REASONS]]
+        reasons += [_sentence(measure, comparison.total > 1) for measure in differing[:MAX_REASONS]]
         return Verdict.MISMATCH, (
             *reasons,
             *(reason for reason in comparison.reasons if reason.startswith(PUBLISHED_SCORE)),
             *([f"and {len(differing) - MAX_REASONS:,} more"] if len(differing) > MAX_REASONS else []),
             *capped,
         )
-    deviating = [one for one in found if one.deviates]
+    deviating = [measure for measure in measures if measure.deviates]
     if deviating:
-        names = list(dict.fromkeys(one.name for one in deviating))
+        names = list(dict.fromkeys(measure.name for measure in deviating))
         listed = ", ".join(names[:MAX_REASONS]) + (f" and {len(names) - MAX_REASONS:,} more" if len(names) > MAX_REASONS else "")
         return Verdict.MATCH, (f"what differs is within what the audit allows: {listed}", *capped)
     return Verdict.MATCH, ("every measure is equal" + (f" in all {comparison.total:,} partitions" if comparison.total > 1 else ""), *capped)
 
 
-def is_distribution(one: Measure) -> bool:
+def is_distribution(measure: Measure) -> bool:
     """Return whether a measure is about a column's values over all partitions: a class, a bucket of a histogram, or a capped list."""
-    return one.partition is None and (one.label == WHOLE or one.reports_cap)
+    return measure.partition is None and (measure.label == WHOLE or measure.reports_cap)
 
 
-def _sentence(one: Measure, partitioned: bool) -> str:
-    mine, other = ("NULL" if text is None else text for text in (one.source, one.target))
-    where = f" ({one.label})" if partitioned or one.reports_cap else ""
-    return f"{one.name}{where}: {mine} in the source, {other} in the target"
+def _sentence(measure: Measure, partitioned: bool) -> str:
+    mine, other = ("NULL" if text is None else text for text in (measure.source, measure.target))
+    where = f" ({measure.label})" if partitioned or measure.reports_cap else ""
+    return f"{measure.name}{where}: {mine} in the source, {other} in the target"

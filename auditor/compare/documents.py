@@ -140,11 +140,11 @@ def digest(document: str) -> bytes | None:
 
 
 def _hash(kind: bytes, parts: Iterable[bytes]) -> bytes:
-    found = hashlib.sha256(kind)
+    hashed = hashlib.sha256(kind)
     for part in parts:
-        found.update(b"%d:" % len(part))
-        found.update(part)
-    return kind + found.digest()
+        hashed.update(b"%d:" % len(part))
+        hashed.update(part)
+    return kind + hashed.digest()
 
 
 def _text(token: str) -> bytes:
@@ -157,9 +157,9 @@ def _number(token: str) -> bytes:
     """Return a number as its digits without zeros at either end, and the power of ten of the last one, exactly."""
     if token.isdigit() and token[-1] != "0" and len(token) < _SHORT:  # as most are
         return b"#%se0" % token.encode()
-    found = _NUMBER.fullmatch(token)
-    assert found is not None
-    sign, whole, fraction, exponent = found[1], found[2], found[3] or "", found[4] or "0"
+    match = _NUMBER.fullmatch(token)
+    assert match is not None
+    sign, whole, fraction, exponent = match[1], match[2], match[3] or "", match[4] or "0"
     digits = (whole + fraction).lstrip("0")
     kept = digits.rstrip("0")
     if not kept:

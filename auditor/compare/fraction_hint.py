@@ -17,11 +17,11 @@ DAY = 86400
 
 def fraction_hints(plan: Plan, named: Sequence[Difference]) -> list[str]:
     """Return a sentence for each column of times in which most changed rows differ as if ``fraction`` said the wrong thing."""
-    changed = [one for one in named if one.kind == "changed"]
+    changed = [difference for difference in named if difference.kind == "changed"]
     hints = []
     for column in plan.columns[plan.key :]:
         unit = _unit(column)
-        alike = sum(_differs_by_unit(one, column, unit) for one in changed) if unit else 0
+        alike = sum(_differs_by_unit(difference, column, unit) for difference in changed) if unit else 0
         if 2 * alike > len(changed):
             did, other = ("cut", "cut") if column.kind.rounding else ("round", "rounded")
             hints.append(
@@ -46,9 +46,9 @@ def _unit(column: ColumnPlan) -> Fraction | None:
 
 def _differs_by_unit(difference: Difference, column: ColumnPlan, unit: Fraction) -> bool:
     """Return whether a row's value was rounded up for the comparison and is one unit less in the target, or was cut and is one more."""
-    for found in difference.columns:
-        if found.name == column.name and found.source is not None and found.target is not None:
-            source, target = (tolerance.exact_value(column.kind, text) for text in (found.source, found.target))
+    for values in difference.columns:
+        if values.name == column.name and values.source is not None and values.target is not None:
+            source, target = (tolerance.exact_value(column.kind, text) for text in (values.source, values.target))
             if source is not None and target is not None:
                 return abs(source) - abs(target) == (unit if column.kind.rounding else -unit)
     return False

@@ -15,7 +15,7 @@ def build(aligned: Aligned, states: Mapping[int, str]) -> PartitionMap:
     """Return the partition map of a run.
 
     ``states`` maps ids of unequal partitions to the state (one of STATES) in which naming differences left them; the others are equal,
-    skipped, source_only, target_only or unequal. The similarity of a partition that one side lacks is 0.
+    skipped, source_only, target_only or unequal. The similarity of a partition that is missing on one side is 0.
     """
     count = len(aligned.partition)
     state = np.full(count, STATES.index("unequal"), np.uint8)

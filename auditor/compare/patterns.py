@@ -73,16 +73,16 @@ def describe(plan: Plan, differences: Differences, rows: int) -> Differences:
     columns = {column.name: column for column in plan.columns}
     pairs: dict[str, list[Pair]] = defaultdict(list)
     exchanged: dict[str, dict[str, dict[int, Pair]]] = defaultdict(lambda: defaultdict(dict))
-    compared = [one for one in differences.named if one.columns]
-    for one in compared:
-        open_columns = [column for column in one.columns if not columns[column.name].masked]
+    compared = [difference for difference in differences.named if difference.columns]
+    for difference in compared:
+        open_columns = [column for column in difference.columns if not columns[column.name].masked]
         for a, b in permutations(open_columns, 2):
             if (a.source, a.target) == (b.target, b.source):
                 exchanged[a.name][b.name][len(pairs[a.name])] = (a.source, a.target)
-        for column in one.columns:
+        for column in difference.columns:
             pairs[column.name].append((column.source, column.target))
     most_changed = 2 * (differences.changed + differences.estimated) > rows
-    found = [
+    described = [
         ChangedColumn(
             name,
             len(some),
@@ -90,7 +90,7 @@ def describe(plan: Plan, differences: Differences, rows: int) -> Differences:
         )
         for name, some in pairs.items()
     ]
-    return replace(differences, columns=tuple(sorted(found, key=lambda one: -one.rows)), compared=len(compared))
+    return replace(differences, columns=tuple(sorted(described, key=lambda column: -column.rows)), compared=len(compared))
 
 
 def _exchanges(others: Mapping[str, Mapping[int, Pair]]) -> list[Pattern]:
@@ -110,26 +110,28 @@ def sentence(column: ColumnPlan, pairs: Sequence[Pair], more: Sequence[Pattern] 
     chosen = find(column, pairs, more)
     if not chosen:
         return ""
-    told = []
+    phrases = []
     for pattern in chosen:
         number = f"all {len(pairs):,}" if len(pattern.places) == len(pairs) else f"{len(pattern.places):,} of {len(pairs):,}"
-        told.append(f"{number} {pattern.phrase}")
+        phrases.append(f"{number} {pattern.phrase}")
     hints = dict.fromkeys(pattern.hint for pattern in chosen if pattern.hint and with_hint)
-    return "; ".join([", ".join(told), *hints])
+    return "; ".join([", ".join(phrases), *hints])
 
 
 def find(column: ColumnPlan, pairs: Sequence[Pair], more: Sequence[Pattern] = ()) -> list[Pattern]:
     """Return the one or two patterns that together explain more than nine tenths of these pairs; none if there are none."""
     kinds = {side: column.unrounded(side).kind for side in SIDES}
     every = (*more, *_patterns(column, kinds["source"], kinds["target"], pairs))
-    patterns = [one for one in every if len(one.places) >= MIN_ROWS]
+    patterns = [pattern for pattern in every if len(pattern.places) >= MIN_ROWS]
     if not patterns:
         return []
-    first = max(patterns, key=lambda one: len(one.places))
+    first = max(patterns, key=lambda pattern: len(pattern.places))
     if len(first.places) > MIN_SHARE * len(pairs):
         return [first]
-    others = [Pattern(one.phrase, one.places - first.places, one.hint) for one in patterns if one.phrase != first.phrase]
-    second = max(others, key=lambda one: len(one.places), default=None)
+    others = [
+        Pattern(pattern.phrase, pattern.places - first.places, pattern.hint) for pattern in patterns if pattern.phrase != first.phrase
+    ]
+    second = max(others, key=lambda pattern: len(pattern.places), default=None)
     if second is None or len(second.places) < MIN_ROWS or len(second.places) < MIN_SECOND_SHARE * len(pairs):
         return []
     return [first, second] if len(first.places) + len(second.places) > MIN_SHARE * len(pairs) else []
@@ -186,7 +188,7 @@ def _time_offsets(column: ColumnPlan, values: Mapping[int, tuple[Fraction, Fract
     if len({values[place][0] for place in offsets[first]}) >= MIN_ROWS:
         yield Pattern(_time_phrase(first), frozenset(offsets[first]), _zone_hint(column, first))
     second = next((offset for offset in ranked[1:] if abs(offset - first) == HOUR), None)
-    if second is not None and (first > 0) == (second > 0) and min(len(offsets[one]) for one in (first, second)) >= MIN_ROWS:
+    if second is not None and (first > 0) == (second > 0) and min(len(offsets[offset]) for offset in (first, second)) >= MIN_ROWS:
         near, far = sorted((first, second), key=abs)
         phrase = f"are {_span(near)} or {_span(far)} {'later' if near > 0 else 'earlier'} than the source's, as with summer time"
         yield Pattern(phrase, frozenset(offsets[first] | offsets[second]), _zone_hint(column, first))
@@ -344,11 +346,12 @@ def _text_patterns(texts: Mapping[int, tuple[str, str]]) -> Iterator[Pattern]:
     forms.pop("", None)
     for form, places in forms.items():
         yield Pattern(FORM_PHRASES.get(form, f"differ only in {form}"), frozenset(places))
-    yield Pattern("are the source's without blanks at the ends", frozenset(p for p, (a, b) in whole.items() if a.strip(" ") == b != a))
+    stripped = frozenset(p for p, (a, b) in whole.items() if a.strip(" ") == b != a)
+    yield Pattern("are the source's without leading and trailing blanks", stripped)
     lost = {marks: {place: text_forms.with_question_marks(a, marks) for place, (a, _) in whole.items()} for marks in (1, 2, 4)}
     for index, what in enumerate(("emoji and other characters of four bytes", "characters beyond ASCII")):
-        for found in lost.values():
-            yield Pattern(f"have ? in place of {what}", frozenset(p for p, (a, b) in whole.items() if found[p][index] == b != a))
+        for marked in lost.values():
+            yield Pattern(f"have ? in place of {what}", frozenset(p for p, (a, b) in whole.items() if marked[p][index] == b != a))
 
 
 def _is_beginning(short: str, long: str) -> bool:

@@ -1,4 +1,4 @@
-"""Range differences: neighbouring rows that one side lacks, counted instead of enumerated."""
+"""Range differences: neighbouring rows that are missing on one side, counted instead of enumerated."""
 
 from __future__ import annotations
 
@@ -40,33 +40,33 @@ class OneSidedRows:
 
 
 def one_sided_partitions(aligned: Aligned, how: Partitioning) -> list[OneSidedRows]:
-    """Return the partitions that one side lacks altogether, one item each.
+    """Return the partitions that are missing entirely on one side, one item each.
 
     Only key ranges get their least and greatest key: between the keys of a bucket, or of a day, lie keys of other partitions.
     """
     ordered = how.strategy == "range"
-    found: list[OneSidedRows] = []
+    ranges: list[OneSidedRows] = []
     for index in (aligned.unequal & (aligned.present["source"] != aligned.present["target"])).nonzero()[0]:
         side: Side = "source" if aligned.row_index["source"][index] >= 0 else "target"
         at = int(aligned.row_index[side][index])
         summaries = aligned.sides[side]
         kind: DifferenceKind = "missing" if side == "source" else "extra"
         first, last = (summaries.least[at], summaries.greatest[at]) if ordered else (None, None)
-        found.append(OneSidedRows(kind, first, last, int(summaries.rows[at]), int(index), int(index)))
-    return found
+        ranges.append(OneSidedRows(kind, first, last, int(summaries.rows[at]), int(index), int(index)))
+    return ranges
 
 
 def split_ranges(
     index: int, rows: Mapping[Side, Iterable[Row]], differences: Sequence[Difference]
 ) -> tuple[list[OneSidedRows], list[Difference]]:
-    """Split the differences of one listed partition with integer keys into ranges that one side lacks, and the others.
+    """Split the differences of one listed partition with integer keys into ranges that are missing on one side, and the others.
 
     ``rows`` are all rows of the partition, ``index`` is its index among the aligned partitions. A range has at least MIN_RANGE_KEYS keys,
     or at least 2 at an end of the partition, where it may continue beyond. A key on several shards is in none, because it is on both sides.
     """
     by_key = {difference.key_number: difference for difference in differences}
     keys = sorted({int(row.key[0] or 0) for side in SIDES for row in rows[side]})
-    found: list[OneSidedRows] = []
+    ranges: list[OneSidedRows] = []
     taken: set[int] = set()
     start = 0
     while start < len(keys):
@@ -80,9 +80,9 @@ def split_ranges(
                 span = keys[start:end]
                 taken.update(span)
                 count = sum(sum(by_key[key].rows.values()) for key in span)
-                found.append(OneSidedRows(first.kind, span[0], span[-1], count, index, index, start == 0, end == len(keys)))
+                ranges.append(OneSidedRows(first.kind, span[0], span[-1], count, index, index, start == 0, end == len(keys)))
         start = end
-    return found, [difference for difference in differences if difference.key_number not in taken]
+    return ranges, [difference for difference in differences if difference.key_number not in taken]
 
 
 def join_ranges(one_sided: Sequence[OneSidedRows], partitions: Sequence[int], whole: bool) -> list[OneSidedRows]:
@@ -91,43 +91,43 @@ def join_ranges(one_sided: Sequence[OneSidedRows], partitions: Sequence[int], wh
     ``partitions`` are the ids by index. ``whole`` says that they are all partitions of the table, so that no row lies between two
     consecutive ones even if their ids are not consecutive.
     """
-    found: list[OneSidedRows] = []
+    joined: list[OneSidedRows] = []
     for following in sorted(one_sided, key=lambda s: (s.first_index, s.first or 0)):
-        before = found[-1] if found else None
+        before = joined[-1] if joined else None
         follows = before is not None and following.first_index == before.last_index + 1
         near = follows and before is not None and (whole or partitions[following.first_index] == partitions[before.last_index] + 1)
         touches = near and before is not None and before.touches_end and following.touches_start
         if before and touches and before.kind == following.kind and partitions[before.first_index] != NULL_PARTITION:
             rows = before.rows + following.rows
-            found[-1] = dataclasses.replace(
+            joined[-1] = dataclasses.replace(
                 before, last=following.last, rows=rows, last_index=following.last_index, touches_end=following.touches_end
             )
         else:
-            found.append(following)
-    return found
+            joined.append(following)
+    return joined
 
 
-def describe(one: OneSidedRows, how: Partitioning, partitions: Sequence[int], whole: bool) -> RangeDifference:
+def describe(rows: OneSidedRows, how: Partitioning, partitions: Sequence[int], whole: bool) -> RangeDifference:
     """Return the range difference of neighbouring rows; ``partitions`` and ``whole`` as for ``join_ranges``."""
     return RangeDifference(
-        kind=one.kind,
-        first=one.first,
-        last=one.last,
-        label=_label(one, how, partitions, whole),
-        rows=one.rows,
-        partitions=one.last_index - one.first_index + 1,
-        ids=(_partition_id(partitions[one.first_index]), _partition_id(partitions[one.last_index])),
+        kind=rows.kind,
+        first=rows.first,
+        last=rows.last,
+        label=_label(rows, how, partitions, whole),
+        rows=rows.rows,
+        partitions=rows.last_index - rows.first_index + 1,
+        ids=(_partition_id(partitions[rows.first_index]), _partition_id(partitions[rows.last_index])),
         buckets=how.buckets,
     )
 
 
-def _label(one: OneSidedRows, how: Partitioning, partitions: Sequence[int], whole: bool) -> str:
-    if one.first is not None and one.last is not None:
-        return f"keys {one.first:,} to {one.last:,}"
-    if whole and how.strategy == "hash" and one.last_index - one.first_index + 1 == len(partitions):
+def _label(rows: OneSidedRows, how: Partitioning, partitions: Sequence[int], whole: bool) -> str:
+    if rows.first is not None and rows.last is not None:
+        return f"keys {rows.first:,} to {rows.last:,}"
+    if whole and how.strategy == "hash" and rows.last_index - rows.first_index + 1 == len(partitions):
         return "all rows"
-    first, last = (how.label(_partition_id(partitions[i])) for i in (one.first_index, one.last_index))
-    return first if one.first_index == one.last_index else f"{first} to {last}"
+    first, last = (how.label(_partition_id(partitions[i])) for i in (rows.first_index, rows.last_index))
+    return first if rows.first_index == rows.last_index else f"{first} to {last}"
 
 
 def _partition_id(partition: int) -> int | None:

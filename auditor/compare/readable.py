@@ -19,16 +19,16 @@ def as_shown(differences: Differences, plan: Plan, length: int) -> Differences:
     Floats among their keys are decimal numbers, which read back as the same floats. Of values ``length`` characters are left.
     """
     kinds = {column.name: column.kind for column in plan.key_columns}
-    named = [with_windows(one, length) for one in differences.named]
+    named = [with_windows(difference, length) for difference in differences.named]
     if any(kind.name in FLOATS for kind in kinds.values()):
-        readable = [{name: canonical.readable(kinds[name], text) for name, text in one.key.items()} for one in named]
-        named = [dataclasses.replace(one, key=key) for one, key in zip(named, readable, strict=True)]
+        readable = [{name: canonical.readable(kinds[name], text) for name, text in difference.key.items()} for difference in named]
+        named = [dataclasses.replace(difference, key=key) for difference, key in zip(named, readable, strict=True)]
     return dataclasses.replace(differences, named=tuple(named))
 
 
-def with_windows(one: Difference, length: int) -> Difference:
+def with_windows(difference: Difference, length: int) -> Difference:
     """Return a difference with ``length`` characters of its values, around where the two sides differ."""
-    return dataclasses.replace(one, columns=tuple(_shortened(column, length) for column in one.columns))
+    return dataclasses.replace(difference, columns=tuple(_shortened(column, length) for column in difference.columns))
 
 
 def _shortened(column: ColumnDifference, length: int) -> ColumnDifference:

@@ -26,13 +26,13 @@ def spread(items: Sequence[T]) -> list[T]:
 
 def alternate(groups: Iterable[Sequence[T]]) -> list[T]:
     """Return the items of all groups, one of each group in turn, in each group's own order."""
-    return [item[0] for turn in zip_longest(*([(one,) for one in group] for group in groups)) for item in turn if item]
+    return [item[0] for turn in zip_longest(*([(item,) for item in group] for group in groups)) for item in turn if item]
 
 
 def fair_shares(sizes: Mapping[G, int], most: int) -> dict[G, int]:
     """Return how many items each group gets of ``most`` together: as evenly as their sizes allow."""
     shares: dict[G, int] = {}
-    for place, group in enumerate(sorted(sizes, key=lambda one: sizes[one])):
+    for place, group in enumerate(sorted(sizes, key=lambda key: sizes[key])):
         shares[group] = min(sizes[group], (most - sum(shares.values())) // (len(sizes) - place))
     return shares
 
@@ -51,10 +51,12 @@ def examples(items: Sequence[Difference], most: int) -> list[Difference]:
     if len(items) <= most:
         return list(items)
     places: dict[tuple[str, ...], list[int]] = {}
-    for index, one in enumerate(items):
-        places.setdefault((one.kind, *(column.name for column in one.columns)), []).append(index)
-    shares = fair_shares({group: len(found) for group, found in places.items()}, most)
-    return [items[index] for index in sorted(place for group, found in places.items() for place in first_and_spread(found, shares[group]))]
+    for index, difference in enumerate(items):
+        places.setdefault((difference.kind, *(column.name for column in difference.columns)), []).append(index)
+    shares = fair_shares({group: len(indexes) for group, indexes in places.items()}, most)
+    return [
+        items[index] for index in sorted(place for group, indexes in places.items() for place in first_and_spread(indexes, shares[group]))
+    ]
 
 
 class Sample:
@@ -71,17 +73,19 @@ class Sample:
 
     def add(self, differences: Iterable[Difference]) -> None:
         """Add differences."""
-        for one in differences:
-            kept = self._kept.setdefault(one.kind, [])
-            kept.append(one)
+        for difference in differences:
+            kept = self._kept.setdefault(difference.kind, [])
+            kept.append(difference)
             if len(kept) > 2 * self.most + 1000:
-                self._kept[one.kind] = self._choose(kept, self.most, self.most)
+                self._kept[difference.kind] = self._choose(kept, self.most, self.most)
 
     def chosen(self) -> list[Difference]:
         """Return the kept differences in the order of their keys: numbers by their value, NULL last."""
         shares = fair_shares({kind: len(kept) for kind, kept in self._kept.items()}, self.most)
-        found = [one for kind, kept in self._kept.items() for one in self._choose(kept, (shares[kind] + 1) // 2, shares[kind] // 2)]
-        return sorted(found, key=self._place)
+        chosen = [
+            difference for kind, kept in self._kept.items() for difference in self._choose(kept, (shares[kind] + 1) // 2, shares[kind] // 2)
+        ]
+        return sorted(chosen, key=self._place)
 
     def _choose(self, kept: list[Difference], first: int, others: int) -> list[Difference]:
         """Return the first of these by their keys, and as many ``others`` as are wanted with the least hashes."""
@@ -90,9 +94,9 @@ class Sample:
         ordered = sorted(kept, key=self._place)
         return [*ordered[:first], *sorted(ordered[first:], key=key_hash)[:others]]
 
-    def _place(self, one: Difference) -> list[tuple[bool, Fraction, str]]:
+    def _place(self, difference: Difference) -> list[tuple[bool, Fraction, str]]:
         """Return where a difference stands in the order of keys; a text column may hold what is no number of its kind."""
-        values = zip(one.key.values(), self._numeric, strict=True)
+        values = zip(difference.key.values(), self._numeric, strict=True)
         return [(text is None, (numeric_value(text) if is_number else None) or ZERO, text or "") for text, is_number in values]
 
 

@@ -12,12 +12,12 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A stretch of a table's stream that two sides do not have alike."""
+    """A part of a table's stream that two sides do not have alike."""
 
     kind: FindingKind
     table: str
     side: int
-    """The side that lacks or doubled it; the first one of an altered stretch, or one cut otherwise, which say nothing of who is right."""
+    """The side that misses or doubled it; the first one of an altered part, or one cut otherwise, which say nothing of who is right."""
     start: Place
     end: Place
     segments: tuple[tuple[RegisteredSegment, ...], tuple[RegisteredSegment, ...]]
@@ -26,7 +26,7 @@ class Finding:
     @property
     def rows(self) -> int:
         """Return the events in it, those of the side that has more."""
-        return max(sum(one.rows for one in some) for some in self.segments)
+        return max(sum(segment.rows for segment in some) for some in self.segments)
 
 
 def find_differences(
@@ -36,36 +36,38 @@ def find_differences(
 
     ``first`` and ``second`` are their segments that do not match, doubled ones too; what starts before ``compared_from`` was not compared.
     """
-    listed = [(number, one) for number, some in enumerate((first, second)) for one in some if one.start >= compared_from]
-    found = [_doubled(table, number, one) for number, one in listed if one.verdict == "doubled"]
-    standing = sorted(((number, one) for number, one in listed if one.verdict != "doubled"), key=lambda each: (each[1].start, each[1].end))
+    listed = [(number, segment) for number, some in enumerate((first, second)) for segment in some if segment.start >= compared_from]
+    findings = [_doubled(table, number, segment) for number, segment in listed if segment.verdict == "doubled"]
+    standing = sorted(
+        ((number, segment) for number, segment in listed if segment.verdict != "doubled"), key=lambda each: (each[1].start, each[1].end)
+    )
     for stretch in _stretches(standing):
-        sides = tuple(one for number, one in stretch if number == 0), tuple(one for number, one in stretch if number == 1)
-        if any(one.verdict != "behind" for _, one in stretch):
-            found += _classify(table, sides)
-    return sorted(found, key=lambda one: (one.start, one.kind))
+        sides = tuple(segment for number, segment in stretch if number == 0), tuple(segment for number, segment in stretch if number == 1)
+        if any(segment.verdict != "behind" for _, segment in stretch):
+            findings += _classify(table, sides)
+    return sorted(findings, key=lambda finding: (finding.start, finding.kind))
 
 
 def _stretches(standing: Sequence[tuple[int, RegisteredSegment]]) -> list[list[tuple[int, RegisteredSegment]]]:
     """Return segments, sorted by their start, in groups of those that overlap."""
-    found: list[list[tuple[int, RegisteredSegment]]] = []
+    stretches: list[list[tuple[int, RegisteredSegment]]] = []
     end: Place = (-1, -1)
-    for number, one in standing:
-        if not found or one.start > end:
-            found.append([])
-        found[-1].append((number, one))
-        end = max(end, one.end)
-    return found
+    for number, segment in standing:
+        if not stretches or segment.start > end:
+            stretches.append([])
+        stretches[-1].append((number, segment))
+        end = max(end, segment.end)
+    return stretches
 
 
 def _classify(table: str, sides: tuple[tuple[RegisteredSegment, ...], tuple[RegisteredSegment, ...]]) -> list[Finding]:
     both = [*sides[0], *sides[1]]
-    start, end = min(one.start for one in both), max(one.end for one in both)
+    start, end = min(segment.start for segment in both), max(segment.end for segment in both)
     if not sides[0] or not sides[1]:
         return [Finding("missing", table, 0 if sides[1] else 1, start, end, sides)]
-    is_same = len(both) == 2 and all((one.start, one.end) == (start, end) for one in both)
+    is_same = len(both) == 2 and all((segment.start, segment.end) == (start, end) for segment in both)
     return [Finding("altered" if is_same else "cut otherwise", table, 0, start, end, sides)]
 
 
-def _doubled(table: str, number: int, one: RegisteredSegment) -> Finding:
-    return Finding("doubled", table, number, one.start, one.end, ((one,), ()) if number == 0 else ((), (one,)))
+def _doubled(table: str, number: int, segment: RegisteredSegment) -> Finding:
+    return Finding("doubled", table, number, segment.start, segment.end, ((segment,), ()) if number == 0 else ((), (segment,)))

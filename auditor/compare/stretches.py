@@ -19,7 +19,7 @@ def partitions_of(stretches: Aligned, plan: Plan) -> tuple[Integers, Integers]:
     these are all, each with the same share of the rows.
     """
     ids = [_ids_of(stretches, index, plan) for index in range(len(stretches.partition))]
-    rows = [_spread(int(stretches.rows["source"][index]), len(found)) for index, found in enumerate(ids)]
+    rows = [_spread(int(stretches.rows["source"][index]), len(partitions)) for index, partitions in enumerate(ids)]
     if not ids:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     if plan.partitioning.strategy == "hash":  # each bucket has rows of every stretch

@@ -44,7 +44,7 @@ def decode(sums: Integers, t: int, width: int) -> list[tuple[int, ...] | None]:
         return []
     locators, degrees = locator_polynomials(sums)
     consistent = (degrees >= 1) & (degrees <= t)
-    found: list[tuple[int, ...] | None] = [None] * len(sums)
+    decoded: list[tuple[int, ...] | None] = [None] * len(sums)
     chosen = np.flatnonzero(consistent)
     locators = locators[:, : t + 1]
     if width <= WIDEST_EVALUATED:
@@ -53,8 +53,8 @@ def decode(sums: Integers, t: int, width: int) -> list[tuple[int, ...] | None]:
         roots = [_roots_of(locators[i], int(degrees[i]), width) for i in chosen]
     for index, positions in zip(chosen, roots, strict=True):
         if len(positions) == degrees[index]:
-            found[index] = positions
-    return found
+            decoded[index] = positions
+    return decoded
 
 
 def symbols_at(sums: Sequence[int], positions: Sequence[int]) -> list[int]:
@@ -105,7 +105,7 @@ def _roots_by_evaluation(locators: Integers, width: int) -> list[tuple[int, ...]
     """Return for each locator polynomial the x in 1 .. width with C(1/x) = 0, that is, sum of C_j * x^(t-j) = 0."""
     x = np.arange(1, width + 1, dtype=np.int64)
     block = max(1, _BLOCK // width)
-    found: list[tuple[int, ...]] = []
+    roots: list[tuple[int, ...]] = []
     for start in range(0, len(locators), block):
         batch = locators[start : start + block]
         value = np.repeat(batch[:, :1], width, axis=1)
@@ -113,8 +113,8 @@ def _roots_by_evaluation(locators: Integers, width: int) -> list[tuple[int, ...]
             value = (value * x + batch[:, j : j + 1]) % P
         at, position = np.nonzero(value == 0)
         cuts = np.searchsorted(at, np.arange(1, len(batch)))
-        found += [tuple(int(p) + 1 for p in positions) for positions in np.split(position, cuts)]
-    return found
+        roots += [tuple(int(p) + 1 for p in positions) for positions in np.split(position, cuts)]
+    return roots
 
 
 def _roots_of(locator: npt.NDArray[np.int64], degree: int, width: int) -> tuple[int, ...]:

@@ -74,10 +74,10 @@ def passes_for_null(text: str) -> bool:
 
 
 def escape(text: str, other: str) -> str:
-    """Return the text with those of its characters beyond ASCII written as ``⟨U+XXXX⟩`` that the other text lacks, or all of them."""
+    """Return the text with those of its characters beyond ASCII written as ``⟨U+XXXX⟩`` that are not in the other text, or all of them."""
     beyond = {c for c in text + other if not c.isascii()}
-    lacking = beyond - (set(text) & set(other)) or beyond
-    return "".join(f"\u27e8U+{ord(c):04X}\u27e9" if c in lacking else c for c in text)
+    missing = beyond - (set(text) & set(other)) or beyond
+    return "".join(f"\u27e8U+{ord(c):04X}\u27e9" if c in missing else c for c in text)
 
 
 def _one_blank(text: str) -> str:

@@ -39,8 +39,8 @@ class Judgement:
     reasons: tuple[str, ...] = ()
 
 
-def bounds(comparison: Comparison, similar: Jaccard, found: Differences | None = None) -> Bounds:
-    """Return the bounds of the similarity and of the differing rows. ``found`` are the named differences, None if none were named.
+def bounds(comparison: Comparison, similar: Jaccard, differences: Differences | None = None) -> Bounds:
+    """Return the bounds of the similarity and of the differing rows. ``differences`` are those that were named, None if none were named.
 
     Unsettled rows and rows that were not compared count as equal in what is likely, and as different in what is certain.
     """
@@ -48,12 +48,12 @@ def bounds(comparison: Comparison, similar: Jaccard, found: Differences | None =
     gap = max(counts, default=0) - min(counts, default=0)
     fewest = math.ceil((_one_sided(comparison, similar.score.upper) + gap) / 2 - ROUNDING)
     most = round(_one_sided(comparison, similar.least))
-    if found is not None:
-        named = found.missing + found.extra + found.changed
-        estimated = found.partitions["estimated"] > 0
+    if differences is not None:
+        named = differences.missing + differences.extra + differences.changed
+        estimated = differences.partitions["estimated"] > 0
         fewest = max(named, fewest) if estimated else named
-        is_known = not (estimated or comparison.skipped or found.unaccounted)
-        most = named + found.unsettled if is_known else max(named + found.unsettled, most)
+        is_known = not (estimated or comparison.skipped or differences.unaccounted)
+        most = named + differences.unsettled if is_known else max(named + differences.unsettled, most)
     return Bounds(similar, fewest, most, max(counts, default=0))
 
 
@@ -64,13 +64,13 @@ def _one_sided(comparison: Comparison, similarity: float) -> float:
 
 def judge(threshold: Threshold, known: Bounds) -> Judgement:
     """Return what the threshold says. Its criteria are alternatives: one that allows the differences suffices."""
-    judged = [found for criterion in (_by_score, _by_rows, _by_share) if (found := criterion(threshold, known))]
+    judged = [judgement for criterion in (_by_score, _by_rows, _by_share) if (judgement := criterion(threshold, known))]
     if not judged:  # nothing is allowed to differ
         return Judgement(Verdict.MISMATCH)
     for verdict in (Verdict.MATCH, Verdict.UNKNOWN):
-        if chosen := [one for one in judged if one.verdict is verdict]:
-            return Judgement(verdict, tuple(reason for one in chosen for reason in one.reasons))
-    return Judgement(Verdict.MISMATCH, tuple(reason for one in judged for reason in one.reasons))
+        if chosen := [judgement for judgement in judged if judgement.verdict is verdict]:
+            return Judgement(verdict, tuple(reason for judgement in chosen for reason in judgement.reasons))
+    return Judgement(Verdict.MISMATCH, tuple(reason for judgement in judged for reason in judgement.reasons))
 
 
 def _by_score(threshold: Threshold, known: Bounds) -> Judgement | None:

@@ -83,8 +83,8 @@ def resolve_kinds(
     return Shared(scanned, f"the audit's tolerance of {tolerance}"), fine
 
 
-def largest_told_apart(scanned: Kind) -> float:
-    """Return the magnitude of floats beyond which the scan, which rounds them to ``scanned``, may not tell neighbouring ones apart."""
+def largest_distinguished(scanned: Kind) -> float:
+    """Return the magnitude of floats beyond which the scan, which rounds them to ``scanned``, may not distinguish neighbouring ones."""
     return 10.0 ** (FLOAT_DIGITS - (scanned.scale or 0))
 
 
@@ -200,10 +200,11 @@ def named_differences(
         for strictly in ([False, True] if known and plan.documents else [False])
     ]
     # Documents that were not read are listed among a row's columns only where nothing else explains the row.
-    differences = [one if one.columns else other for one, other in zip(each[0], each[-1], strict=True)]
+    differences = [difference if difference.columns else other for difference, other in zip(each[0], each[-1], strict=True)]
     undecided = sum(any(are_documents_equal(plan, name, *pair) is None for name in plan.documents) for pair in pairs)
     return [
-        dataclasses.replace(one, columns=tuple(_readable_column(c, columns[c.name], length) for c in one.columns)) for one in differences
+        dataclasses.replace(difference, columns=tuple(_readable_column(c, columns[c.name], length) for c in difference.columns))
+        for difference in differences
     ], Tolerated(len(pairs) - undecided, undecided)
 
 
@@ -220,8 +221,8 @@ def _remove_tolerated(
 
 
 def _text_equalities(plan: Plan, known: bool) -> dict[str, TextEquality]:
-    found = {column.name: text_equality(column) for column in plan.columns if column.tolerance}
-    return found | {column.name: _document_equality(column, known) for column in plan.columns if column.by_value}
+    equalities = {column.name: text_equality(column) for column in plan.columns if column.tolerance}
+    return equalities | {column.name: _document_equality(column, known) for column in plan.columns if column.by_value}
 
 
 def _document_equality(column: ColumnPlan, known: bool) -> TextEquality:

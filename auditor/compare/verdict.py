@@ -65,12 +65,12 @@ def conclude(
 
 
 def _doubt_documents(
-    comparison: Comparison, documents: Sequence[str], found: Verdict, reasons: Sequence[str]
+    comparison: Comparison, documents: Sequence[str], verdict: Verdict, reasons: Sequence[str]
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict with its reasons, unknown if every row that differs may do so in how documents are written alone."""
     counts = comparison.rows.values()
-    if found is not Verdict.MISMATCH or not documents or min(counts) != max(counts):
-        return found, tuple(reasons)
+    if verdict is not Verdict.MISMATCH or not documents or min(counts) != max(counts):
+        return verdict, tuple(reasons)
     sentence = (
         f"rows that were not fetched may differ in nothing but how the JSON documents of {', '.join(documents)} are written, which were not"
         " compared by their values; use the method exact with larger limits.max_rows_listed and limits.max_seconds, leave these columns out"
@@ -101,39 +101,39 @@ def unknown_in_flight(reasons: Sequence[str], young: int, *, named: bool) -> tup
     return Verdict.UNKNOWN, (*reasons, explanation, advice)
 
 
-def _is_changing(found: Differences) -> bool:
+def _is_changing(differences: Differences) -> bool:
     """Return whether rows changed during the run; whether rows in flight explain the rest is counted after this."""
-    return bool(found.unsettled or found.cleared)
+    return bool(differences.unsettled or differences.cleared)
 
 
-def _named_sentence(found: Differences) -> str:
+def _named_sentence(differences: Differences) -> str:
     """Return how many rows differ, how many of them are listed, and how many changed ones were compared by column."""
-    counts = [(kind, count) for kind in KINDS if (count := getattr(found, kind))]
+    counts = [(kind, count) for kind in KINDS if (count := getattr(differences, kind))]
     total = sum(count for _, count in counts)
-    of_about = f", of about {three_digits(total + found.estimated):,} rows that differ" if found.estimated else ""
+    of_about = f", of about {three_digits(total + differences.estimated):,} rows that differ" if differences.estimated else ""
     if not counts:
-        return f"no difference was {'confirmed' if found.looks else 'named'}{of_about}"
+        return f"no difference was {'confirmed' if differences.looks else 'named'}{of_about}"
     (first, count), *others = counts
-    told = ", ".join([f"{count:,} {'row' if count == 1 else 'rows'} {first}", *(f"{count:,} {kind}" for kind, count in others)])
-    standing = [one for one in found if one.state == "confirmed"]
-    listed = sum(one.row_count if isinstance(one, Difference) else one.rows for one in standing)
-    parts = [f"{'confirmed: ' if found.looks else ''}{told}{of_about}"]
+    counted = ", ".join([f"{count:,} {'row' if count == 1 else 'rows'} {first}", *(f"{count:,} {kind}" for kind, count in others)])
+    standing = [difference for difference in differences if difference.state == "confirmed"]
+    listed = sum(difference.row_count if isinstance(difference, Difference) else difference.rows for difference in standing)
+    parts = [f"{'confirmed: ' if differences.looks else ''}{counted}{of_about}"]
     if listed < total:
         parts.append(f"{listed:,} of them are listed, a sample: the first keys, and evenly of the rest")
-    if found.columns and found.compared < found.changed:
-        parts.append(f"{found.compared:,} changed {'row was' if found.compared == 1 else 'rows were'} compared by column")
+    if differences.columns and differences.compared < differences.changed:
+        parts.append(f"{differences.compared:,} changed {'row was' if differences.compared == 1 else 'rows were'} compared by column")
     return "; ".join(parts)
 
 
-def _column_sentences(found: Differences) -> list[str]:
+def _column_sentences(differences: Differences) -> list[str]:
     """Return which columns differ most often, and what explains their changed values."""
-    if not found.columns:
+    if not differences.columns:
         return []
-    listed = ", ".join(f"{one.name} ({one.rows:,})" for one in found.columns[:MAX_COLUMNS])
-    more = f" and {len(found.columns) - MAX_COLUMNS:,} more" if len(found.columns) > MAX_COLUMNS else ""
+    listed = ", ".join(f"{column.name} ({column.rows:,})" for column in differences.columns[:MAX_COLUMNS])
+    more = f" and {len(differences.columns) - MAX_COLUMNS:,} more" if len(differences.columns) > MAX_COLUMNS else ""
     return [
         f"columns that differ most often: {listed}{more}",
-        *(f"{one.name}: {one.pattern}" for one in found.columns[:MAX_COLUMNS] if one.pattern),
+        *(f"{column.name}: {column.pattern}" for column in differences.columns[:MAX_COLUMNS] if column.pattern),
     ]
 
 
@@ -142,24 +142,24 @@ def three_digits(number: int) -> int:
     return int(float(f"{number:.3g}"))
 
 
-def _uncounted_sentences(found: Differences) -> list[str]:
+def _uncounted_sentences(differences: Differences) -> list[str]:
     """Return a sentence for each group of rows that is not counted as a difference."""
     groups = (
         (
-            found.unsettled,
+            differences.unsettled,
             ("row is", "rows are"),
             "unsettled: still changing at the last recheck, or beyond limits.max_differences and not rechecked",
         ),
-        (found.in_flight, ("row is", "rows are"), "in flight: on the source younger than the watermark, or without a time"),
-        (found.cleared, ("row", "rows"), "differed in the scan and equalled at the recheck"),
-        (found.vanished, ("partition", "partitions"), "differed in the scan and equalled when read again"),
+        (differences.in_flight, ("row is", "rows are"), "in flight: on the source younger than the watermark, or without a time"),
+        (differences.cleared, ("row", "rows"), "differed in the scan and equalled at the recheck"),
+        (differences.vanished, ("partition", "partitions"), "differed in the scan and equalled when read again"),
         (
-            found.tolerated,
+            differences.tolerated,
             ("row differs", "rows differ"),
             "within the columns' tolerances, or in nothing but how JSON documents are written",
         ),
         (
-            found.undecided,
+            differences.undecided,
             ("row differs", "rows differ"),
             "in the text of JSON documents whose values were not compared: masked, too long, or beyond limits.max_seconds",
         ),
@@ -167,10 +167,10 @@ def _uncounted_sentences(found: Differences) -> list[str]:
     return [f"{plural(count, *words)} {sentence}" for count, words, sentence in groups if count]
 
 
-def _conclude_without_differences(comparison: Comparison, found: Differences, reasons: list[str]) -> tuple[Verdict, tuple[str, ...]]:
-    if found.unsettled:
+def _conclude_without_differences(comparison: Comparison, differences: Differences, reasons: list[str]) -> tuple[Verdict, tuple[str, ...]]:
+    if differences.unsettled:
         return Verdict.UNKNOWN, (*reasons, "only unsettled differences were found, so nothing is claimed; run the audit again")
-    if comparison.skipped or found.unaccounted or found.undecided:
+    if comparison.skipped or differences.unaccounted or differences.undecided:
         return Verdict.UNKNOWN, tuple(reasons)
-    equal = "equal within the columns' tolerances and by the values of documents" if found.tolerated else "equal"
+    equal = "equal within the columns' tolerances and by the values of documents" if differences.tolerated else "equal"
     return Verdict.MATCH, (*reasons, f"every row that was compared is {equal}")

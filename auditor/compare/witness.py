@@ -38,7 +38,7 @@ PLAIN: dict[str, tuple[type, ...]] = {
     "date": (dt.date,),
     "timestamp": (dt.datetime,),
 }
-"""The kinds whose values every driver returns without a loss, and as what. Of others the server's canonical text is fetched, by itself."""
+"""The kinds whose values every driver returns without a loss, and as what. Of others the server's canonical text is fetched alone."""
 
 DIGEST_WORDS = 4
 """Words of 60 bits of a digest of rows."""
@@ -82,7 +82,8 @@ def row_hash(plan: Plan, texts: Texts) -> str:
     if plan.encoding == "published":
         return canonical.row_hash(canonical.published_row_text(texts), plan.hash)
     whole = [
-        canonical.digest(one.kind, text) if one.digest and not one.pieces else text for one, text in zip(plan.columns, texts, strict=True)
+        canonical.digest(column.kind, text) if column.digest and not column.pieces else text
+        for column, text in zip(plan.columns, texts, strict=True)
     ]
     salt = plan.salt + canonical.SEPARATOR if plan.salt else ""
     return canonical.row_hash(salt + canonical.row_text(whole), plan.hash)
@@ -91,7 +92,7 @@ def row_hash(plan: Plan, texts: Texts) -> str:
 def row_bytes(plan: Plan, texts: Texts) -> bytes:
     """Return the bytes of a row that a pre-scan hashes."""
     parts = [plan.salt.encode()] if plan.salt else []
-    for closed, some in groupby(zip(plan.columns, texts, strict=True), lambda one: is_closed(one[0])):
+    for closed, some in groupby(zip(plan.columns, texts, strict=True), lambda pair: is_closed(pair[0])):
         if closed:
             parts.append(canonical.BAR.join(text or "" for _, text in some).encode())
         else:
@@ -113,19 +114,22 @@ def expected(plan: Plan, rows: Sequence[Texts]) -> Seen:
     if plan.method == "counts":
         each = [row_measures(plan, texts) for texts in rows]
         names = set.intersection(*map(set, each))
-        return {"rows": len(rows), **{name: _number(name, measures.fold(name, [one[name] for one in each])) for name in sorted(names)}}
-    found: Seen = {"rows": len(rows)}
+        return {"rows": len(rows), **{name: _number(name, measures.fold(name, [row[name] for row in each])) for name in sorted(names)}}
+    expected_values: Seen = {"rows": len(rows)}
     if (places := _partitions(plan, rows)) is not None:
-        found["partitions"] = places
+        expected_values["partitions"] = places
     hashed = _hashes(plan, rows)
     if plan.method == "minhash":
-        return {**found, "words": [sum(canonical.word(one, 8 * number + 1, 8) for one in hashed) for number in range(4)]}
+        return {
+            **expected_values,
+            "words": [sum(canonical.word(row_digest, 8 * number + 1, 8) for row_digest in hashed) for number in range(4)],
+        }
     count = DIGEST_WORDS if plan.digest_rows else plan.bits // 60
-    found["words"] = [sum(canonical.word(one, 15 * number + 1, 15) for one in hashed) for number in range(count)]
+    expected_values["words"] = [sum(canonical.word(row_digest, 15 * number + 1, 15) for row_digest in hashed) for number in range(count)]
     if plan.method == "exact":
-        placed = [(canonical.word(one, 1, 15) >> 30, _position(plan, texts)) for one, texts in zip(hashed, rows, strict=True)]
-        found["power sums"] = [sum(word * pow(x, power, P) for word, x in placed) % P for power in range(1, 2 * plan.t)]
-    return found
+        placed = [(canonical.word(row_digest, 1, 15) >> 30, _position(plan, texts)) for row_digest, texts in zip(hashed, rows, strict=True)]
+        expected_values["power sums"] = [sum(word * pow(x, power, P) for word, x in placed) % P for power in range(1, 2 * plan.t)]
+    return expected_values
 
 
 def read(plan: Plan, summaries: Summaries) -> Seen:
@@ -134,16 +138,16 @@ def read(plan: Plan, summaries: Summaries) -> Seen:
     if plan.method == "counts":
         columns = zip(measures.result_columns(plan), summaries.measures.T.tolist(), strict=True)
         return {"rows": rows, **{name: _number(name, measures.fold(name, texts)) for name, texts in columns}}
-    found: Seen = {"rows": rows}
+    values: Seen = {"rows": rows}
     if plan.partitioning.strategy in ("range", "hash") and not plan.digest_rows:
-        found["partitions"] = [number for number in summaries.partition.tolist() if number != NULL_PARTITION]
+        values["partitions"] = [number for number in summaries.partition.tolist() if number != NULL_PARTITION]
     words = [sum(map(int, column)) for column in summaries.words.T.tolist()]
     if plan.method != "minhash" and not plan.digest_rows:
         words = [(high << 30) + low for high, low in zip(words[::2], words[1::2], strict=True)]
-    found["words"] = words
+    values["words"] = words
     if plan.method == "exact":
-        found["power sums"] = [sum(map(int, column)) % P for column in summaries.syndromes.T.tolist()]
-    return found
+        values["power sums"] = [sum(map(int, column)) % P for column in summaries.syndromes.T.tolist()]
+    return values
 
 
 def _hashes(plan: Plan, rows: Sequence[Texts]) -> list[str]:
@@ -181,15 +185,15 @@ def _position(plan: Plan, texts: Texts) -> int:
 
 def row_measures(plan: Plan, texts: Texts) -> dict[str, str | None]:
     """Return the measures of one row by the method counts that follow from its texts, by their names in a summary."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for index, (column, text) in enumerate(zip(plan.columns, texts, strict=True)):
         names = measures.column_measures(column)
         if column.null_as is None:
-            found[f"nulls_{index}"] = "1" if text is None else "0"
+            values[f"nulls_{index}"] = "1" if text is None else "0"
         if measures.family(column) in ("number", "moment") and column.kind != canonical.FULL_DECIMAL and not column.zones:
-            found |= {f"{name}_{index}": text for name in names if name in ("sum", *measures.EXTREMES)}
+            values |= {f"{name}_{index}": text for name in names if name in ("sum", *measures.EXTREMES)}
         elif text is not None and "true" in names:
-            found[f"true_{index}"] = "1" if text == "1" else "0"
+            values[f"true_{index}"] = "1" if text == "1" else "0"
         elif text is not None and "characters" in names and not column.pieces:
-            found[f"characters_{index}"] = str(len(text))
-    return found
+            values[f"characters_{index}"] = str(len(text))
+    return values

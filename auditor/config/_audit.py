@@ -159,12 +159,12 @@ class Audit(Strict):
     rescan: Duration | None = None
     """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say."""
     prescan: bool | None = None
-    """Whether a run by the method signature or exact reads one digest or signature for each of some stretches of the table first, and then
+    """Whether a run by the method signature or exact reads one digest or signature for each of some parts of the table first, and then
     only those that differ; by default decided by what the last runs found."""
     settle: Settle | None = None
     """Leave out rows that may still be in flight."""
     recheck: Recheck | None = None
-    """Look again before a difference is reported."""
+    """Check again before a difference is reported."""
     overdue_after: int = Field(10, ge=2, le=1000)
     """Runs in a row after which rows that none of them compared are reported."""
     ladder: Ladder | None = None
@@ -210,7 +210,7 @@ class Audit(Strict):
         if self.align and self.rolling:
             raise ValueError("align and rolling cannot be combined: a rolling audit puts the table together from several positions")
         if self.align and self.via:
-            raise ValueError("align and via cannot be combined: a dump stands at no position of the stream")
+            raise ValueError("align and via cannot be combined: a dump is at no position of the stream")
         return self
 
     def _check_live(self) -> None:
@@ -220,8 +220,8 @@ class Audit(Strict):
             "a source of several shards": self.shards, "encoding: published": self.encoding == "published",
             "partition: strategy: time": self.partition.strategy == "time", "snapshot: per_chunk": self.snapshot == "per_chunk",
         }  # fmt: skip
-        if found := next((name for name, given in unfit.items() if given), None):
-            raise ValueError(f"summaries: live and {found} cannot be combined; remove one of them")
+        if setting := next((name for name, given in unfit.items() if given), None):
+            raise ValueError(f"summaries: live and {setting} cannot be combined; remove one of them")
         if self.method not in ("exact", "signature"):
             raise ValueError(f"summaries: live needs sums, which the method {self.method} does not only use; use exact or signature")
         if self.where is not None and not isinstance(self.where, str):
@@ -253,7 +253,7 @@ class Audit(Strict):
     def places(self) -> dict[Side, TableRef]:
         """Every table that is read, by its side; each shard stands for a side of its own, as `shard_side` calls it."""
         if isinstance(self.source, tuple):
-            return {**{shard_side(number): one for number, one in enumerate(self.source, 1)}, "target": self.target}
+            return {**{shard_side(number): place for number, place in enumerate(self.source, 1)}, "target": self.target}
         return {"source": self.source, "target": self.target}
 
     def one_source(self, what: str) -> TableRef:
@@ -261,7 +261,7 @@ class Audit(Strict):
         if isinstance(self.source, tuple):
             raise ConfigError(
                 f"{what} needs a source of one table, and this audit's has {len(self.source)} shards"
-                f" ({', '.join(one.label for one in self.source)}); use an audit of one of them"
+                f" ({', '.join(shard.label for shard in self.source)}); use an audit of one of them"
             )
         return self.source
 

@@ -16,16 +16,16 @@ def select_audits(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
     wanted; a pattern adds only names that are not there yet. Raises UnknownAudit if a pattern matches none.
     """
     names = list(known)
-    found: list[str] = []
-    for one in wanted:
-        if one in names or not is_pattern(one):
-            found.append(one)
+    selected: list[str] = []
+    for wish in wanted:
+        if wish in names or not is_pattern(wish):
+            selected.append(wish)
             continue
-        matching = [name for name in names if fnmatchcase(name, one)]
+        matching = [name for name in names if fnmatchcase(name, wish)]
         if not matching:
-            raise UnknownAudit(f"no audit matches {one!r} (audits here: {', '.join(sorted(names)) or 'none'})")
-        found += [name for name in matching if name not in found]
-    return found
+            raise UnknownAudit(f"no audit matches {wish!r} (audits here: {', '.join(sorted(names)) or 'none'})")
+        selected += [name for name in matching if name not in selected]
+    return selected
 
 
 def is_pattern(name: str) -> bool:

@@ -100,8 +100,8 @@ class Budget(Strict):
     @property
     def limits(self) -> dict[str, float]:
         """Return the given limits by name."""
-        found = {"seconds": self.seconds, "statements": self.statements, "bytes": self.bytes}
-        return {name: limit for name, limit in found.items() if limit is not None}
+        limits = {"seconds": self.seconds, "statements": self.statements, "bytes": self.bytes}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 class PerSide(Strict):

@@ -36,7 +36,7 @@ def find_carriers(
     source, into = read.place.parts, target.place.parts
     if not source or not into:
         return []
-    found: list[Carrier] = []
+    carriers: list[Carrier] = []
     for name, pipeline in pipelines.items():
         if not _is_same(connections, pipeline.source.connection, read.connection):
             continue
@@ -48,8 +48,8 @@ def find_carriers(
             schema, table = chosen.place_in(database, source[-1])
             is_there = into[-1].lower() == table.lower() and into[-2:-1] in ((), (schema,))
             if is_there and _is_same(connections, chosen.connection, target.connection):
-                found.append(Carrier(name, database, source[-1], chosen_name, schema))
-    return found
+                carriers.append(Carrier(name, database, source[-1], chosen_name, schema))
+    return carriers
 
 
 def find_unalignable(
@@ -72,16 +72,16 @@ def find_unalignable(
 def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     """Return why an audit cannot be aligned, as a sentence; '' if it can. Every shard of its source needs a pipeline of its own."""
     if any(ref.connection not in connections for ref in (*audit.sources, audit.target)):
-        return ""  # reported by itself
+        return ""  # reported on its own
     carrying: dict[str, Carrier] = {}
     for read in audit.sources:
-        found = find_carriers(read, audit.target, pipelines, connections)
-        if len(found) > 1:
-            names = ", ".join(f"{one.target} of {one.pipeline}" for one in found)
+        carriers = find_carriers(read, audit.target, pipelines, connections)
+        if len(carriers) > 1:
+            names = ", ".join(f"{carrier.target} of {carrier.pipeline}" for carrier in carriers)
             return f"several targets of pipelines may hold {read.table} ({names}); write the target's table with its schema"
-        if not found:
+        if not carriers:
             return _why_not_carried(audit, read, pipelines, connections)
-        carrying[read.label] = found[0]
+        carrying[read.label] = carriers[0]
     [first, *_] = carrying.values()
     if audit.summaries and (why := _why_not_summed_up(audit, first, pipelines[first.pipeline])):
         return why
@@ -100,7 +100,7 @@ def _setting(audit: Audit) -> str:
 
 
 def _why_not_summed_up(audit: Audit, carrier: Carrier, pipeline: Pipeline) -> str:
-    """Return why the stream does not tell each change of a row that the audit compares; '' if it does."""
+    """Return why the stream does not show each change of a row that the audit compares; '' if it does."""
     carried = pipeline.columns_of(carrier.table).where
     if carried is None or carried == audit.where:
         return ""
@@ -112,11 +112,11 @@ def _why_not_summed_up(audit: Audit, carrier: Carrier, pipeline: Pipeline) -> st
 
 def _why_not_together(carrying: Mapping[str, Carrier]) -> str:
     """Return why the carriers of shards, by the shards' labels, do not fill one table, each with its own rows; '' if they do."""
-    (first, one), *others = carrying.items()
+    (first, leader), *others = carrying.items()
     for label, other in others:
-        if other.schema != one.schema:
+        if other.schema != leader.schema:
             return (
-                f"{first} and {label} are carried into different schemas ({one.schema} by {one.pipeline}, {other.schema} by"
+                f"{first} and {label} are carried into different schemas ({leader.schema} by {leader.pipeline}, {other.schema} by"
                 f" {other.pipeline}); write the target's table with its schema"
             )
     labels: dict[tuple[str, str, str], list[str]] = {}
@@ -133,8 +133,8 @@ def _why_not_carried(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipel
     if elsewhere := _reads_elsewhere(audit, read, pipelines, connections):
         return elsewhere
     if carrying := _replicating(audit, read, pipelines, connections):
-        found = f"the pipeline {carrying[0]} does not carry {read.table} into {target.table} of {target.connection}"
-        return f"{found}; name a table of its targets"
+        refusal = f"the pipeline {carrying[0]} does not carry {read.table} into {target.table} of {target.connection}"
+        return f"{refusal}; name a table of its targets"
     each = "; each shard needs one" if audit.shards else ""
     return f"no pipeline carries {read.table} of {read.connection} into {target.table}{each}; add it to one, or remove {_setting(audit)}"
 
@@ -155,15 +155,15 @@ def _replicating(
     audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[str]:
     """Return the pipelines that replicate a table of this name, without those that read another shard of the audit."""
-    parts, others = read.place.parts, [one.connection for one in audit.sources if one is not read]
+    parts, others = read.place.parts, [source.connection for source in audit.sources if source is not read]
     return [
         name
-        for name, one in pipelines.items()
+        for name, pipeline in pipelines.items()
         if parts
-        and one.replicates(parts[-1])
+        and pipeline.replicates(parts[-1])
         and (
-            _is_same(connections, one.source.connection, read.connection)
-            or not any(_is_same(connections, one.source.connection, other) for other in others)
+            _is_same(connections, pipeline.source.connection, read.connection)
+            or not any(_is_same(connections, pipeline.source.connection, other) for other in others)
         )
     ]
 
@@ -172,14 +172,14 @@ def _database(connection: ConnectionSettings) -> str:
     """Return the name of the database that a connection leads to, whose tables a pipeline reads; '' if its URL is wrong."""
     try:
         return dialects.parse_url(connection.url).database
-    except BadUrl:  # reported by itself
+    except BadUrl:  # reported on its own
         return ""
 
 
-def _is_same(connections: Mapping[str, ConnectionSettings], one: str, other: str) -> bool:
-    if one == other:
+def _is_same(connections: Mapping[str, ConnectionSettings], name: str, other: str) -> bool:
+    if name == other:
         return True
     try:
-        return connections[one].database == connections[other].database
-    except (BadUrl, KeyError):  # reported by themselves
+        return connections[name].database == connections[other].database
+    except (BadUrl, KeyError):  # reported on their own
         return False

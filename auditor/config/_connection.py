@@ -88,7 +88,7 @@ def _check_mask(pattern: str) -> str:
 
 
 class SparkCopy(Strict):
-    """How Spark copies tables anew into a database."""
+    """How Spark copies tables again into a database."""
 
     master: str = "local[2]"
     """The Spark master whose executors read and load: local[N], or the URL of a cluster."""
@@ -119,7 +119,7 @@ class WriteSettings(Strict):
     rename_above: int = Field(5_000_000, ge=0)
     """Rows above which a copy of a whole table of PostgreSQL takes the table's name; below it, and on other engines, see docs/repair.md."""
     spark: SparkCopy = SparkCopy()
-    """How Spark copies tables anew into this database."""
+    """How Spark copies tables again into this database."""
 
 
 class ConnectionSettings(Strict):
@@ -147,10 +147,10 @@ class ConnectionSettings(Strict):
 
         Neither how it logs in nor its limits belong to that.
         """
-        found = {"zone": self.zone} if self.zone else {}
+        identity = {"zone": self.zone} if self.zone else {}
         with suppress(BadUrl):  # reported when a run connects
-            found["database"] = self.database[:16]
-        return found
+            identity["database"] = self.database[:16]
+        return identity
 
     @property
     def database(self) -> str:

@@ -53,20 +53,20 @@ def split_groups(values: Any) -> Any:
         return values
     if "groups" in values:
         raise ValueError("unknown setting 'groups'; write tables: in an audit instead of two tables")
-    written = {name: one for name, one in values["audits"].items() if isinstance(one, Mapping) and "tables" in one}
+    written = {name: group for name, group in values["audits"].items() if isinstance(group, Mapping) and "tables" in group}
     groups: dict[str, Any] = {}
-    for name, one in written.items():
+    for name, group in written.items():
         sides: dict[str, Any] = {}
         for side in ("source", "target"):
-            given = one.get(side)
+            given = group.get(side)
             if isinstance(given, list):
                 raise ValueError(f"audits.{name}: tables and a source of several shards cannot be combined; write an audit for each table")
             if isinstance(given, Mapping):
                 if "table" in given:
                     raise ValueError(f"audits.{name}: tables and {side}: table cannot be combined; write one of them")
                 sides[side] = {**given, "table": ANY}
-        groups[name] = {"tables": one["tables"], "template": {**{key: v for key, v in one.items() if key != "tables"}, **sides}}
-    audits = {name: one for name, one in values["audits"].items() if name not in written}
+        groups[name] = {"tables": group["tables"], "template": {**{key: v for key, v in group.items() if key != "tables"}, **sides}}
+    audits = {name: audit for name, audit in values["audits"].items() if name not in written}
     return {**values, "audits": audits, "groups": groups} if groups else values
 
 

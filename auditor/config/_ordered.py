@@ -1,4 +1,4 @@
-"""Whether targets get transactions in an order by which a heartbeat tells what has arrived."""
+"""Whether targets get transactions in an order by which a heartbeat shows what has arrived."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def find_unordered(
     return [
         (
             ("audits", name, "settle", "barrier"),
-            f"the pipeline {carrier.pipeline!r} merges each table by itself, so that a heartbeat may arrive before the rows of"
+            f"the pipeline {carrier.pipeline!r} merges each table on its own, so that a heartbeat may arrive before the rows of"
             f" {carrier.table}; remove barrier, and give a lag (lag: 10m)",
         )
         for name, audit in audits.items()

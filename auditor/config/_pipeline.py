@@ -63,8 +63,8 @@ class Staging(Strict):
     budget: Size | None = None
     """Bytes that parts may take together; beyond it, those that every target has are deleted before ``keep``, the oldest first."""
     when_full: Literal["wait", "drop"] = "wait"
-    """What happens when parts that a target lacks fill the budget: staging waits for the target, or the parts are dropped, and the target's
-    tables stop until they are copied again."""
+    """What happens when parts that a target still needs fill the budget: staging waits for the target, or the parts are dropped, and
+    the target's tables stop until they are copied again."""
 
 
 class SegmentSettings(Strict):
@@ -100,7 +100,7 @@ class TargetKeys(Strict):
     name: str | None = Field(None, min_length=1)
     """The table's name in the target; None for what ``table`` of the target says."""
     accept: tuple[str, ...] = ()
-    """What the table does by itself and may do, as ``auditor pipeline check`` names it: ``trigger stamp``, ``cascade shop.lines``."""
+    """What the table does on its own and may do, as ``auditor pipeline check`` names it: ``trigger stamp``, ``cascade shop.lines``."""
 
 
 PLACES = ("{database}", "{table}")
@@ -119,13 +119,13 @@ class PipelineTarget(Strict):
     every: Duration = 60.0
     """Seconds between two merges; 0: as soon as something is staged."""
     tables: dict[str, TargetKeys] = {}
-    """Names, and keys, of tables that are made, and what tables may do by themselves, by the tables' names in the source: ``orders``, or
+    """Names, and keys, of tables that are made, and what tables may do on their own, by the tables' names in the source: ``orders``, or
     ``shop.orders``."""
 
     @model_validator(mode="after")
     def _known_places(self) -> PipelineTarget:
         for text in (self.schema_, self.table):
-            if unknown := [one for one in re.findall(r"\{[^{}]*\}", text) if one not in PLACES]:
+            if unknown := [placeholder for placeholder in re.findall(r"\{[^{}]*\}", text) if placeholder not in PLACES]:
                 raise ValueError(f"{text!r}: {unknown[0]} stands for nothing; write {' or '.join(PLACES)}")
         return self
 
@@ -146,11 +146,11 @@ class PipelineTarget(Strict):
     def schemas_of(self, tables: Iterable[str]) -> list[str]:
         """Return the schemas in which the target has these tables of the source, or may have some."""
         named = {self.place_of(table)[0] for table in tables}
-        return sorted(named if any(one in self.schema_ for one in PLACES) else {*named, self.schema_})
+        return sorted(named if any(placeholder in self.schema_ for placeholder in PLACES) else {*named, self.schema_})
 
 
 def _fill_in(text: str, database: str, table: str) -> str:
-    return re.sub(r"\{(database|table)\}", lambda found: database if found[1] == "database" else table, text)
+    return re.sub(r"\{(database|table)\}", lambda match: database if match[1] == "database" else table, text)
 
 
 class Tracker(Strict):
@@ -178,7 +178,7 @@ class Pipeline(Strict):
     master: str = "local[2]"
     """The Spark master that runs it: local[N], the URL of a cluster, or sc://host:port of a Spark Connect server."""
     max_lag: Duration = 600.0
-    """Seconds that staging may lie behind the source, and targets behind staging (beyond their ``every``), before channels are told."""
+    """Seconds that staging may lie behind the source, and targets behind staging (beyond their ``every``), before channels are notified."""
 
     @model_validator(mode="after")
     def _tables_exist(self) -> Pipeline:
@@ -205,22 +205,22 @@ class Pipeline(Strict):
 
 def find_problems(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:
     """Return what pipelines need of connections that exist and is not there: where it is written, and a sentence."""
-    found: list[tuple[tuple[str, ...], str]] = []
+    problems: list[tuple[tuple[str, ...], str]] = []
     for name, pipeline in pipelines.items():
         if pipeline.source.refresh not in (None, *connections):
-            found.append((("pipelines", name, "source"), f"refresh: there is no connection {pipeline.source.refresh!r}; add it"))
+            problems.append((("pipelines", name, "source"), f"refresh: there is no connection {pipeline.source.refresh!r}; add it"))
         if pipeline.tracker and (sentence := _check_tracker(pipeline.tracker.url, connections.get(pipeline.source.connection))):
-            found.append((("pipelines", name, "tracker"), sentence))
+            problems.append((("pipelines", name, "tracker"), sentence))
         for target, settings in pipeline.targets.items():
             connection = connections.get(settings.connection)
             if connection is not None and connection.write is None:
                 place = ("pipelines", name, "targets", target)
-                found.append((place, f"the connection {settings.connection!r} may only read; add write: {{url: ...}} to it"))
-    return [*found, *_find_rings(pipelines, connections)]
+                problems.append((place, f"the connection {settings.connection!r} may only read; add write: {{url: ...}} to it"))
+    return [*problems, *_find_rings(pipelines, connections)]
 
 
 def _check_tracker(url: str, source: Any) -> str:
-    """Return what is wrong with the URL of a tracker; '' if nothing is, as far as it tells."""
+    """Return what is wrong with the URL of a tracker; '' if nothing is, as far as it shows."""
     try:
         if dialects.by_scheme(dialects.parse_url(url).scheme).CHANGE_STREAM != "binlog":
             return "url: it is no MySQL or MariaDB; give the tracker a server of the source's kind"
@@ -236,19 +236,19 @@ def _find_rings(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> 
     sources: dict[str, tuple[Any, ...]] = {}
     written: dict[str, set[tuple[Any, ...]]] = {}
     for name, pipeline in pipelines.items():
-        with suppress(BadUrl, KeyError):  # reported by themselves
+        with suppress(BadUrl, KeyError):  # reported on their own
             sources[name] = _place(connections[pipeline.source.connection].url, None)
-            targets = [(connections[one.connection].write, one.schema_) for one in pipeline.targets.values()]
+            targets = [(connections[target.connection].write, target.schema_) for target in pipeline.targets.values()]
             written[name] = {_place(write.url, schema) for write, schema in targets if write}
-    found: list[tuple[tuple[str, ...], str]] = []
+    problems: list[tuple[tuple[str, ...], str]] = []
     for name, other in itertools.permutations(written, 2):
         closes = sources[name] in written[other] and sources[other] in written[name]
         if closes and other not in pipelines[name].source.skip_pipelines:
             sentence = (
                 f"the pipeline {other!r} writes into this source what it reads from a target of this one; add skip_pipelines: [{other}]"
             )
-            found.append((("pipelines", name, "source"), sentence))
-    return found
+            problems.append((("pipelines", name, "source"), sentence))
+    return problems
 
 
 def _place(url: str, schema: str | None) -> tuple[Any, ...]:

@@ -13,16 +13,16 @@ SECRET_OPTIONS = ("token", "password", "sslpassword", "secret_access_key", "sess
 def find_secrets(settings: Settings) -> list[str]:
     """Return the texts of a configuration that logs must not show: passwords, keys, and the URLs of notification
     channels."""
-    urls = [one.url for one in settings.connections.values()] + ([settings.store.url] if settings.store else [])
-    urls += [one.write.url for one in settings.connections.values() if one.write]
-    urls += [one.tracker.url for one in settings.pipelines.values() if one.tracker]
-    found = [one.url for one in settings.notify.channels.values()] + [settings.keep.journal_key or ""]
-    urls += [one.master for one in settings.pipelines.values()]
+    urls = [connection.url for connection in settings.connections.values()] + ([settings.store.url] if settings.store else [])
+    urls += [connection.write.url for connection in settings.connections.values() if connection.write]
+    urls += [pipeline.tracker.url for pipeline in settings.pipelines.values() if pipeline.tracker]
+    secrets = [channel.url for channel in settings.notify.channels.values()] + [settings.keep.journal_key or ""]
+    urls += [pipeline.master for pipeline in settings.pipelines.values()]
     for url in urls:
         try:
             password, options = urlsplit(url).password or "", parse_qs(urlsplit(url).query)
             tokens = [value for name in SECRET_OPTIONS for value in options.get(name, [])]
         except ValueError:  # not a URL: hide all of it
             password, tokens = url, []
-        found += [password, unquote(password), *tokens]
-    return [one for one in found if one]
+        secrets += [password, unquote(password), *tokens]
+    return [secret for secret in secrets if secret]

@@ -11,7 +11,7 @@ from auditor.config._pipeline import Pipeline
 from auditor.config._service import ScheduleField
 
 ANEW = "anew"
-"""The side of a segment audit of one pipeline that is the source's log, read anew."""
+"""The side of a segment audit of one pipeline that is the source's log, read again."""
 
 
 class SegmentAudit(Strict):
@@ -19,7 +19,7 @@ class SegmentAudit(Strict):
 
     pipelines: tuple[str, ...] = Field(min_length=1, max_length=2)
     """The two pipelines that read one stream, each with ``segment``; or one, whose segments are compared with its source's log, which each
-    run reads anew."""
+    run reads again."""
     max_lag: Duration = 600.0
     """Seconds after which a segment that one side has and the other does not yet have makes the verdict unknown."""
     schedule: ScheduleField | None = None
@@ -35,24 +35,24 @@ def find_segment_problems(
     audits: Mapping[str, SegmentAudit], pipelines: Mapping[str, Pipeline], names: Collection[str]
 ) -> list[tuple[tuple[str, ...], str]]:
     """Return what segment audits need of pipelines, and is not there: where it is written, and a sentence. ``names``: of other audits."""
-    found: list[tuple[tuple[str, ...], str]] = []
+    problems: list[tuple[tuple[str, ...], str]] = []
     for name, audit in audits.items():
         place = ("segments", name, "pipelines")
         if name in names:
-            found.append((("segments", name), f"there is an audit {name!r} already; give one of them another name"))
-        missing = [one for one in audit.pipelines if one not in pipelines]
-        found += [(place, f"there is no pipeline {one!r}{suggest(one, pipelines)}") for one in missing]
+            problems.append((("segments", name), f"there is an audit {name!r} already; give one of them another name"))
+        missing = [pipeline for pipeline in audit.pipelines if pipeline not in pipelines]
+        problems += [(place, f"there is no pipeline {pipeline!r}{suggest(pipeline, pipelines)}") for pipeline in missing]
         if ANEW in audit.pipelines:
-            found.append((place, f"{ANEW!r} is the name of a log that is read anew; give the pipeline another name"))
+            problems.append((place, f"{ANEW!r} is the name of a log that is read again; give the pipeline another name"))
         if not missing:
-            found += [(place, sentence) for sentence in _problems(audit, [pipelines[one] for one in audit.pipelines])]
-    return found
+            problems += [(place, sentence) for sentence in _problems(audit, [pipelines[pipeline] for pipeline in audit.pipelines])]
+    return problems
 
 
 def _problems(audit: SegmentAudit, chosen: list[Pipeline]) -> list[str]:
     if len(set(audit.pipelines)) < len(audit.pipelines):
         return [f"{audit.pipelines[0]!r} cannot be compared with itself; name another pipeline, or this one alone"]
-    if none := [name for name, one in zip(audit.pipelines, chosen, strict=True) if one.segment is None]:
+    if none := [name for name, pipeline in zip(audit.pipelines, chosen, strict=True) if pipeline.segment is None]:
         return [f"the pipeline {none[0]!r} keeps no segments; add segment: {{}} to it"]
     both, (first, *others) = " and ".join(map(repr, audit.pipelines)), chosen
     sentences = []

@@ -87,7 +87,7 @@ class Evidence(Strict):
     former: tuple[Annotated[str, AfterValidator(_check_public_key)], ...] = ()
     """Public keys, in hexadecimal, of the keys that signed earlier links."""
     publish: tuple[Annotated[str, AfterValidator(_check_place)], ...] = ()
-    """Where the head of a chain is written after each run, so that the owner of the store alone cannot sign all anew: ``messages`` (to the
+    """Where the head of a chain is written after each run, so that the owner of the store alone cannot sign all again: ``messages`` (to the
     channels under ``notify:``), ``target`` (a row of the table auditor_evidence_heads beside the target, by ``write:`` of its connection),
     and buckets with object lock: ``s3://bucket/prefix``."""
     lock: Duration = 365 * 86400.0
@@ -128,18 +128,24 @@ class Settings(Strict):
     @property
     def urls(self) -> dict[tuple[str, ...], str]:
         """All URLs of databases, by where they stand."""
-        found: dict[tuple[str, ...], str] = {("connections", name, "url"): one.url for name, one in self.connections.items()}
-        found |= {("connections", name, "write", "url"): one.write.url for name, one in self.connections.items() if one.write}
-        found |= {("pipelines", name, "tracker", "url"): one.tracker.url for name, one in self.pipelines.items() if one.tracker}
-        found |= {("pipelines", name, "master"): one.master for name, one in self.pipelines.items() if one.master.startswith("sc:")}
-        return found | ({("store", "url"): self.store.url} if self.store else {})
+        urls: dict[tuple[str, ...], str] = {("connections", name, "url"): connection.url for name, connection in self.connections.items()}
+        urls |= {
+            ("connections", name, "write", "url"): connection.write.url for name, connection in self.connections.items() if connection.write
+        }
+        urls |= {
+            ("pipelines", name, "tracker", "url"): pipeline.tracker.url for name, pipeline in self.pipelines.items() if pipeline.tracker
+        }
+        urls |= {
+            ("pipelines", name, "master"): pipeline.master for name, pipeline in self.pipelines.items() if pipeline.master.startswith("sc:")
+        }
+        return urls | ({("store", "url"): self.store.url} if self.store else {})
 
     @model_validator(mode="after")
     def _names_exist(self) -> Settings:
         unknown: list[tuple[tuple[str, ...], str]] = [
             (("audits", name, place), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
             for name, audit in self.audits.items()
-            for place, ref in (*(("source", one) for one in audit.sources), ("target", audit.target), ("via", audit.via))
+            for place, ref in (*(("source", source) for source in audit.sources), ("target", audit.target), ("via", audit.via))
             if ref and ref.connection not in self.connections
         ]
         unknown += [
@@ -159,7 +165,10 @@ class Settings(Strict):
             for name, pipeline in self.pipelines.items()
             for place, connection in (
                 (("pipelines", name, "source"), pipeline.source.connection),
-                *((("pipelines", name, "targets", target), found.connection) for target, found in pipeline.targets.items()),
+                *(
+                    (("pipelines", name, "targets", target), target_settings.connection)
+                    for target, target_settings in pipeline.targets.items()
+                ),
             )
             if connection not in self.connections
         ]

@@ -21,7 +21,7 @@ def _unquote(part: str) -> str:
 
 def table_name(*parts: str) -> str:
     """Return a table's name of these parts, as ``table`` takes it: one with other characters than letters, digits and _ is quoted."""
-    return ".".join(one if re.fullmatch(r"\w+", one) else f'"{one.replace(chr(34), chr(34) * 2)}"' for one in parts)
+    return ".".join(part if re.fullmatch(r"\w+", part) else f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts)
 
 
 class TableRef(Strict):
@@ -76,8 +76,8 @@ Source = Annotated[
 
 def check_shards(shards: Sequence[TableRef]) -> None:
     """Raise ValueError for shards that are the same table, or name columns, which only a target does."""
-    labels = [one.label for one in shards]
+    labels = [shard.label for shard in shards]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise ValueError(f"the shard {twice} occurs twice, so that its rows would count twice; remove one")
-    if any(one.columns for one in shards):
+    if any(shard.columns for shard in shards):
         raise ValueError("columns: belongs to the target; the shards of a source have the same names of columns")

@@ -36,7 +36,7 @@ class Budgets:
 
     def _check(self, side: Side) -> None:
         name = self._names[side]
-        sharing = [one for one, its in self._names.items() if its == name]
+        sharing = [sharer for sharer, its in self._names.items() if its == name]
         for whose, budget, sides in (
             (f"the audit {self._audit}", self._whole, list(self._names)),
             (f"the connection {name}", self._each[name], sharing),
@@ -44,8 +44,8 @@ class Budgets:
             for what, limit in budget.limits.items():
                 if (spent := self._spent(what, sides)) >= limit:
                     raise BudgetSpent(
-                        f"the run has cost {spent:,.0f} {what}, and the budget of {whose} is {limit:,.0f}; raise budget: {what}, or go on"
-                        " with the run by auditor resume, which has the budget anew"
+                        f"the run has cost {spent:,.0f} {what}, and the budget of {whose} is {limit:,.0f}; raise budget: {what}, or"
+                        " continue the run by auditor resume, which has the whole budget again"
                     )
 
     def _spent(self, what: str, sides: Sequence[Side]) -> float:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from auditor import telemetry
 from auditor.config import ConnectionSettings
-from auditor.connections import ahead, retry
+from auditor.connections import prefetch, retry
 from auditor.connections.throttle import Throttle, get_throttle
 from auditor.errors import AuditorError, ConfigError, ConnectionLost, LockTimeout, SessionSwitched, StatementCancelled, Unreachable
 from auditor.model import Side
@@ -24,17 +24,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ReportStatus = Callable[[Side, str], None]
-"""Receives what a side's connection waits for, and ``goes on`` once it no longer waits."""
+"""Receives what a side's connection waits for, and ``continuing`` once it no longer waits."""
 
 CheckRecovered = Callable[[Side, Session], None]
 """Raises an error if what a side has read so far and what it reads in this later session or snapshot do not belong together."""
 
 
 def accept_recovered(_: Side, __: Session) -> None:
-    """Go on in any session."""
+    """Continue in any session."""
 
 
-GOES_ON = "continuing"
+CONTINUING = "continuing"
 """The status after a wait."""
 
 
@@ -114,8 +114,8 @@ class Connection:
         """Connect, unless the run is stopped first. Raises errors of the tree, with the side in front."""
         limits = self.settings.limits
         with prefix_errors(self.side, self.name):
-            connect = partial(ahead.connect, self.settings.url, limits.statement_timeout, limits.lock_timeout)
-            session = self._session = _open_unless_stopped(connect, self._stopped, ahead.opens_file(self.settings.url))
+            connect = partial(prefetch.connect, self.settings.url, limits.statement_timeout, limits.lock_timeout)
+            session = self._session = _open_unless_stopped(connect, self._stopped, prefetch.opens_file(self.settings.url))
             if limits.parallel_workers is not None:
                 try:
                     session.allow_workers(limits.parallel_workers)
@@ -182,7 +182,7 @@ class Connection:
             self.open_first()
 
     def end_snapshot(self) -> None:
-        """Close the snapshot, if one is open. What was read in it stands, even if the server cannot be told.
+        """Close the snapshot, if one is open. What was read in it stays valid, even if the server cannot be reached.
 
         Raises SessionSwitched if it may be of several sessions.
         """
@@ -192,7 +192,7 @@ class Connection:
             self._refuse_switched()
 
     def renew_snapshot(self) -> None:
-        """Replace the open snapshot: after a failed statement some engines refuse to go on in the transaction."""
+        """Replace the open snapshot: after a failed statement some engines refuse to continue in the transaction."""
         if self._in_snapshot:
             with self._use:
                 self._end_if_open()
@@ -222,9 +222,9 @@ class Connection:
     @contextmanager
     def throttled(self) -> Iterator[None]:
         """Hold one of the database's slots for the block; waits while the database is busy."""
-        with ExitStack() as held:
+        with ExitStack() as slots:
             if self._patient:
-                self._enter_slot(held)
+                self._enter_slot(slots)
             before, self.running = self.running, True  # a nested statement does not end the outer one
             try:
                 yield
@@ -236,13 +236,13 @@ class Connection:
 
         Raises DatabaseBusy and StatementCancelled as a statement does, with the side in front.
         """
-        with prefix_errors(self.side, self.name), self._calm, ExitStack() as held:
-            self._enter_slot(held)
+        with prefix_errors(self.side, self.name), self._calm, ExitStack() as slots:
+            self._enter_slot(slots)
 
-    def _enter_slot(self, held: ExitStack) -> None:
+    def _enter_slot(self, slots: ExitStack) -> None:
         self.waiting_since = time.monotonic()
         try:
-            held.enter_context(self._throttle.statement(self._report_wait, self._stopped))
+            slots.enter_context(self._throttle.statement(self._report_wait, self._stopped))
         finally:
             self.waiting_since = None
 
@@ -328,7 +328,7 @@ class Connection:
     def share_snapshot(self, siblings: Sequence[Connection], table: str) -> bool:
         """Let further connections join this one's snapshot of ``table``; False where the engine or user cannot share one.
 
-        Raises LockTimeout if that takes a lock that was not to be had, or was tried before in this run, and other errors of the tree.
+        Raises LockTimeout if that takes a lock that was not available, or was tried before in this run, and other errors of the tree.
         """
         needs_lock = self.session.dialect.SHARES_SNAPSHOT_BY_LOCK
         if needs_lock and not self.may_lock:
@@ -337,7 +337,9 @@ class Connection:
         self.may_lock = not needs_lock
         try:
             with self._use:
-                shared = self.session.share_snapshot([one.session for one in siblings], table, helpers[0].session if helpers else None)
+                shared = self.session.share_snapshot(
+                    [sibling.session for sibling in siblings], table, helpers[0].session if helpers else None
+                )
         finally:
             for helper in helpers:
                 helper.close()
@@ -382,7 +384,7 @@ class Connection:
                 self.session.begin()
 
     def _report_wait(self, reason: str) -> None:
-        self._report(self.side, reason or GOES_ON)
+        self._report(self.side, reason or CONTINUING)
 
 
 def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Event, is_file: bool) -> Session:

@@ -71,13 +71,13 @@ class Limiter:
         def reason() -> str | None:
             most = limit()
             is_next = most is None or len(self.admitted) + self._queue.index(who) < most
-            found = reason_to_wait(is_next)
-            if found is None and not is_next:
+            other = reason_to_wait(is_next)
+            if other is None and not is_next:
                 return f"waits for {describe_slots(most)} at once{self._scope}"
-            if found is None:
+            if other is None:
                 self._queue.remove(who)
                 self.admitted.add(who)
-            return found
+            return other
 
         with self.changed:
             self._queue.append(who)

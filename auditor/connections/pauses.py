@@ -38,13 +38,13 @@ class PauseWatch:
         if self._longest_wait() >= waits().snapshot_in_pause:
             for connection in self._connections():
                 connection.give_up_idle_snapshot(waits().snapshot_in_pause)
-        return None if self._goes_on() else NEVER
+        return None if self._continues() else NEVER
 
-    def _goes_on(self) -> bool:
+    def _continues(self) -> bool:
         with self._lock:
-            self._is_watching = any(one.waiting_since is not None for one in self._connections())
+            self._is_watching = any(connection.waiting_since is not None for connection in self._connections())
             return self._is_watching
 
     def _longest_wait(self) -> float:
         now = time.monotonic()
-        return max((now - since for one in self._connections() if (since := one.waiting_since) is not None), default=0.0)
+        return max((now - since for connection in self._connections() if (since := connection.waiting_since) is not None), default=0.0)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from auditor.config import Budget, ConnectionSettings
 from auditor.connections.budget import Budgets
-from auditor.connections.connection import GOES_ON, Connection
+from auditor.connections.connection import CONTINUING, Connection
 from auditor.connections.pauses import PauseWatch
 from auditor.connections.waiting import wait_for_first_failure
 from auditor.errors import AuditorError, StatementCancelled
@@ -40,7 +40,7 @@ def ignore_progress(_: Progress) -> None:
 class Reader:
     """The connections to a run's source and target: opened together, asked in parallel, cancelled together.
 
-    Statements pass the throttle of their database and are retried after transient errors, each side by itself. Any thread may call
+    Statements pass the throttle of their database and are retried after transient errors, each side on its own. Any thread may call
     ``stop`` and ``cancel``.
     """
 
@@ -128,7 +128,7 @@ class Reader:
         return on_both_sides(work, self.cancel, tuple(self.sides), self._threads)
 
     def ask_each(self, work: Callable[[Side, Session], T], *, fresh: bool = False) -> dict[Side, T]:
-        """Return ``work(side, session)`` of every table that is read, in parallel, each retried by itself after transient errors.
+        """Return ``work(side, session)`` of every table that is read, in parallel, each retried on its own after transient errors.
 
         ``fresh`` gives it a snapshot of its own, unless one is open, so that it sees the tables as they are now. Raises errors of the
         tree, with the side in front.
@@ -141,12 +141,12 @@ class Reader:
 
     def ask(self, work: Callable[[Side, Session], list[T]], *, fresh: bool = False) -> dict[Side, list[T]]:
         """Return what ``ask_each`` does of both sides: what the shards of a source return is joined, in their order."""
-        found = self.ask_each(work, fresh=fresh)
-        return {"source": self.join(found), "target": found["target"]}
+        answers = self.ask_each(work, fresh=fresh)
+        return {"source": self.join(answers), "target": answers["target"]}
 
-    def join(self, found: Mapping[Side, list[T]]) -> list[T]:
+    def join(self, answers: Mapping[Side, list[T]]) -> list[T]:
         """Return what was found of the source: that of its table, or of all its shards."""
-        return [one for shard in self.shards for one in found[shard]] if self.shards else found["source"]
+        return [answer for shard in self.shards for answer in answers[shard]] if self.shards else answers["source"]
 
     def ask_source(self, work: Callable[[Side, Session], T]) -> list[T]:
         """Return ``work(side, session)`` of the source's table, or of each of its shards in their order."""
@@ -170,12 +170,12 @@ class Reader:
         if self.unshared:
             return False
         sides = self.sides.values()
-        return all(not one.snapshots_lost + one.snapshots_given_up and bool(one.session.dialect.BEGIN_SNAPSHOT) for one in sides)
+        return all(not side.snapshots_lost + side.snapshots_given_up and bool(side.session.dialect.BEGIN_SNAPSHOT) for side in sides)
 
     @property
     def snapshots_broken(self) -> int:
         """How many snapshots ended before what was to be read in them was read."""
-        return sum(one.snapshots_lost + one.snapshots_given_up for one in self.sides.values())
+        return sum(side.snapshots_lost + side.snapshots_given_up for side in self.sides.values())
 
     def add_siblings(self, side: Side, count: int) -> list[Connection]:
         """Open further connections of a side; ``cancel`` reaches them too."""
@@ -240,18 +240,18 @@ class Reader:
 
     def statements(self, side: Side) -> tuple[int, int]:
         """Return how many statements of a side have ended, and how many are running."""
-        here = [one for one in self.sides if side_of(one) == side]
-        connections = [*(self.sides[one] for one in here), *(sibling for sibling in tuple(self._siblings) if sibling.side in here)]
-        ended = sum(self._closed_siblings[one].statements for one in here) + sum(one.statements for one in connections)
-        return ended, sum(one.running for one in connections)
+        here = [shard for shard in self.sides if side_of(shard) == side]
+        connections = [*(self.sides[shard] for shard in here), *(sibling for sibling in tuple(self._siblings) if sibling.side in here)]
+        ended = sum(self._closed_siblings[shard].statements for shard in here) + sum(connection.statements for connection in connections)
+        return ended, sum(connection.running for connection in connections)
 
     def servers(self) -> dict[Side, str]:
         """Return name and version of each server that was reached; of shards on several, each once."""
-        found: dict[Side, list[str]] = {}
+        servers: dict[Side, list[str]] = {}
         for side, here in self.sides.items():
             if here.server:
-                found.setdefault(side_of(side), []).append(here.server)
-        return {side: "; ".join(dict.fromkeys(names)) for side, names in found.items()}
+                servers.setdefault(side_of(side), []).append(here.server)
+        return {side: "; ".join(dict.fromkeys(names)) for side, names in servers.items()}
 
     def name(self, side: Side) -> str:
         """Return a side for a person; a shard with its connection."""
@@ -262,27 +262,30 @@ class Reader:
         for side, here in self.sides.items():
             try:
                 seconds = time.monotonic() - self._began
-                found = here.run_once(partial(_server_times, process_ids=here.process_ids, seconds=seconds))
+                times = here.run_once(partial(_server_times, process_ids=here.process_ids, seconds=seconds))
             except AuditorError as error:
                 log.info("the server's record of statements cannot be read: %s", error, extra={"action": "no_server_times", "side": side})
             else:
-                self._server_times |= {side: found} if found else {}
+                self._server_times |= {side: times} if times else {}
 
     def costs(self) -> dict[Side, SideCost]:
         """Return what each side that was reached has cost so far: of shards the sums, and the seconds of the slowest."""
-        found: dict[Side, SideCost] = {}
+        costs: dict[Side, SideCost] = {}
         for side, here in self.sides.items():
             if here.server:
-                known, cost = found.get(side_of(side)), self.cost(side)
-                found[side_of(side)] = _add_costs(known, cost) if known else cost
-        return found
+                known, cost = costs.get(side_of(side)), self.cost(side)
+                costs[side_of(side)] = _add_costs(known, cost) if known else cost
+        return costs
 
     def cost(self, side: Side) -> SideCost:
         """Return what one table that is read has cost so far."""
-        closed, read_by = self._closed_siblings[side], [self.sides[side], *(one for one in tuple(self._siblings) if one.side == side)]
+        closed, read_by = (
+            self._closed_siblings[side],
+            [self.sides[side], *(sibling for sibling in tuple(self._siblings) if sibling.side == side)],
+        )
         return SideCost(
-            statements=sum(one.statements for one in read_by) + closed.statements,
-            bytes=sum(one.received() for one in read_by) + closed.bytes,
+            statements=sum(connection.statements for connection in read_by) + closed.statements,
+            bytes=sum(connection.received() for connection in read_by) + closed.bytes,
             scan_bytes=self.scan_bytes[side],
             seconds=self.scan_seconds[side],
             server=self._server_times.get(side),
@@ -293,16 +296,16 @@ class Reader:
 
     def _report_status(self, side: Side, status: str) -> None:
         self.report(side, status)
-        if status != GOES_ON:
+        if status != CONTINUING:
             self._pauses.begin()
 
 
-def _add_costs(one: SideCost, other: SideCost) -> SideCost:
+def _add_costs(cost: SideCost, other: SideCost) -> SideCost:
     return SideCost(
-        statements=one.statements + other.statements,
-        bytes=one.bytes + other.bytes,
-        scan_bytes=one.scan_bytes + other.scan_bytes,
-        seconds=max(one.seconds, other.seconds),
+        statements=cost.statements + other.statements,
+        bytes=cost.bytes + other.bytes,
+        scan_bytes=cost.scan_bytes + other.scan_bytes,
+        seconds=max(cost.seconds, other.seconds),
         server=None,
     )
 

@@ -159,9 +159,9 @@ class Throttle:
                 self._probing_since = 0.0
                 self._session, session = session, None
                 self._changed.notify_all()
-        for one in (unusable, session):  # the second if the throttle was closed or abandoned this probe
-            if one:
-                one.close()
+        for probe_session in (unusable, session):  # the second if the throttle was closed or abandoned this probe
+            if probe_session:
+                probe_session.close()
 
 
 def _reason_of_load(session: Session, name: str, connection: ConnectionSettings, own: int) -> str:
@@ -216,18 +216,18 @@ def get_throttle(name: str, connection: ConnectionSettings) -> Throttle:
     Raises PlanError for a measure that the engine does not have.
     """
     with _throttles_lock:
-        found = _throttles.get((name, connection.url))
-        if found:
-            found.adapt(connection)
+        throttle = _throttles.get((name, connection.url))
+        if throttle:
+            throttle.adapt(connection)
         else:
-            found = _throttles[name, connection.url] = Throttle(name, connection)
-        return found
+            throttle = _throttles[name, connection.url] = Throttle(name, connection)
+        return throttle
 
 
 def close_all() -> None:
     """Close the throttles' own sessions and forget the throttles that are not in use."""
     with _throttles_lock:
-        for key, one in list(_throttles.items()):
-            one.close()
-            if not one.is_in_use():
+        for key, throttle in list(_throttles.items()):
+            throttle.close()
+            if not throttle.is_in_use():
                 del _throttles[key]

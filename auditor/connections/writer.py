@@ -31,7 +31,8 @@ def patching_dialect(name: str, connection: ConnectionSettings) -> Dialect:
     """Return the dialect of a connection whose rows are patched. Raises MayOnlyRead, and ConfigError for an engine that cannot."""
     dialect = dialects.by_scheme(dialects.parse_url(_write_url(name, connection)).scheme)
     if not dialect.PATCHES:
-        raise ConfigError(f"the connection {name!r}: the rows of {dialect.name}'s tables cannot be changed one by one; copy the range anew")
+        why = f"the rows of {dialect.name}'s tables cannot be changed one by one; copy the range again"
+        raise ConfigError(f"the connection {name!r}: {why}")
     if connection.database != connection.model_copy(update={"url": _write_url(name, connection)}).database:
         raise ConfigError(f"the connection {name!r}: write: url leads to another database than url; write the same one")
     return dialect
@@ -51,13 +52,13 @@ def open_files_for_writing(connections: Mapping[str, ConnectionSettings], writte
     """
     settings = connections[written]
     dialect = patching_dialect(written, settings)
-    found = dict(connections)
-    for name, one in connections.items() if dialect.OPENS_FILES else ():
+    reopened = dict(connections)
+    for name, connection in connections.items() if dialect.OPENS_FILES else ():
         with suppress(BadUrl):  # reported when that connection is used
-            if one.database == settings.database:
-                url = re.sub(r"access_mode=[^&]*&?", "", one.url)
-                found[name] = one.model_copy(update={"url": f"{url}{'&' if '?' in url else '?'}access_mode=read_write"})
-    return found
+            if connection.database == settings.database:
+                url = re.sub(r"access_mode=[^&]*&?", "", connection.url)
+                reopened[name] = connection.model_copy(update={"url": f"{url}{'&' if '?' in url else '?'}access_mode=read_write"})
+    return reopened
 
 
 @contextmanager

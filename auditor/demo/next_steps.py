@@ -1,4 +1,4 @@
-"""What the demonstration leaves behind: the SQL of both sides, a configuration of its audit, and commands that use it."""
+"""What the demonstration leaves: the SQL of both sides, a configuration of its audit, and commands that use it."""
 
 from __future__ import annotations
 

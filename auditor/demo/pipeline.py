@@ -80,11 +80,11 @@ class Demonstration:
 
     def run(self) -> None:
         """Do everything, in order. Raises AuditorError if it cannot be done."""
-        with ExitStack() as held:
-            path = self._start_servers(held)
+        with ExitStack() as servers:
+            path = self._start_servers(servers)
             settings = config.load(path)
             assert settings.store
-            store = held.enter_context(closing(open_store(settings.store.url)))
+            store = servers.enter_context(closing(open_store(settings.store.url)))
             self._check(settings, path, store)
             with _running(settings, path, store):
                 self._wait_for_start(store)
@@ -98,12 +98,12 @@ class Demonstration:
             self._damage(settings)
             self._audit_damaged(settings)
 
-    def _start_servers(self, held: ExitStack) -> Path:
+    def _start_servers(self, servers: ExitStack) -> Path:
         self._say("Starting a private source and a PostgreSQL ...")
         with ThreadPoolExecutor(2) as pool:
             starts = [start_source(self.folder), start_postgres(self.folder)]
-            found = [pool.submit(held.enter_context, one) for one in starts]
-        source, postgres = (one.result() for one in found)
+            futures = [pool.submit(servers.enter_context, start) for start in starts]
+        source, postgres = (future.result() for future in futures)
         with closing(dialects.connect(source.url, 60.0, 10.0)) as session:
             for statement in TABLES:
                 session.execute(statement)
@@ -117,10 +117,10 @@ class Demonstration:
 
     def _check(self, settings: Settings, path: Path, store: Store) -> None:
         self._say("auditor pipeline check shop: looks at source, targets and Spark's executors ...")
-        found = pipelines.check(settings, path, store, PIPELINE)
-        for one in found:
-            self._say(f"auditor pipeline check shop: {one.severity}: {one.about}: {one.sentence}")
-        self._promise("nothing is missing", not any(one.severity == "error" for one in found))
+        problems = pipelines.check(settings, path, store, PIPELINE)
+        for problem in problems:
+            self._say(f"auditor pipeline check shop: {problem.severity}: {problem.about}: {problem.sentence}")
+        self._promise("nothing is missing", not any(problem.severity == "error" for problem in problems))
 
     def _wait_for_start(self, store: Store) -> None:
         self._say("auditor pipeline run shop ...")
@@ -232,7 +232,8 @@ def _wait(reached: Any, otherwise: str) -> None:
 
 def _named(report: Report) -> set[tuple[str, str]]:
     """Return the kinds and keys of the differences that a report names."""
-    return {(one.kind, str(one.key["id"])) for one in report.differences.named} if report.differences is not None else set()
+    named = report.differences.named if report.differences is not None else ()
+    return {(difference.kind, str(difference.key["id"])) for difference in named}
 
 
 class _Writer:

@@ -70,7 +70,7 @@ def start_source(folder: Path) -> Iterator[Server]:
 @contextmanager
 def start_postgres(folder: Path) -> Iterator[Server]:
     """Start PostgreSQL for the block. Raises DemoServerMissing."""
-    initdb = _find("initdb", [found for pattern in POSTGRES_FOLDERS for found in sorted(Path("/").glob(pattern[1:]), reverse=True)])
+    initdb = _find("initdb", [path for pattern in POSTGRES_FOLDERS for path in sorted(Path("/").glob(pattern[1:]), reverse=True)])
     if initdb is None:
         with _container("postgres:17", 5432, {"POSTGRES_HOST_AUTH_METHOD": "trust"}, (), "No PostgreSQL", "postgresql") as port:
             yield _answering(Server("PostgreSQL in Docker", f"postgresql://postgres@127.0.0.1:{port}/postgres"))
@@ -155,8 +155,8 @@ def _container(image: str, port: int, environment: dict[str, str], options: Sequ
 
 def _find(program: str, folders: Sequence[Path] = ()) -> Path | None:
     path = os.pathsep.join([*map(str, folders), os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin"])
-    found = shutil.which(program, path=path)
-    return Path(found) if found else None
+    executable = shutil.which(program, path=path)
+    return Path(executable) if executable else None
 
 
 def _find_mysql() -> Path | None:

@@ -97,6 +97,6 @@ def _named_rows(damage: Damage, differences: Differences | None) -> str:
     named = {difference.key_number for difference in differences.named if difference.kind == kind}
     spans = [(span.first, span.last) for span in differences.ranges if span.kind == kind]
     within = [key for key in damage.keys if any(first is not None and last is not None and first <= key <= last for first, last in spans)]
-    found = len(named.intersection(damage.keys).union(within))
+    count = len(named.intersection(damage.keys).union(within))
     how = " as a range" if within else ""
-    return f"all{how}" if found == len(damage.keys) else f"{found:,} of {len(damage.keys):,}"
+    return f"all{how}" if count == len(damage.keys) else f"{count:,} of {len(damage.keys):,}"

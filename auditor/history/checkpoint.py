@@ -40,10 +40,10 @@ class StoreCheckpoint:
 
     def load(self) -> None:
         """Load the chunks that an earlier attempt at this run saved, for ``saved_chunks`` and ``saved_stretches``. Raises StoreError."""
-        for one in chunks.list_chunks(self.store, self.run):
-            chunk = Chunk(one.first, one.end, one.null_key)
-            kind, summaries = codec.unpack_summaries(one.payload)
-            earlier = self._earlier.setdefault((kind, one.side), [])
+        for stored in chunks.list_chunks(self.store, self.run):
+            chunk = Chunk(stored.first, stored.end, stored.null_key)
+            kind, summaries = codec.unpack_summaries(stored.payload)
+            earlier = self._earlier.setdefault((kind, stored.side), [])
             # Summaries are added up, so of two chunks that overlap one has to be read again.
             if not any(chunk.overlaps(other) for other, _ in earlier):
                 earlier.append((chunk, summaries))
@@ -128,15 +128,21 @@ class StoreCheckpoint:
 
     def _count_waits(self, seconds: float) -> None:
         """Add the seconds to the waiting time of the sides that wait; all ad-hoc audits count as one."""
-        for side, one in tuple(self._progress.items()):
-            if one.doing.startswith("waits"):
-                is_ad_hoc = one.audit == runs.ad_hoc_audit(self.run)
-                telemetry.increment_counter("waited", seconds, audit=runs.AD_HOC_PREFIX if is_ad_hoc else one.audit, side=side)
+        for side, progress in tuple(self._progress.items()):
+            if progress.doing.startswith("waits"):
+                is_ad_hoc = progress.audit == runs.ad_hoc_audit(self.run)
+                telemetry.increment_counter("waited", seconds, audit=runs.AD_HOC_PREFIX if is_ad_hoc else progress.audit, side=side)
 
     def _progress_by_side(self, statements: CountStatements) -> dict[str, Any]:
         """Return the last progress of each side, with its current numbers of statements."""
         progress: dict[str, Any] = {}
-        for side, one in tuple(self._progress.items()):
+        for side, side_progress in tuple(self._progress.items()):
             done, running = statements(side)
-            progress[side] = {"doing": one.doing, "done": one.done, "total": one.total, "statements": done, "running": running}
+            progress[side] = {
+                "doing": side_progress.doing,
+                "done": side_progress.done,
+                "total": side_progress.total,
+                "statements": done,
+                "running": running,
+            }
         return progress

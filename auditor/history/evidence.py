@@ -51,9 +51,9 @@ def to_plain(value: Any) -> Any:
         case float():
             return repr(value)
         case Mapping():
-            return {str(to_plain(str(name))): to_plain(one) for name, one in value.items()}
+            return {str(to_plain(str(name))): to_plain(item) for name, item in value.items()}
         case list() | tuple():
-            return [to_plain(one) for one in value]
+            return [to_plain(item) for item in value]
     return str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -65,7 +65,7 @@ def canonical_json(value: Any) -> bytes:
 def _in_order(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _in_order(value[name]) for name in sorted(value, key=lambda name: name.encode("utf-16-be"))}
-    return [_in_order(one) for one in value] if isinstance(value, list) else value
+    return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
 def digest_of(value: Any) -> str:
@@ -73,15 +73,15 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def keyed_digest(row_key: bytes, about: str, content: bytes) -> str:
-    """Return the HMAC-SHA-256 of a content, in hexadecimal; ``about`` says what it is of, so that no two kinds have the same."""
-    return hmac.new(row_key, about.encode() + b"\0" + content, hashlib.sha256).hexdigest()
+def keyed_digest(row_key: bytes, label: str, content: bytes) -> str:
+    """Return the HMAC-SHA-256 of a content, in hexadecimal; ``label`` says what it is of, so that no two kinds have the same."""
+    return hmac.new(row_key, label.encode() + b"\0" + content, hashlib.sha256).hexdigest()
 
 
 def write_file(entries: Sequence[Mapping[str, Any]]) -> bytes:
     """Return a file with these links, as plain values: the only bytes that say so."""
-    found = {"format": EVIDENCE_FORMAT, "links": list(entries)}
-    return json.dumps(_in_order(found), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+    document = {"format": EVIDENCE_FORMAT, "links": list(entries)}
+    return json.dumps(_in_order(document), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
 
 
 # the key of an installation
@@ -154,8 +154,8 @@ def read_public_key(text: str) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise ConfigError(f"--key: {text!r} is neither a public key of 64 hexadecimal digits nor a file with one: {reason}") from None
-    if data is not None and _is_digest(found := data.decode("ascii", "replace").strip()):
-        return found
+    if data is not None and _is_digest(digest := data.decode("ascii", "replace").strip()):
+        return digest
     try:
         key = serialization.load_pem_public_key(data or b"")
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -213,7 +213,7 @@ class ChainFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What files of evidence are, each by itself and together."""
+    """What files of evidence are, each on its own and together."""
 
     files: tuple[FileFound, ...]
     chains: tuple[ChainFound, ...]
@@ -223,7 +223,7 @@ class Verified:
     @property
     def is_whole(self) -> bool:
         """Return whether nothing is broken."""
-        return not (self.unseen or any(one.broken for one in self.files) or any(one.broken for one in self.chains))
+        return not (self.unseen or any(item.broken for item in self.files) or any(item.broken for item in self.chains))
 
 
 def verify_files(paths: Iterable[str], keys: frozenset[str] = frozenset(), heads: Sequence[str] = ()) -> Verified:
@@ -234,10 +234,10 @@ def verify_files(paths: Iterable[str], keys: frozenset[str] = frozenset(), heads
     """
     files = tuple(_verify_file(path, keys) for path in paths)
     by_audit: dict[str, list[tuple[str, EvidenceEntry]]] = {}
-    for found in files:
-        for entry in found.links:
-            by_audit.setdefault(entry.link.audit, []).append((found.file, entry))
-    digests = {link_digest(entry.link) for found in files for entry in found.links}
+    for file in files:
+        for entry in file.links:
+            by_audit.setdefault(entry.link.audit, []).append((file.file, entry))
+    digests = {link_digest(entry.link) for file in files for entry in file.links}
     chains = tuple(_verify_chain(audit, entries) for audit, entries in sorted(by_audit.items()))
     return Verified(files=files, chains=chains, unseen=tuple(head for head in heads if head.removeprefix("sha256:") not in digests))
 
@@ -263,15 +263,15 @@ def _verify_file(path: str, keys: frozenset[str]) -> FileFound:
 
 def verify_bytes(data: bytes, keys: frozenset[str] = frozenset()) -> tuple[EvidenceEntry, ...]:
     """Return the links of a file that is whole. Raises EvidenceBroken, which says how it is not."""
-    raw, found = _parse(data)
-    for value, entry in zip(raw["links"], found.links, strict=True):
+    raw, content = _parse(data)
+    for value, entry in zip(raw["links"], content.links, strict=True):
         _verify_entry(value, entry, keys)
-    for one, other in pairwise(found.links):
-        if one.link.audit == other.link.audit and one.link.number >= other.link.number:
-            raise EvidenceBroken(f"its links are not in order: {_name(other.link)} stands behind link {one.link.number}")
+    for previous, other in pairwise(content.links):
+        if previous.link.audit == other.link.audit and previous.link.number >= other.link.number:
+            raise EvidenceBroken(f"its links are not in order: {_name(other.link)} follows link {previous.link.number}")
     if write_file(raw["links"]) != data:
         raise EvidenceBroken("it was changed since it was written, although in nothing that it says; keep the file as it was written")
-    return found.links
+    return content.links
 
 
 def _parse(data: bytes) -> tuple[Any, EvidenceFile]:
@@ -293,10 +293,10 @@ class _NotCanonical(ValueError):
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise _NotCanonical("a name occurs twice in an object")
-    return found
+    return members
 
 
 def _refuse(_: str) -> NoReturn:
@@ -328,9 +328,9 @@ def _verify_chain(audit: str, entries: Sequence[tuple[str, EvidenceEntry]]) -> C
         links.setdefault(entry.link.number, entry.link)
     numbers = sorted(links)
     broken = [
-        f"the chain branches: link {number} is another one in {' than in '.join(found.values())}"
-        for number, found in sorted(by_number.items())
-        if len(found) > 1
+        f"the chain branches: link {number} is another one in {' than in '.join(files_by_digest.values())}"
+        for number, files_by_digest in sorted(by_number.items())
+        if len(files_by_digest) > 1
     ]
     for before, number in pairwise(numbers):
         if number != before + 1:

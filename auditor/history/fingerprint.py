@@ -35,8 +35,8 @@ def with_connections(definition: Mapping[str, Any], connections: Mapping[str, Co
     read: dict[str, Any] = {}
     for side in SIDES:
         written = definition[side]
-        read[side] = [identity(one) for one in written] if isinstance(written, list) else identity(written)
-    read = {side: found for side, found in read.items() if found is not None}
+        read[side] = [identity(place) for place in written] if isinstance(written, list) else identity(written)
+    read = {side: identities for side, identities in read.items() if identities is not None}
     return {**definition, CONNECTIONS: read}
 
 

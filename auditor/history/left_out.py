@@ -80,18 +80,18 @@ def advance(
 ) -> dict[Key, LeftOutRow]:
     """Return the rows that are left out after a run which began at ``at`` and left out those of the keys ``now``.
 
-    ``was_followed`` says whether this run would have told if it had left out a row. Other rows stay as they were.
+    ``was_followed`` says whether this run would have reported that it left out a row. Other rows stay as they were.
     """
-    found: dict[Key, LeftOutRow] = {}
+    rows: dict[Key, LeftOutRow] = {}
     for key in now:
         before = earlier.get(key)
-        found[key] = LeftOutRow(before.runs + 1, before.since) if before else LeftOutRow(1, at)
+        rows[key] = LeftOutRow(before.runs + 1, before.since) if before else LeftOutRow(1, at)
     for key, row in earlier.items():
-        if key not in found and not was_followed(key):
-            found[key] = row
-    if len(found) <= MAX_FOLLOWED:
-        return found
-    return dict(heapq.nlargest(MAX_FOLLOWED, found.items(), key=lambda item: item[1].runs))
+        if key not in rows and not was_followed(key):
+            rows[key] = row
+    if len(rows) <= MAX_FOLLOWED:
+        return rows
+    return dict(heapq.nlargest(MAX_FOLLOWED, rows.items(), key=lambda item: item[1].runs))
 
 
 def advance_stretches(
@@ -101,22 +101,22 @@ def advance_stretches(
 
     ``read`` are the positions that it read, first and last of each range, ascending; None for all. Stretches elsewhere stay as they were.
     """
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     end = None
-    for span in sorted(now, key=lambda one: one.first):
+    for span in sorted(now, key=lambda missing_span: missing_span.first):
         first = span.first if end is None else max(span.first, end + 1)
         if first <= span.last:
-            found += _continue(earlier, span.part(first, span.last), at)
+            stretches += _continue(earlier, span.part(first, span.last), at)
             end = span.last
-    found += [replace(one, span=one.span.part(*gap)) for one in earlier for gap in _unread(one.span, read)]
-    joined = _join(sorted((one for one in found if one.span.rows), key=lambda one: one.span.first))
+    stretches += [replace(stretch, span=stretch.span.part(*gap)) for stretch in earlier for gap in _unread(stretch.span, read)]
+    joined = _join(sorted((stretch for stretch in stretches if stretch.span.rows), key=lambda stretch: stretch.span.first))
     if len(joined) > MAX_STRETCHES:
-        joined = heapq.nlargest(MAX_STRETCHES, joined, key=lambda one: (one.runs, one.span.rows))
-    return tuple(sorted(joined, key=lambda one: one.span.first))
+        joined = heapq.nlargest(MAX_STRETCHES, joined, key=lambda stretch: (stretch.runs, stretch.span.rows))
+    return tuple(sorted(joined, key=lambda stretch: stretch.span.first))
 
 
 def _continue(earlier: Sequence[Stretch], span: Span, at: dt.datetime) -> Iterable[Stretch]:
-    """Yield the parts of a span: those that were left out before go on, the others begin."""
+    """Yield the parts of a span: those that were left out before continue, the others begin."""
     begin = span.first
     for before in earlier:
         first, last = max(before.span.first, begin), min(before.span.last, span.last)
@@ -146,19 +146,22 @@ def _unread(span: Span, read: Sequence[tuple[int, int]] | None) -> Iterable[tupl
 def _join(stretches: Iterable[Stretch]) -> list[Stretch]:
     """Return the stretches with neighbours joined that were left out in the same runs."""
     joined: list[Stretch] = []
-    for one in stretches:
+    for stretch in stretches:
         before = joined[-1] if joined else None
-        if before and before.span.last + 1 == one.span.first and (before.runs, before.since) == (one.runs, one.since):
-            joined[-1] = replace(before, span=Span(before.span.first, one.span.last, before.span.rows + one.span.rows))
+        if before and before.span.last + 1 == stretch.span.first and (before.runs, before.since) == (stretch.runs, stretch.since):
+            joined[-1] = replace(before, span=Span(before.span.first, stretch.span.last, before.span.rows + stretch.span.rows))
         else:
-            joined.append(one)
+            joined.append(stretch)
     return joined
 
 
 def pack(left_out: LeftOut) -> bytes:
     """Return what was left out in few bytes."""
     rows = [[list(key), row.runs, row.since.isoformat()] for key, row in left_out.rows.items()]
-    stretches = [[one.span.first, one.span.last, one.span.rows, one.runs, one.since.isoformat()] for one in left_out.stretches]
+    stretches = [
+        [stretch.span.first, stretch.span.last, stretch.span.rows, stretch.runs, stretch.since.isoformat()]
+        for stretch in left_out.stretches
+    ]
     body = {"rows": rows, "stretches": stretches, "positions": left_out.positions, "one_in": left_out.one_in}
     return zlib.compress(json.dumps(body, separators=(",", ":")).encode())
 
@@ -167,9 +170,9 @@ def unpack(body: bytes) -> LeftOut:
     """Return what was packed."""
     if not body:
         return LeftOut()
-    found = json.loads(zlib.decompress(body))
+    stored = json.loads(zlib.decompress(body))
     stretches = (
-        Stretch(Span(first, last, rows), runs, dt.datetime.fromisoformat(since)) for first, last, rows, runs, since in found["stretches"]
+        Stretch(Span(first, last, rows), runs, dt.datetime.fromisoformat(since)) for first, last, rows, runs, since in stored["stretches"]
     )
-    rows = {tuple(key): LeftOutRow(runs, dt.datetime.fromisoformat(since)) for key, runs, since in found["rows"]}
-    return LeftOut(rows, tuple(stretches), found["positions"], found["one_in"])
+    rows = {tuple(key): LeftOutRow(runs, dt.datetime.fromisoformat(since)) for key, runs, since in stored["rows"]}
+    return LeftOut(rows, tuple(stretches), stored["positions"], stored["one_in"])

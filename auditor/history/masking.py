@@ -1,6 +1,6 @@
 """Replace the values of masked key columns by salted digests before a run is stored.
 
-Values of other masked columns never enter a report. A digest tells the rows of a store apart and finds a row again in a later run. Its
+Values of other masked columns never enter a report. A digest distinguishes the rows of a store and finds a row again in a later run. Its
 salt is stored beside it: a reader of the store sees no value and can compare none with those of another store, but can confirm a value
 that they guess.
 """
@@ -62,12 +62,14 @@ def hide_report(report: Report, digest: Digest) -> Report:
     overdue = tuple(replace(row, key=_hide_names(row.key, masked, digest)) for row in report.overdue)
     differences = report.differences
     if differences:
-        named: tuple[Difference, ...] = tuple(replace(one, key=_hide_names(one.key, masked, digest)) for one in differences.named)
-        ranges: tuple[RangeDifference, ...] = tuple(replace(one, first=None, last=None) for one in differences.ranges)
+        named: tuple[Difference, ...] = tuple(
+            replace(difference, key=_hide_names(difference.key, masked, digest)) for difference in differences.named
+        )
+        ranges: tuple[RangeDifference, ...] = tuple(replace(span, first=None, last=None) for span in differences.ranges)
         differences = replace(differences, named=named, ranges=ranges)
     live = report.live
     if live:
-        live = replace(live, lost=tuple(replace(one, key=_hide_names(one.key, masked, digest)) for one in live.lost))
+        live = replace(live, lost=tuple(replace(lost, key=_hide_names(lost.key, masked, digest)) for lost in live.lost))
     return replace(report, overdue=overdue, differences=differences, live=live)
 
 

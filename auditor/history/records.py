@@ -79,7 +79,7 @@ def _differing_share(run: StoredRun) -> float | None:
 
 
 def _own_settings(run: StoredRun) -> str | None:
-    """Return the hash of a run's settings; None for a one-off run, which does not affect the standing of its audit."""
+    """Return the hash of a run's settings; None for a run with other settings, which does not affect its audit's status."""
     return None if run.is_one_off else fingerprint.hash_settings(run.definition)
 
 
@@ -139,7 +139,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
     # After the parts, because a finished run would not record them again.
     runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map), seal)
     if outcome.proved and settings and report.state is State.DONE:
-        before = [one for one in audit_state.get_state(store, report.audit).counted_shapes if one not in outcome.proved]
+        before = [shape for shape in audit_state.get_state(store, report.audit).counted_shapes if shape not in outcome.proved]
         audit_state.update_state(store, report.audit, counted_shapes=[*before, *outcome.proved][-MOST_PROVED:])
     if settings and (report.verified_through or report.within_threshold_through):
         verified, within = report.verified_through, report.within_threshold_through
@@ -213,8 +213,8 @@ def _parts_as_read(store: Store, report: Report, plan: Plan, settings: str, read
     for gap in rolling.fill_gaps(pieces, first, end):
         for part in parts if gap.at is None else ():
             low, high = max(gap.first, _first_partition(part, first)), min(gap.end, _end_partition(part, end))
-            if low < high and (seen := _range_seen(store, part.run, low, high, first)):
-                pieces.append(_MatchedPiece(low, high, part.watermark, seen == "equal"))
+            if low < high and (result := _range_seen(store, part.run, low, high, first)):
+                pieces.append(_MatchedPiece(low, high, part.watermark, result == "equal"))
     covered = rolling.fill_gaps(sorted(pieces, key=lambda piece: piece.first), first, end)
     unequal = {piece.first for piece in pieces if not piece.equal}
     return [_MatchedPiece(piece.first, piece.end, piece.at, piece.first not in unequal) for piece in covered]
@@ -222,13 +222,13 @@ def _parts_as_read(store: Store, report: Report, plan: Plan, settings: str, read
 
 def _range_seen(store: Store, run: str, first: int, end: int, lowest: int) -> Literal["equal", "allowed"] | None:
     """Return how a run saw a range of partitions: equal, or within the threshold; None if it found it different or did not compare it."""
-    found = runs.get_run(store, run)
-    if found.verdict is Verdict.MATCH and not found.within_threshold:
+    record = runs.get_run(store, run)
+    if record.verdict is Verdict.MATCH and not record.within_threshold:
         return "equal"
     loaded = load_partition_map(store, run)
     if loaded is not None and bool((loaded.state[partitions_in_range(loaded, first, end, lowest)] == STATES.index("equal")).all()):
         return "equal"
-    return "allowed" if found.verdict is Verdict.MATCH else None
+    return "allowed" if record.verdict is Verdict.MATCH else None
 
 
 def partitions_in_range(partition_map: PartitionMap, first: int, end: int, lowest: int) -> npt.NDArray[np.bool_]:
@@ -277,16 +277,26 @@ def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run
     )
 
 
-def _to_stored_difference(one: Difference) -> StoredDifference:
-    columns = [dataclasses.asdict(column) for column in one.columns]
-    looks = [{"at": look.at.isoformat(), "seen": look.seen} for look in one.looks]
-    shards = list(one.shards)
-    return StoredDifference(kind=one.kind, key=one.key, rows=dict(one.rows), columns=columns, state=one.state, looks=looks, shards=shards)
+def _to_stored_difference(difference: Difference) -> StoredDifference:
+    columns = [dataclasses.asdict(column) for column in difference.columns]
+    looks = [{"at": look.at.isoformat(), "seen": look.seen} for look in difference.looks]
+    shards = list(difference.shards)
+    return StoredDifference(
+        kind=difference.kind,
+        key=difference.key,
+        rows=dict(difference.rows),
+        columns=columns,
+        state=difference.state,
+        looks=looks,
+        shards=shards,
+    )
 
 
-def _to_stored_range(one: RangeDifference) -> StoredDifference:
-    sides = {side: one.rows if (side == "source") == (one.kind == "missing") else 0 for side in SIDES}
-    return StoredDifference(kind=one.kind, key=None, rows=sides, columns=[], state=one.state, range=dataclasses.asdict(one))
+def _to_stored_range(difference: RangeDifference) -> StoredDifference:
+    sides = {side: difference.rows if (side == "source") == (difference.kind == "missing") else 0 for side in SIDES}
+    return StoredDifference(
+        kind=difference.kind, key=None, rows=sides, columns=[], state=difference.state, range=dataclasses.asdict(difference)
+    )
 
 
 def load_report(store: Store, run: str, max_differences: int = 10_000) -> Report | None:
@@ -298,8 +308,8 @@ def load_report(store: Store, run: str, max_differences: int = 10_000) -> Report
     if report.differences is None:
         return report
     stored = [difference for _, difference in runs.list_differences(store, run, limit=max_differences)]
-    named = tuple(_NAMED.validate_python(_from_stored_difference(one)) for one in stored if one.range is None)
-    ranges = tuple(_RANGE.validate_python(one.range) for one in stored if one.range is not None)
+    named = tuple(_NAMED.validate_python(_from_stored_difference(difference)) for difference in stored if difference.range is None)
+    ranges = tuple(_RANGE.validate_python(difference.range) for difference in stored if difference.range is not None)
     return dataclasses.replace(report, differences=dataclasses.replace(report.differences, named=named, ranges=ranges))
 
 
@@ -307,9 +317,16 @@ _NAMED = TypeAdapter(Difference)
 _RANGE = TypeAdapter(RangeDifference)
 
 
-def _from_stored_difference(one: StoredDifference) -> dict[str, Any]:
-    values = {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
-    return {**values, "shards": one.shards}
+def _from_stored_difference(difference: StoredDifference) -> dict[str, Any]:
+    values = {
+        "kind": difference.kind,
+        "key": difference.key,
+        "rows": difference.rows,
+        "columns": difference.columns,
+        "state": difference.state,
+        "looks": difference.looks,
+    }
+    return {**values, "shards": difference.shards}
 
 
 def load_partition_map(store: Store, run: str) -> PartitionMap | None:

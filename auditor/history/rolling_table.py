@@ -53,7 +53,7 @@ class RollingTable:
 
 @dataclass(frozen=True, slots=True)
 class RollingVerdict:
-    """What a rolling audit's whole table stands at; ``within_threshold`` is whether it matches although something differs."""
+    """The status of a rolling audit's whole table; ``within_threshold`` is whether it matches although something differs."""
 
     verdict: Verdict
     within_threshold: bool
@@ -71,11 +71,11 @@ def load_rolling_verdict(store: Store, name: str, last: str) -> RollingVerdict |
     if known and known[0] == basis:
         return known[1]
     table = load_rolling_table(store, name)
-    found = None
+    verdict = None
     if table:
-        found = RollingVerdict(table.verdict, table.verdict is Verdict.MATCH and table.allowed > 0, table.sentence)
-    _verdicts[store][name] = basis, found
-    return found
+        verdict = RollingVerdict(table.verdict, table.verdict is Verdict.MATCH and table.allowed > 0, table.sentence)
+    _verdicts[store][name] = basis, verdict
+    return verdict
 
 
 def load_rolling_table(store: Store, name: str) -> RollingTable | None:

@@ -164,7 +164,7 @@ class Differences:
     @property
     def doubled(self) -> int:
         """Return how many of the listed keys are on several shards of the source."""
-        return sum(one.is_doubled for one in self.named)
+        return sum(difference.is_doubled for difference in self.named)
 
     def __bool__(self) -> bool:
         """Return whether anything differs, or may: also where nothing is listed, because the counts and estimates are not capped."""

@@ -323,7 +323,7 @@ class Report:
         if self.differences is not None:
             return bool(self.differences)
         if self.method == "counts":
-            return any(one.deviates for one in self.measures)
+            return any(measure.deviates for measure in self.measures)
         return self.comparison.unequal > 0
 
     @property

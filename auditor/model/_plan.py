@@ -412,10 +412,10 @@ def consecutive_ranges(numbers: Sequence[int], most: int | None = None) -> list[
     ordered = sorted(numbers)
     gaps = sorted((b - a for a, b in pairwise(ordered) if b - a > 1), reverse=True)
     widest = 1 if most is None or len(gaps) < most else gaps[most - 1]
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number in ordered:
-        if found and number - found[-1][1] <= widest:
-            found[-1] = (found[-1][0], number)
+        if ranges and number - ranges[-1][1] <= widest:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            ranges.append((number, number))
+    return ranges

@@ -58,12 +58,12 @@ class RegisteredSegment:
         return self.rows, self.schema_id, self.sha256, self.encoding
 
 
-def compare_segment(one: RegisteredSegment, other: RegisteredSegment | None) -> tuple[SegmentVerdict, Place | None]:
+def compare_segment(segment: RegisteredSegment, other: RegisteredSegment | None) -> tuple[SegmentVerdict, Place | None]:
     """Return the verdict on a segment, by the first one of the other side whose start is not before its own, and that one's place."""
     if other is None:
         return "behind", None
-    if other.start != one.start:
+    if other.start != segment.start:
         return "start mismatch", other.start
-    if other.end != one.end:
+    if other.end != segment.end:
         return "end mismatch", other.end
-    return "match" if one.content == other.content else "content mismatch", other.start
+    return "match" if segment.content == other.content else "content mismatch", other.start

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from auditor.connections.connection import Connection
 from auditor.errors import AccessDenied, LockTimeout
 from dialects import Session
-from dialects.placing import Placing
+from dialects.log_places import PlacedSession
 
 ATTEMPTS = 20
 """How often a snapshot is tried whose place the transactions' ids prove; each takes some milliseconds."""
@@ -64,11 +64,11 @@ def _share(main: Connection, siblings: list[Connection], table: str) -> DumpSnap
 
 
 def _open_alone(main: Connection, table: str) -> DumpSnapshot:
-    if not isinstance(main.session, Placing):
+    if not isinstance(main.session, PlacedSession):
         main.begin_snapshot()
         position = _position(main)
         return DumpSnapshot([main], position, "" if position else "this engine does not tell where a snapshot stands")
-    if place := main.begin_snapshot_by(lambda session: _placing(session).begin_placed()):
+    if place := main.begin_snapshot_by(lambda session: _placed(session).begin_placed()):
         return DumpSnapshot([main], place)
     main.end_snapshot()
     if ids := _begin_by_ids(main):
@@ -87,12 +87,12 @@ def _open_alone(main: Connection, table: str) -> DumpSnapshot:
 def _begin_by_ids(main: Connection) -> str:
     """Open a snapshot that shows exactly the transactions of these ids, and return them; '', and none is open, if that cannot be."""
     for _ in range(ATTEMPTS):
-        before = main.run(lambda session: _placing(session).executed_ids())
+        before = main.run(lambda session: _placed(session).executed_ids())
         if not before:
             return ""
         main.begin_snapshot()
-        owned = main.run_once(lambda session: _placing(session).owned_ids())  # first: what it does not list any more is executed
-        if not owned and main.run_once(lambda session: _placing(session).executed_ids()) == before:
+        owned = main.run_once(lambda session: _placed(session).owned_ids())  # first: what it does not list any more is executed
+        if not owned and main.run_once(lambda session: _placed(session).executed_ids()) == before:
             return before
         main.end_snapshot()
     return ""
@@ -102,7 +102,7 @@ def _begin_by_lock(main: Connection, table: str) -> str:
     """Open a snapshot while writers are kept off the table, and return where the log ends then. Raises LockTimeout and AccessDenied."""
     [helper] = main.open_siblings(1)
     try:
-        return main.begin_snapshot_by(lambda session: _placing(session).begin_locked(table, helper.session, _placing(session).log_end))
+        return main.begin_snapshot_by(lambda session: _placed(session).begin_locked(table, helper.session, _placed(session).log_end))
     finally:
         helper.close()
 
@@ -111,6 +111,6 @@ def _position(main: Connection) -> str:
     return main.run_once(lambda session: session.snapshot_position())
 
 
-def _placing(session: Session) -> Placing:
-    assert isinstance(session, Placing)
+def _placed(session: Session) -> PlacedSession:
+    assert isinstance(session, PlacedSession)
     return session

@@ -75,22 +75,22 @@ class StreamSums:
         about = {"fingerprint": live.fingerprint(plan), "layout": live.layout(plan), "where": self.where}
         return live_epochs.begin_epoch(self.store, self.subject, plan=json.loads(dump_plan(plan)), **about)
 
-    def place(self, epoch: LiveEpoch, position: int, found: Alignment) -> None:
+    def place(self, epoch: LiveEpoch, position: int, alignment: Alignment) -> None:
         """Say where the scan of an epoch stands."""
-        if not live_epochs.place_epoch(self.store, epoch.id, position=position, log_place=found.position, at=found.time):
+        if not live_epochs.place_epoch(self.store, epoch.id, position=position, log_place=alignment.position, at=alignment.time):
             raise NotAligned(f"the live summaries ended before the source was read: {self.last_reason()}")
 
     def keep(self, epoch: LiveEpoch, scanned: Summaries) -> bool:
         """Store what the scan of an epoch found."""
         return live_epochs.keep_epoch(self.store, epoch.id, codec.pack_summaries(scanned))
 
-    def prove(self, epoch: LiveEpoch, position: int, found: Alignment, lacking: Summaries | None) -> bool:
-        """Say that an epoch's sums equal a scan, once what they lack is added to what it began with."""
+    def prove(self, epoch: LiveEpoch, position: int, alignment: Alignment, missing: Summaries | None) -> bool:
+        """Say that an epoch's sums equal a scan, once ``missing`` is added to what it began with."""
         base = None
-        if lacking is not None:
+        if missing is not None:
             begun = codec.unpack_summaries(live_epochs.get_base(self.store, epoch.id))[1]
-            base = codec.pack_summaries(sums_of.add([begun, lacking]))
-        return live_epochs.prove_epoch(self.store, epoch.id, position=position, log_place=found.position, at=found.time, base=base)
+            base = codec.pack_summaries(sums_of.add([begun, missing]))
+        return live_epochs.prove_epoch(self.store, epoch.id, position=position, log_place=alignment.position, at=alignment.time, base=base)
 
     def end(self, epoch: LiveEpoch, reason: str) -> None:
         """End an epoch."""

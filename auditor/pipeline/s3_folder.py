@@ -135,7 +135,7 @@ def _failures(about: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise OSError(errno.ENOENT, "a folder in S3 needs boto3, which this Python lacks: pip install boto3") from None
+        raise OSError(errno.ENOENT, "a folder in S3 needs boto3, which is not installed: pip install boto3") from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):
             raise

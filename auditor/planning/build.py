@@ -33,11 +33,11 @@ def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence
 
 
 def _budgets(name: str, audit: Audit, reader: Reader) -> dict[str, tuple[Budget, Sequence[Side]]]:
-    found: dict[str, tuple[Budget, Sequence[Side]]] = {f"the audit {name}": (audit.budget, list(reader.sides))}
-    for side, one in reader.sides.items():
-        whose = f"the connection {one.name}"
-        found[whose] = (one.settings.limits.budget, [*found.get(whose, (None, ()))[1], side])
-    return found
+    budgets: dict[str, tuple[Budget, Sequence[Side]]] = {f"the audit {name}": (audit.budget, list(reader.sides))}
+    for side, connection in reader.sides.items():
+        whose = f"the connection {connection.name}"
+        budgets[whose] = (connection.settings.limits.budget, [*budgets.get(whose, (None, ()))[1], side])
+    return budgets
 
 
 def draft_plan(

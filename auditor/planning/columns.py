@@ -58,7 +58,7 @@ class NameResolver:
         self.problems: list[str] = []
         self.not_compared: list[NotCompared] = []
         self.renamed = {self._source_name(a): b for a, b in audit.target.columns.items()}
-        self.taken = {found.name: a for a, b in self.renamed.items() if (found := self._find_exact_or_loose("target", b))}
+        self.taken = {column.name: a for a, b in self.renamed.items() if (column := self._find_exact_or_loose("target", b))}
 
     def find(self, side: Side, name: str) -> Column | None:
         """Return a side's column for the source's ``name``, or None; never a target column to which another one is mapped."""
@@ -82,7 +82,7 @@ class NameResolver:
         return exact[0] if exact else loose[0] if len(loose) == 1 else None
 
     def key(self) -> list[str]:
-        """Return the key's columns by the source's names. Raises NoKey, or NoSuchObject for a column that a side lacks."""
+        """Return the key's columns by the source's names. Raises NoKey, or NoSuchObject for a column that is missing on a side."""
         key = self.audit.key or self.ends["source"].table.primary_key
         if not key:
             raise NoKey(f"{self.ends['source'].label} has no primary key: write key: [column, ...] in the audit")
@@ -126,10 +126,10 @@ class NameResolver:
         return wanted
 
     def _without_kind(self, name: str) -> NotCompared | None:
-        """Return the entry of a column whose type has no canonical text on one side; None if it has, or a side lacks the column."""
-        found = {side: column for side in SIDES if (column := self.find(side, name))}
-        for side, column in found.items():
-            if column.kind is None and len(found) == len(SIDES):
+        """Return the entry of a column whose type has no canonical text on one side; None if it has, or the column is missing on a side."""
+        columns = {side: column for side in SIDES if (column := self.find(side, name))}
+        for side, column in columns.items():
+            if column.kind is None and len(columns) == len(SIDES):
                 what = f"{self.ends[side].dialect.name}'s type {column.native} has no canonical text; compare it by {_by_expression(name)}"
                 return NotCompared(column=name, how="left out", what=what, side=side)
         return None
@@ -144,7 +144,7 @@ class NameResolver:
                 self.not_compared.append(NotCompared(column=name, how="folded", what=what))
 
     def hint(self, side: Side, name: str) -> str:
-        """Return what to add to the message about a column that a side lacks: what to do next."""
+        """Return what to add to the message about a column that is missing on a side: what to do next."""
         if side == "source":
             return ""
         namesake = self._find_exact_or_loose("target", self._source_name(name))
@@ -186,13 +186,13 @@ class NameResolver:
         In SQL that is ``shared`` by both sides, a source's name without a target column is left out, because a target column of the same
         name is mapped to another source column.
         """
-        found = {c.name.lower(): c.name for c in self.ends[side].table.columns}
+        names = {c.name.lower(): c.name for c in self.ends[side].table.columns}
         for column in self.ends["source"].table.columns:
             if there := self.find(side, column.name):
-                found[column.name.lower()] = there.name
+                names[column.name.lower()] = there.name
             elif shared:
-                found.pop(column.name.lower(), None)
-        return found
+                names.pop(column.name.lower(), None)
+        return names
 
 
 def translate_sql(sql: Sql, what: str, ends: Mapping[Side, Endpoint], names: NameResolver, side: Side) -> str:
@@ -215,7 +215,7 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
     """Return how a column, given by the source's name, is compared. Raises PlanError."""
     rules = {key.lower(): rule for key, rule in audit.columns.override.items()}
     rule = rules.get(name.lower(), Override())
-    found = {side: names.find(side, name) for side in SIDES}
+    by_side = {side: names.find(side, name) for side in SIDES}
     requested = canonical.parse_kind(rule.kind) if rule.kind else None
     if rule.round is not None:
         requested = Kind("rounded", scale=rule.round)
@@ -235,7 +235,7 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
             masked=rule.mask or any(masks.are_mentioned(ends[side].masks, written[side]) for side in SIDES),
             by_value=_is_by_value(requested, audit, rule, name, names, method),
         )
-    both = {side: column for side, column in found.items() if column}
+    both = {side: column for side, column in by_side.items() if column}
     masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
     native = {side: _native_kind(column, name, side, ends[side]) for side, column in both.items()}
     expression = {side: ends[side].dialect.quote(column.name) for side, column in both.items()}
@@ -253,7 +253,7 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
         shared = Shared(Kind("json", form="text"), "the audit says so: documents without blanks, keys in each engine's order")
     check_fraction(shared.kind, name, rule.fraction)
     kind = with_rounding(shared.kind, native, ends["target"].dialect, rule.fraction)
-    fine = {side: with_rounding(one, native, ends["target"].dialect, rule.fraction) for side, one in fine.items()}
+    fine = {side: with_rounding(column, native, ends["target"].dialect, rule.fraction) for side, column in fine.items()}
     for compared in {kind, *fine.values()}:
         _check_digits(compared, native, name, ends)
     return ColumnPlan(
@@ -292,9 +292,9 @@ def _check_tolerance(audit: Audit, names: NameResolver, name: str, masked: bool)
 
 def refuse(name: str, problems: Iterable[str]) -> NoReturn:
     """Raise ColumnRefused with all problems of an audit: a single one on its line, several below each other."""
-    found = list(dict.fromkeys(problems))
-    error = ColumnRefused(f"{name}: {found[0]}" if len(found) == 1 else "\n  - ".join([f"{name}:", *found]))
-    error.problems = tuple(found)
+    distinct = list(dict.fromkeys(problems))
+    error = ColumnRefused(f"{name}: {distinct[0]}" if len(distinct) == 1 else "\n  - ".join([f"{name}:", *distinct]))
+    error.problems = tuple(distinct)
     raise error
 
 
@@ -333,7 +333,7 @@ def _requested_kind(kind: Kind, native: Mapping[Side, Kind], name: str, both: Ma
                 f"column {name!r}: the {side}'s {both[side].native} cannot be compared as {kind}; write another kind, or expr:"
             )
     if kind.name in CLOCKS and kind.scale is None:  # with all the digits that either side has
-        kind = dataclasses.replace(kind, scale=max(6, *(one.scale or 0 for one in native.values())))
+        kind = dataclasses.replace(kind, scale=max(6, *(part.scale or 0 for part in native.values())))
     return Shared(kind, "the audit says so")
 
 

@@ -11,20 +11,20 @@ from auditor.summary import measures
 
 def problems(columns: Sequence[ColumnPlan], counts: Counts) -> list[str]:
     """Return the problems of the settings, one sentence each."""
-    found: list[str] = []
+    sentences: list[str] = []
     known = {column.name.lower(): column for column in columns}
     for name in counts.classes:
         if name.lower() not in known:
-            found.append(f"counts: the column {name!r} of classes is not compared; include it, or remove it from classes")
-    for one in counts.histogram:
-        column = known.get(one.column.lower())
+            sentences.append(f"counts: the column {name!r} of classes is not compared; include it, or remove it from classes")
+    for histogram in counts.histogram:
+        column = known.get(histogram.column.lower())
         if column is None:
-            found.append(f"counts: the column {one.column!r} of a histogram is not compared; include it, or remove the histogram")
+            sentences.append(f"counts: the column {histogram.column!r} of a histogram is not compared; include it, or remove the histogram")
         elif measures.family(column) not in measures.HISTOGRAMS:
-            found.append(f"counts: a histogram needs numbers, dates or timestamps, and {column.name!r} is compared as {column.kind}")
+            sentences.append(f"counts: a histogram needs numbers, dates or timestamps, and {column.name!r} is compared as {column.kind}")
     for name, limit in counts.allow.items():
-        found += _allow_problems(name, str(limit), known, counts)
-    return found
+        sentences += _allow_problems(name, str(limit), known, counts)
+    return sentences
 
 
 def _allow_problems(name: str, limit: str, known: Mapping[str, ColumnPlan], counts: Counts) -> list[str]:
@@ -37,7 +37,7 @@ def _allow_problems(name: str, limit: str, known: Mapping[str, ColumnPlan], coun
         what = f"the column {column!r} is not compared" if column and measure in every else "write rows, 'column measure' or '* measure'"
         return [f"counts: allow names {name!r}: {what}"]
     there = [*measures.column_measures(known[column]), *(["class"] if column in _lower(counts.classes) else [])]
-    there += ["histogram"] if column in _lower(one.column for one in counts.histogram) else []
+    there += ["histogram"] if column in _lower(histogram.column for histogram in counts.histogram) else []
     if measure not in there:
         return [f"counts: allow names {name!r}: the measures of {known[column].name!r} are {', '.join(there)}"]
     if limit.strip().endswith("%") and measure in measures.EXTREMES and measures.family(known[column]) in ("moment", "clock"):

@@ -12,7 +12,7 @@ AIM_ROWS = 1 << 14
 """Rows of a stretch where nothing asks for fewer: about 64 stretches of a million rows."""
 
 LEAST_ROWS = 1_000
-"""Rows of a stretch below which each row is hashed by itself."""
+"""Rows of a stretch below which each row is hashed on its own."""
 
 ROOM = 1.25
 """How many times more rows than expected a stretch may hold before it is left to the method."""

@@ -59,9 +59,9 @@ def _plan_portable(where: str, ends: Mapping[Side, Endpoint], names: NameResolve
     written = portable.parse(where)
     columns: dict[str, FilterColumn] = {}
     for name in portable.column_names(written):
-        found = names.for_filter(name)
-        quoted = {side: ends[side].dialect.quote(found[side].name) for side in SIDES}
-        columns[name] = _as_stored(FilterColumn(found["source"].name, quoted, found), ends, names.audit)
+        by_side = names.for_filter(name)
+        quoted = {side: ends[side].dialect.quote(by_side[side].name) for side in SIDES}
+        columns[name] = _as_stored(FilterColumn(by_side["source"].name, quoted, by_side), ends, names.audit)
     now, notes = None, []
     if portable.reads_clock(written):
         now = (clock() if clock else SOME_TIME).replace(tzinfo=None)
@@ -110,7 +110,8 @@ def _plan_per_side(where: PerSide, ends: Mapping[Side, Endpoint], names: NameRes
         sql[side] = user_sql.check_filter(written[side], dialect, names.for_expressions(side, shared=False), f"where of the {side}")
         if read := user_sql.find_clock(written[side], dialect):
             what = (
-                f"the filter reads the clock of its own server ({read}), anew in each statement: a row at its limit may be on one side only"
+                f"the filter reads the clock of its own server ({read}), again in each statement: a row at its limit may be on one side"
+                " only"
             )
             assumed.append(NotCompared(column="", how="assumed", what=what, side=side))
     return PlannedFilter(sql, assumed=tuple(assumed))

@@ -17,7 +17,7 @@ from dialects import Kind, Place, Session
 
 MOMENT = Kind("timestamp", scale=6)
 TIMES = frozenset({"date", "timestamp", "timestamptz"})
-"""Kinds of columns that can tell how young a row is."""
+"""Kinds of columns that can show how young a row is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ def check_scan(plan: Plan, side: Side, session: Session, settings: ConnectionSet
     limit = settings.limits.scan_rows
     if rows <= limit or settings.limits.force:
         return f"{side}: {why}, so each key range reads the whole table, about {rows:,} rows"
-    mend = "analyse the table" if indexed else "add one"
+    hint = "analyse the table" if indexed else "add one"
     raise ScanRefused(
-        f"{why}, so each key range would read the whole table, about {rows:,} rows, and scan_rows is {limit:,}; {mend},"
+        f"{why}, so each key range would read the whole table, about {rows:,} rows, and scan_rows is {limit:,}; {hint},"
         f" or write force: true under the limits of connection {here.connection}"
     )

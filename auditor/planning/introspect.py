@@ -43,7 +43,7 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
     names, label = [column.name for column in table.columns], f"{reference.connection}: {reference.table}"
     # Only where something is masked: a table may show columns of the tables that it is a part of, or that it reads.
     origins = session.dialect.origins(session, table) if mask else Origins()
-    shown = [reference.place, *(Place(one) for one in origins.tables)]
+    shown = [reference.place, *(Place(table) for table in origins.tables)]
     masks = frozenset[str]().union(*(masked_columns(mask, place, names) for place in shown))
     gap = find_gap(mask, label, origins)
     notes = tuple(

@@ -55,11 +55,11 @@ def cut_by_key(reader: Reader, plan: Plan, prescan: Prescan, tables: Mapping[Sid
     cuts = place_cuts(plan, {side: tables[side].dialect for side in SIDES}, ends)
     if not cuts:
         return prescan
-    found = replace(prescan, cuts=cuts, digest_rows=most, groups=len(cuts["source"]) - 1)
-    if not all(reader.ask_each(lambda side, session: ascends(replace(plan, prescan=found), side, session)).values()):
+    cut = replace(prescan, cuts=cuts, digest_rows=most, groups=len(cuts["source"]) - 1)
+    if not all(reader.ask_each(lambda side, session: ascends(replace(plan, prescan=cut), side, session)).values()):
         return prescan
-    expected = reader.ask_each(lambda side, session: _estimate_rows(replace(plan, prescan=found), side, session))
-    return found if all(_is_even(rows, most) for rows in expected.values()) else prescan
+    expected = reader.ask_each(lambda side, session: _estimate_rows(replace(plan, prescan=cut), side, session))
+    return cut if all(_is_even(rows, most) for rows in expected.values()) else prescan
 
 
 def _is_ordered(plan: Plan, tables: Mapping[Side, Endpoint]) -> bool:
@@ -97,7 +97,7 @@ def read_ends(plan: Plan, side: Side, session: Session) -> tuple[str, str] | Non
 def ascends(plan: Plan, side: Side, session: Session) -> bool:
     """Return whether each row is in one stretch, because none is from a cut on and before an earlier one, by the column's own comparison.
 
-    Some collations order digits by the numbers that they denote, or behind letters.
+    Some collations order digits by the numbers that they denote, or after letters.
     """
     return not session.query(key_ranges.crossings(plan, side, session.dialect))
 
@@ -107,22 +107,22 @@ def place_cuts(plan: Plan, dialects: Mapping[Side, Dialect], ends: Mapping[Side,
 
     ``ends`` are the least and the greatest value of the key's first column on each side.
     """
-    found = [pair for pair in ends.values() if pair]
-    if len(found) < len(SIDES):
+    pairs = [pair for pair in ends.values() if pair]
+    if len(pairs) < len(SIDES):
         return {}
     column = plan.columns[0]
     if _is_whole(column):
-        numbers = [int(end) for pair in found for end in pair]
+        numbers = [int(end) for pair in pairs for end in pair]
         has_years = any(native.name == "year" for native in column.native.values())
         cut = _cut_years if has_years else _cut_evenly
         cuts = cut(min(numbers), max(numbers)) if max(map(abs, numbers)) < KEYS else []
         return {side: tuple(str(cut) for cut in cuts) for side in SIDES} if cuts else {}
     forms = {side: _form(pair) for side, pair in ends.items() if pair}
-    digits = {len(end.replace("-", "")) for pair in found for end in pair}
+    digits = {len(end.replace("-", "")) for pair in pairs for end in pair}
     if len(digits) > 1 or None in forms.values():
         return {}
     count = digits.pop()
-    values = [int(end.replace("-", ""), 16) for pair in found for end in pair]
+    values = [int(end.replace("-", ""), 16) for pair in pairs for end in pair]
     if max(values) + 1 == 16**count:  # whose end has a digit more
         return {}
     texts = [f"{cut:0{count}x}" for cut in _cut_evenly(min(values), max(values))]
@@ -141,8 +141,8 @@ def _cut_years(least: int, greatest: int) -> list[int]:
     """Return cuts that a YEAR holds, evenly over the years that it holds; rows of its last year may lie beyond all."""
     first, last = (0 if year <= BEFORE_YEARS else min(year, LAST_YEAR) - BEFORE_YEARS for year in (least, greatest))
     years = [cut + BEFORE_YEARS if cut else 0 for cut in _cut_evenly(first, last)]
-    held = [year for year in years if year <= LAST_YEAR]
-    return held if len(held) > 1 else []
+    portable = [year for year in years if year <= LAST_YEAR]
+    return portable if len(portable) > 1 else []
 
 
 def _form(pair: Sequence[str]) -> tuple[int, ...] | None:

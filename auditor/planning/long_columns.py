@@ -16,10 +16,10 @@ from dialects.hashes import PIECE_BYTES
 from dialects.kinds import FREE_TEXT_KINDS
 
 DIGEST_WIDTH = 66
-"""Bytes of a digest and the separator behind it."""
+"""Bytes of a digest and the separator after it."""
 
 OTHER_WIDTH = 80
-"""Bytes of the longest text of a number, a time or a UUID, and the separator behind it."""
+"""Bytes of the longest text of a number, a time or a UUID, and the separator after it."""
 
 RESERVE = 1000
 """Bytes left for the salt."""
@@ -43,7 +43,7 @@ def hash_long_columns(columns: Sequence[ColumnPlan], ends: Mapping[Side, Endpoin
 
 
 def notes(columns: Sequence[ColumnPlan]) -> list[str]:
-    """Return the sentence of a plan about columns that are hashed by themselves; empty where none is."""
+    """Return the sentence of a plan about columns that are hashed on their own; empty where none is."""
     names = [column.name for column in columns if column.digest]
     if not names:
         return []
@@ -65,7 +65,7 @@ def _cut(column: ColumnPlan, side: Side, most: int) -> ColumnPlan:
 def _fit(columns: tuple[ColumnPlan, ...], side: Side, most: int) -> tuple[ColumnPlan, ...]:
     widths = [_width(column, side, most) for column in columns]
     hashed = set[int]()
-    for index in sorted(range(len(columns)), key=lambda one: -widths[one]):
+    for index in sorted(range(len(columns)), key=lambda place: -widths[place]):
         if sum(widths) + RESERVE <= most or widths[index] <= OTHER_WIDTH:
             break
         widths[index] = DIGEST_WIDTH

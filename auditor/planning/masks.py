@@ -47,13 +47,13 @@ def find_gap(patterns: Iterable[str], label: str, origins: Origins) -> str:
 def find_typing_errors(patterns: Iterable[str], place: Place, columns: Iterable[str]) -> list[str]:
     """Return the patterns that name this table, not a pattern of tables, and none of its columns."""
     names = [column.lower() for column in columns]
-    found = []
+    misspelt = []
     for pattern in patterns:
         table, _, column = pattern.lower().rpartition(".")
         is_named = not any(mark in table for mark in "*?[") and _is_table(table.split("."), place)
         if is_named and not any(fnmatchcase(name, column) for name in names):
-            found.append(pattern)
-    return found
+            misspelt.append(pattern)
+    return misspelt
 
 
 def _is_table(pattern: Sequence[str], place: Place) -> bool:

@@ -1,6 +1,6 @@
 """List what the comparison of a column does not see: what its canonical kind and its settings level on either side.
 
-This is the only place that says so. Whatever makes two values equal that their engines tell apart has its sentence here, and from here
+This is the only place that says so. Whatever makes two values equal that their engines distinguish has its sentence here, and from here
 it reaches the plan, the report and the JSON.
 """
 
@@ -21,10 +21,10 @@ Levelled = tuple[Leveling, str]
 def of_column(column: ColumnPlan) -> tuple[NotCompared, ...]:
     """Return what the comparison of a column does not see; an entry without a side holds on both."""
     by_side = {side: list(_of_side(column, side)) for side in SIDES}
-    both = [one for one in by_side["source"] if one in by_side["target"]]
-    entries: list[tuple[Side | None, Levelled]] = [(None, one) for one in both]
-    entries += [(side, one) for side in SIDES for one in by_side[side] if one not in both]
-    entries += [(None, one) for one in _by_settings(column)]
+    both = [levelled for levelled in by_side["source"] if levelled in by_side["target"]]
+    entries: list[tuple[Side | None, Levelled]] = [(None, levelled) for levelled in both]
+    entries += [(side, levelled) for side in SIDES for levelled in by_side[side] if levelled not in both]
+    entries += [(None, levelled) for levelled in _by_settings(column)]
     return tuple(NotCompared(column=column.name, how=how, what=what, side=side) for side, (how, what) in entries)
 
 
@@ -111,4 +111,4 @@ def _by_settings(column: ColumnPlan) -> Iterator[Levelled]:
     if column.tolerance:
         yield "ignored", f"values up to {column.tolerance} apart count as equal"
         if column.kind.name == "rounded":
-            yield "ignored", f"floats beyond {tolerance.largest_told_apart(column.kind):.0e} may also equal neighbouring ones"
+            yield "ignored", f"floats beyond {tolerance.largest_distinguished(column.kind):.0e} may also equal neighbouring ones"

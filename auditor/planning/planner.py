@@ -57,7 +57,7 @@ SIZE_MULTIPLE = 32
 MAX_RANGE_KEYS = 2**31 - SIZE_MULTIPLE
 """Most keys of a range partition, so that positions stay below p = 2^31 - 1."""
 
-AMBIGUITY = "the published row text cannot tell NULL from the word NULL, nor where one column ends and the next begins"
+AMBIGUITY = "the published row text cannot distinguish NULL from the word NULL, nor where one column ends and the next begins"
 """What the published encoding does not see."""
 
 HIDDEN_COLUMNS = "this user may read only some columns of {table}: the others are not compared (GRANT SELECT on the table shows them)"
@@ -141,15 +141,15 @@ def find_columns(audit: Audit, ends: Mapping[Side, Endpoint], name: str, what: s
 
     Raises NoSuchObject; ``what`` names the setting in its message.
     """
-    found: dict[Side, Column] = {}
+    columns: dict[Side, Column] = {}
     for place, pair in pairs(ends).items():
         names = NameResolver(audit, pair)
         for side, end in pair.items():
             column = names.find(side, name)
             if column is None:
                 raise NoSuchObject(f"{what}: the column {name!r} is not in the {side} ({end.label}){names.hint(side, name)}")
-            found[place if side == "source" else side] = column
-    return found
+            columns[place if side == "source" else side] = column
+    return columns
 
 
 def pairs(ends: Mapping[Side, Endpoint]) -> dict[Side, dict[Side, Endpoint]]:
@@ -168,17 +168,17 @@ def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
 
 def _hidden(ends: Mapping[Side, Endpoint]) -> list[NotCompared]:
     """Return what the servers may hide from the sessions."""
-    found: list[NotCompared] = []
+    hidden: list[NotCompared] = []
     for side in SIDES:
         columns = [HIDDEN_COLUMNS.format(table=ends[side].table.sql)] if ends[side].hides_columns else []
-        found += [NotCompared(column="", how="hidden", what=what, side=side) for what in (*columns, *ends[side].protections)]
-    return found
+        hidden += [NotCompared(column="", how="hidden", what=what, side=side) for what in (*columns, *ends[side].protections)]
+    return hidden
 
 
 def _not_compared(audit: Audit, names: NameResolver, columns: Sequence[ColumnPlan]) -> tuple[NotCompared, ...]:
     """Return what a plan of these columns does not see: of whole rows, of columns left out, and of each compared column."""
     rows = [NotCompared(column="", how="folded", what=AMBIGUITY)] if audit.encoding == "published" else []
-    return (*rows, *names.not_compared, *(one for column in columns for one in not_compared.of_column(column)))
+    return (*rows, *names.not_compared, *(entry for column in columns for entry in not_compared.of_column(column)))
 
 
 def _side_plan(end: Endpoint, where: str) -> SidePlan:
@@ -209,8 +209,8 @@ def finish(plan: Plan, audit: Audit, ends: Mapping[Side, Endpoint], bounds: Mapp
 def _count_rows(bounds: Mapping[Side, Bounds]) -> dict[Side, int]:
     """Return about how many rows both sides have; those of shards add up."""
     rows: dict[Side, int] = dict.fromkeys(SIDES, 0)
-    for side, found in bounds.items():
-        rows[side_of(side)] += found.rows
+    for side, side_bounds in bounds.items():
+        rows[side_of(side)] += side_bounds.rows
     return rows
 
 
@@ -236,7 +236,7 @@ def _partitioning(plan: Plan, audit: Audit, bounds: Mapping[Side, Bounds]) -> Pa
         return Partitioning(strategy="range", size=settings.size, why="the audit says so")
     span = _span(bounds)
     size = max(1, math.ceil(aim * span / max(rows, 1)))
-    sparse = [found.even for side, found in bounds.items() if side != "target"]
+    sparse = [side_bounds.even for side, side_bounds in bounds.items() if side != "target"]
     even = all(sparse) and bounds["target"].even is not False
     if even and span <= MAX_RANGE_KEYS * settings.limit:
         size = min(size, MAX_RANGE_KEYS)

@@ -63,28 +63,28 @@ def decide(
     groups = count_groups(plan) if tables and plan.partitioning.strategy == "hash" else 0
     hashes_bytes = tables is not None and all(end.dialect.MAX_JOINED_BYTES for end in tables.values())
     partitions = partitions or _partitions_per_stretch(plan)
-    found = Prescan(used=False, why="", partitions=partitions, digest_rows=digest_rows, hashes_bytes=hashes_bytes, groups=groups)
+    prescan = Prescan(used=False, why="", partitions=partitions, digest_rows=digest_rows, hashes_bytes=hashes_bytes, groups=groups)
     if audit.prescan is not None:
-        return replace(found, used=audit.prescan, why="the audit says so")
-    used, why = _weigh(plan, unequal_shares[-LAST_RUNS:], found, found_by)
-    return replace(found, used=used, why=why)
+        return replace(prescan, used=audit.prescan, why="the audit says so")
+    used, why = _weigh(plan, unequal_shares[-LAST_RUNS:], prescan, found_by)
+    return replace(prescan, used=used, why=why)
 
 
 def plan_of_stretches(plan: Plan) -> Plan:
     """Return the plan that reads one signature, or one digest, for each stretch of what ``plan`` reads."""
-    how, found = plan.partitioning, plan.prescan or Prescan(used=True, why="", partitions=1)
+    how, prescan = plan.partitioning, plan.prescan or Prescan(used=True, why="", partitions=1)
     if how.strategy == "range":
-        how = replace(how, size=how.size * found.partitions)
+        how = replace(how, size=how.size * prescan.partitions)
     elif how.strategy == "hash":
-        how = Partitioning(strategy="group" if found.groups else "whole")
+        how = Partitioning(strategy="group" if prescan.groups else "whole")
     stretches = replace(plan, method="signature", t=0, partitioning=how)
-    if not found.digest_rows:
-        return replace(stretches, joins_words=True, hashes_bytes=found.hashes_bytes)
-    if found.cuts:  # a stretch has to be in one chunk, and a primary key is never NULL
+    if not prescan.digest_rows:
+        return replace(stretches, joins_words=True, hashes_bytes=prescan.hashes_bytes)
+    if prescan.cuts:  # a stretch has to be in one chunk, and a primary key is never NULL
         sides = {side: replace(here, chunks=(Chunk(),), chunk_keys=0) for side, here in plan.sides.items()}
     else:
         sides = {side: _with_other_chunks(here, how.size) for side, here in plan.sides.items()}
-    return replace(stretches, sides=sides, digest_rows=found.digest_rows)
+    return replace(stretches, sides=sides, digest_rows=prescan.digest_rows)
 
 
 def _with_other_chunks(here: SidePlan, width: int) -> SidePlan:
@@ -117,7 +117,7 @@ def _find_obstacle(plan: Plan, digest_rows: int) -> str:
     if plan.k:
         return "minhashes are compared partition by partition"
     if plan.bits > 60 and not digest_rows:
-        return f"the signature of a stretch has 60 bits, and bits is {plan.bits}"
+        return f"the signature of a part of the table has 60 bits, and bits is {plan.bits}"
     if plan.watermark and plan.partitioning.strategy == "hash":
         return "what is left out as in flight is followed bucket by bucket"
     if plan.partitioning.strategy == "range" and plan.span // plan.partitioning.size >= MAX_PARTITIONS:
@@ -127,17 +127,17 @@ def _find_obstacle(plan: Plan, digest_rows: int) -> str:
     return ""
 
 
-def _weigh(plan: Plan, shares: Sequence[float], found: Prescan, found_by: Method | None) -> tuple[bool, str]:
+def _weigh(plan: Plan, shares: Sequence[float], prescan: Prescan, found_by: Method | None) -> tuple[bool, str]:
     """Return whether a pre-scan is expected to cost less than it saves, and why."""
     rows = max((plan.sides[side].estimate or 0) for side in SIDES)
     if rows < LEAST_ROWS:
         return False, f"about {rows:,} rows are read at once"
     if found_by:
         return False, f"the method {found_by} has found a difference in this run"
-    cost = COST[plan.method]["digests" if found.digest_rows else _priced_strategy(plan)]
+    cost = COST[plan.method]["digests" if prescan.digest_rows else _priced_strategy(plan)]
     if cost >= 1:
-        return False, "the signature of each partition costs no more than that of a stretch"
-    again = mean(_share_read_again(share, found, plan.partitioning.buckets) for share in shares) if shares else 0.0
+        return False, "the signature of each partition costs no more than that of a part of the table"
+    again = mean(_share_read_again(share, prescan, plan.partitioning.buckets) for share in shares) if shares else 0.0
     runs = "last run" if len(shares) == 1 else f"last {len(shares)} runs"
     if not shares:
         return True, "no earlier run is known to have found a difference"
@@ -154,11 +154,11 @@ def _priced_strategy(plan: Plan) -> str:
     return f"numbered {strategy}" if numbered else strategy
 
 
-def _share_read_again(unequal: float, found: Prescan, buckets: int) -> float:
+def _share_read_again(unequal: float, prescan: Prescan, buckets: int) -> float:
     """Return the share of a table that lies in unequal stretches if this share of its partitions differs, scattered evenly."""
-    if found.partitions:
-        return 1 - (1 - unequal) ** found.partitions
-    if not found.groups or unequal >= 1:
+    if prescan.partitions:
+        return 1 - (1 - unequal) ** prescan.partitions
+    if not prescan.groups or unequal >= 1:
         return 1.0 if unequal else 0.0
     rows = -buckets * math.log1p(-unequal)  # so many, in a bucket each or several in one, leave this share of buckets without any
-    return float(1 - (1 - 1 / found.groups) ** rows)
+    return float(1 - (1 - 1 / prescan.groups) ** rows)

@@ -156,12 +156,12 @@ def combine(first: Leg | None, second: Leg | None, now: dt.datetime, threshold: 
         elif leg.verdict is Verdict.MISMATCH:
             reasons.append(f"{what} differ")
     verdicts = {leg.verdict if leg else Verdict.UNKNOWN for leg in (first, second)}
-    verdict = next(one for one in (Verdict.UNKNOWN, Verdict.MISMATCH, Verdict.MATCH) if one in verdicts)
+    verdict = next(option for option in (Verdict.UNKNOWN, Verdict.MISMATCH, Verdict.MATCH) if option in verdicts)
     replaced = len({leg.as_of for leg in (first, second) if leg and leg.as_of}) > 1
     if replaced:
         verdict = Verdict.UNKNOWN
         reasons.append("the dump was replaced between the two runs: audit it against the source again")
-    seen = [leg.jaccard if leg and not replaced else None for leg in (first, second)]
+    scores = [leg.jaccard if leg and not replaced else None for leg in (first, second)]
     undated = any(leg is not None and leg.as_of is None for leg in (first, second))
     if undated:
         reasons.append(
@@ -169,9 +169,9 @@ def combine(first: Leg | None, second: Leg | None, now: dt.datetime, threshold: 
             " write as_of under via: whenever the dump is created, or dump to files"
         )
         verdict = Verdict.UNKNOWN if verdict is Verdict.MATCH else verdict
-        seen = [None, None]
-    lower, upper = bounds(*((one.score.lower, one.score.upper) if one else (0.0, 1.0) for one in seen))
-    least, most = bounds(*((one.least, one.most) if one else (0.0, 1.0) for one in seen))
+        scores = [None, None]
+    lower, upper = bounds(*((score.score.lower, score.score.upper) if score else (0.0, 1.0) for score in scores))
+    least, most = bounds(*((score.least, score.most) if score else (0.0, 1.0) for score in scores))
     as_of = second.as_of if second else first.as_of if first else None
     if verdict is Verdict.MATCH and first and second and not _within_threshold(first, second, least, threshold):
         verdict = Verdict.UNKNOWN
@@ -193,7 +193,7 @@ def _within_threshold(first: Leg, second: Leg, least: float, threshold: Threshol
 
     ``least`` is the certain lower bound of the similarity of source and target.
     """
-    if any(one.jaccard is None or one.jaccard.least == 1 for one in (first, second)):
+    if any(leg.jaccard is None or leg.jaccard.least == 1 for leg in (first, second)):
         return True
     if threshold.score < 1 and least >= threshold.score:
         return True
@@ -235,8 +235,8 @@ def as_of(proxy: Proxy) -> dt.datetime | None:
 
 def _files(path: str) -> list[Path]:
     root = path.removeprefix("file://")
-    found = [Path(one) for one in glob(root, recursive=True)] if root else []  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return [file for one in found for file in ([one] if one.is_file() else one.rglob("*")) if file.is_file()]
+    paths = [Path(path) for path in glob(root, recursive=True)] if root else []  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
 
 
 def _modified_at(file: Path) -> dt.datetime:

@@ -45,7 +45,7 @@ def describe_breaks(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
 
 def describe_drift(label: str, table: Table, other_label: str, other: Table) -> list[str]:
     """Return in what the tables of two shards differ, a sentence each; capitals and the order of columns do not matter."""
-    mine, yours = ({column.name.lower(): column for column in one.columns} for one in (table, other))
+    mine, yours = ({column.name.lower(): column for column in each.columns} for each in (table, other))
     sentences = [f"column {column.name} is only in {label}" for low, column in mine.items() if low not in yours]
     sentences += [f"column {column.name} is only in {other_label}" for low, column in yours.items() if low not in mine]
     for low, column in mine.items():
@@ -55,7 +55,7 @@ def describe_drift(label: str, table: Table, other_label: str, other: Table) -> 
         if column.nullable != there.nullable:
             with_null, without = (label, other_label) if column.nullable else (other_label, label)
             sentences.append(f"column {column.name} may be NULL in {with_null} and not in {without}")
-    keys = [", ".join(name.lower() for name in one.primary_key) or "none" for one in (table, other)]
+    keys = [", ".join(name.lower() for name in each.primary_key) or "none" for each in (table, other)]
     return sentences + ([f"the primary key is ({keys[0]}) in {label} and ({keys[1]}) in {other_label}"] if keys[0] != keys[1] else [])
 
 
@@ -100,11 +100,11 @@ def _guess_renames(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, 
 
 def _unmatched_columns(columns: Mapping[str, Any], others: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
     """Return columns that are not among ``others``, by the last column before them that is, and by their type."""
-    found: dict[tuple[str, str], list[str]] = {}
+    unmatched: dict[tuple[str, str], list[str]] = {}
     last = ""
     for name, column in columns.items():
         if name in others:
             last = name
         else:
-            found.setdefault((last, column["type"]), []).append(name)
-    return found
+            unmatched.setdefault((last, column["type"]), []).append(name)
+    return unmatched

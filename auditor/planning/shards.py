@@ -31,16 +31,16 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
     drafts = {side: planner.draft(name, audit, pair, method, once) for side, pair in pairs.items()}
     _check_alike(name, drafts, ends)
     first = next(iter(drafts.values()))
-    drafts = {side: _in_order_of(first, found) for side, found in drafts.items()}
-    shards = {side: found.sides["source"] for side, found in drafts.items()}
+    drafts = {side: _in_order_of(first, plan) for side, plan in drafts.items()}
+    shards = {side: plan.sides["source"] for side, plan in drafts.items()}
     return dataclasses.replace(
         first,
         sides={"source": _joined(shards), **shards, "target": first.sides["target"]},
         columns=tuple(_column(drafts, index) for index in range(len(first.columns))),
         prefix=planner.choose_prefix(ends),
-        snapshot="whole" if all(found.snapshot == "whole" for found in drafts.values()) else "per_chunk",
+        snapshot="whole" if all(plan.snapshot == "whole" for plan in drafts.values()) else "per_chunk",
         not_compared=_not_compared(drafts, ends),
-        notes=(*dict.fromkeys(note for found in drafts.values() for note in found.notes), *_drift(ends)),
+        notes=(*dict.fromkeys(note for plan in drafts.values() for note in plan.notes), *_drift(ends)),
     )
 
 
@@ -54,13 +54,13 @@ def _joined(shards: Mapping[Side, SidePlan]) -> SidePlan:
     """Return what a person reads of the source as a whole; no statement is made of it."""
     every = shards.values()
     return SidePlan(
-        dialect=" + ".join(dict.fromkeys(one.dialect for one in every)),
-        connection=" + ".join(dict.fromkeys(one.connection for one in every)),
-        label=" + ".join(one.label for one in every),
-        table=" + ".join(one.table for one in every),
+        dialect=" + ".join(dict.fromkeys(side.dialect for side in every)),
+        connection=" + ".join(dict.fromkeys(side.connection for side in every)),
+        label=" + ".join(side.label for side in every),
+        table=" + ".join(side.table for side in every),
         where="",
         chunks=(),
-        estimate=sum(one.estimate or 0 for one in every),
+        estimate=sum(side.estimate or 0 for side in every),
     )
 
 
@@ -103,22 +103,22 @@ def _check_alike(name: str, drafts: Mapping[Side, Plan], ends: Mapping[Side, End
     for side, other in others:
         here = {column.name.lower(): column for column in other.columns}
         for low in [*columns, *(low for low in here if low not in columns)]:
-            one, two = columns.get(low), here.get(low)
-            if one is None or two is None:
-                has, lacks = (first, side) if one else (side, first)
-                known = one or two
+            column, twin = columns.get(low), here.get(low)
+            if column is None or twin is None:
+                has, misses = (first, side) if column else (side, first)
+                known = column or twin
                 assert known
                 problems.append(
-                    f"column {known.name!r} is in {ends[has].label} and not in {ends[lacks].label}; exclude it, or add it to that shard"
+                    f"column {known.name!r} is in {ends[has].label} and not in {ends[misses].label}; exclude it, or add it to that shard"
                 )
                 continue
             problems += [
-                f"column {one.name!r} {what} {mine} in {ends[first].label} and {yours} in {ends[side].label}; write kind: for it under"
+                f"column {column.name!r} {what} {mine} in {ends[first].label} and {yours} in {ends[side].label}; write kind: for it under"
                 " columns: override, or exclude it"
-                for (what, mine), (_, yours) in zip(_meaning(one), _meaning(two), strict=True)
+                for (what, mine), (_, yours) in zip(_meaning(column), _meaning(twin), strict=True)
                 if mine != yours
             ]
-        keys = [[column.name.lower() for column in found.key_columns] for found in (plan, other)]
+        keys = [[column.name.lower() for column in each.key_columns] for each in (plan, other)]
         if not problems and keys[0] != keys[1]:
             raise PlanError(
                 f"the key of {ends[first].label} is ({', '.join(keys[0])}) and that of {ends[side].label} is ({', '.join(keys[1])}); write"
@@ -130,13 +130,13 @@ def _check_alike(name: str, drafts: Mapping[Side, Plan], ends: Mapping[Side, End
 
 def _not_compared(drafts: Mapping[Side, Plan], ends: Mapping[Side, Endpoint]) -> tuple[NotCompared, ...]:
     """Return what no shard shows, and of what only some of them do not show, in which."""
-    found: dict[NotCompared, list[str]] = {}
+    entries: dict[NotCompared, list[str]] = {}
     for side, plan in drafts.items():
-        for one in plan.not_compared:
-            found.setdefault(one, []).append(ends[side].label)
+        for entry in plan.not_compared:
+            entries.setdefault(entry, []).append(ends[side].label)
     return tuple(
-        one if len(where) == len(drafts) else dataclasses.replace(one, what=f"{one.what} (in {' and '.join(where)})")
-        for one, where in found.items()
+        entry if len(where) == len(drafts) else dataclasses.replace(entry, what=f"{entry.what} (in {' and '.join(where)})")
+        for entry, where in entries.items()
     )
 
 

@@ -113,5 +113,5 @@ def _time_expressions(plan: Plan, audit: Audit, tables: Mapping[Side, Endpoint])
 
 
 def _time_conditions(slice: Slice, column: str, dialect: Dialect) -> list[str]:
-    found = [f"{column} >= {dialect.timestamp_literal(slice.since)}"] if slice.since is not None else []
-    return found + ([f"{column} < {dialect.timestamp_literal(slice.before)}"] if slice.before is not None else [])
+    conditions = [f"{column} >= {dialect.timestamp_literal(slice.since)}"] if slice.since is not None else []
+    return conditions + ([f"{column} < {dialect.timestamp_literal(slice.before)}"] if slice.before is not None else [])

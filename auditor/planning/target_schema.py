@@ -47,7 +47,7 @@ class Drift:
     extra: tuple[str, ...]
     """Columns that only the target has."""
     key: tuple[str, ...]
-    """The primary key that it lacks; empty if it has it, or has another."""
+    """The primary key that is missing there; empty if it has it, or has another."""
     other_key: tuple[str, ...]
     """The primary key that it has instead; empty if it has none."""
 
@@ -89,7 +89,7 @@ def find_drift(schema: DefinedTable, target: Table) -> Drift:
     there = {column.name.lower(): column for column in target.columns}
     wanted = {column.name.lower() for column in schema.columns}
     pairs = [(column, there[column.name.lower()]) for column in schema.columns if column.name.lower() in there]
-    changed = tuple((column, found) for column, found in pairs if not _holds(found.kind, column.kind))
+    changed = tuple((column, existing) for column, existing in pairs if not _holds(existing.kind, column.kind))
     loose = tuple(pair for pair in pairs if pair not in changed and pair[0].nullable != pair[1].nullable)
     has_key, wants_key = [name.lower() for name in target.primary_key], [name.lower() for name in schema.key]
     return Drift(

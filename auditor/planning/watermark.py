@@ -93,8 +93,8 @@ def _watermark(settle: Settle, clock: dt.datetime, reader: Reader) -> dt.datetim
     beat = reader.ask_side("target", lambda _, session: read_heartbeat(session, how)).at
     if beat - clock > dt.timedelta(seconds=how.ahead):
         raise HeartbeatUnusable(
-            f"the last heartbeat in the target, {how.table}.{how.column}, is {beat:%Y-%m-%d %H:%M:%S} UTC, and the source's clock stands at"
-            f" {clock:%Y-%m-%d %H:%M:%S} UTC: the source cannot have written it yet, so it does not tell what has arrived; have the source"
+            f"the last heartbeat in the target, {how.table}.{how.column}, is {beat:%Y-%m-%d %H:%M:%S} UTC, and the source's clock is at"
+            f" {clock:%Y-%m-%d %H:%M:%S} UTC: the source cannot have written it yet, so it does not show what has arrived; have the source"
             f" write its own clock, in UTC, and delete later times, or allow for clocks that differ by more than {how.ahead:g} s"
             " (heartbeat: {ahead: ...})"
         )
@@ -102,7 +102,7 @@ def _watermark(settle: Settle, clock: dt.datetime, reader: Reader) -> dt.datetim
 
 
 def read_source_clock(reader: Reader) -> dt.datetime:
-    """Return the source's clock, in UTC; of shards the one that is most behind, so that no row in flight of any is compared."""
+    """Return the source's clock, in UTC; of shards the slowest one, so that no row in flight of any is compared."""
     return min(reader.ask_source(lambda _, session: read_clock(session)))
 
 

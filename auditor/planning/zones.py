@@ -60,7 +60,7 @@ def clocks(zone: str) -> Mapping[dt.datetime, dt.datetime]:
     def shown(at: dt.datetime) -> dt.datetime:
         return at.replace(tzinfo=dt.UTC).astimezone(rules).replace(tzinfo=None)
 
-    found = {at: shown(at) for y in range(FIRST_YEAR, year + 1) for at in (dt.datetime(y, 1, 15, 12), dt.datetime(y, 7, 15, 12))}
+    texts = {at: shown(at) for y in range(FIRST_YEAR, year + 1) for at in (dt.datetime(y, 1, 15, 12), dt.datetime(y, 7, 15, 12))}
     time, last = dt.datetime(FIRST_YEAR, 1, 1), dt.datetime(year, 12, 31)
     offset = shown(time) - time
     while time < last:
@@ -69,10 +69,10 @@ def clocks(zone: str) -> Mapping[dt.datetime, dt.datetime]:
             while end - begin > SECOND:
                 middle = begin + (end - begin) // SECOND // 2 * SECOND
                 begin, end = (middle, end) if shown(middle) - middle == offset else (begin, middle)
-            found |= {begin: shown(begin), end: shown(end)}
+            texts |= {begin: shown(begin), end: shown(end)}
             offset = shown(end) - end
         time += STEP
-    return dict(sorted(found.items()))
+    return dict(sorted(texts.items()))
 
 
 def of_column(audit: Audit, rule: Override, name: str, native: Mapping[Side, Kind], of_connections: Mapping[Side, str]) -> dict[Side, str]:
@@ -129,13 +129,13 @@ def check_known(plan: Plan, side: Side, session: Session) -> list[str]:
         zone = column.zones.get(side)
         if not zone:
             continue
-        where, mend = f"column {column.name!r}: the server of the {side}", session.dialect.ZONE_TABLES or "update its time zones"
+        where, update = f"column {column.name!r}: the server of the {side}", session.dialect.ZONE_TABLES or "update its time zones"
         try:
             wrong = find_other_clocks(session, zone) if session.dialect.knows_zone(session, zone) else None
         except errors.StatementRefused as error:
-            raise ColumnRefused(f"{where} does not take times to the time zone {zone} ({error}); {mend}, or write an expr") from error
+            raise ColumnRefused(f"{where} does not take times to the time zone {zone} ({error}); {update}, or write an expr") from error
         if wrong is None:
-            raise ColumnRefused(f"{where} does not know the time zone {zone}; {mend}, or write an expr")
+            raise ColumnRefused(f"{where} does not know the time zone {zone}; {update}, or write an expr")
         if not wrong:
             continue
         at, shown = wrong[-1]
@@ -144,7 +144,7 @@ def check_known(plan: Plan, side: Side, session: Session) -> list[str]:
             f"{where} reads the time zone {zone} otherwise than the IANA database: {at} UTC is {shown} there, and {meant} by its rules"
         )
         if at >= REFUSED_FROM:
-            hint = f"write zone: {AREAS[zone]} if that is meant" if zone in AREAS else mend
+            hint = f"write zone: {AREAS[zone]} if that is meant" if zone in AREAS else update
             raise ColumnRefused(f"{sentence}; {hint}, or write an expr")
         notes.append(f"{sentence}; no later time is")
     return notes
@@ -153,9 +153,11 @@ def check_known(plan: Plan, side: Side, session: Session) -> list[str]:
 def find_other_clocks(session: Session, zone: str) -> list[tuple[dt.datetime, str]]:
     """Return the times of UTC at which a server shows another time of a zone than the zone's rules say, ascending, with what it shows."""
     at, dialect = Kind("timestamp", scale=6), session.dialect
-    found, asked = [], list(clocks(zone).items())
+    differing, asked = [], list(clocks(zone).items())
     for some in (asked[start : start + CLOCKS_ASKED] for start in range(0, len(asked), CLOCKS_ASKED)):
         literals = [dialect.timestamp_literal(f"{moment}.000000") for moment, _ in some]
-        said = session.query(f"SELECT {', '.join(dialect.timestamp_text(dialect.wall_time(one, at, zone), at) for one in literals)}")[0]
-        found += [(moment, str(text)) for (moment, meant), text in zip(some, said, strict=True) if str(text) != str(meant)]
-    return found
+        said = session.query(
+            f"SELECT {', '.join(dialect.timestamp_text(dialect.wall_time(literal, at, zone), at) for literal in literals)}"
+        )[0]
+        differing += [(moment, str(text)) for (moment, meant), text in zip(some, said, strict=True) if str(text) != str(meant)]
+    return differing

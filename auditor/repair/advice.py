@@ -1,4 +1,4 @@
-"""Advise which tool mends a mismatch: name the rows first, patch few rows, copy a range or the table anew, or wait for rows to settle."""
+"""Suggest what repairs a mismatch: name the rows first, patch few rows, copy a range or the table again, or wait for rows to settle."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class Rates:
 
 
 def advise(report: Report, audit: Audit, target: ConnectionSettings, rates: Rates, has_key: bool = True) -> Advice | None:
-    """Return what would mend the target after a run that is stored; None unless the run found that rows differ.
+    """Return what would repair the target after a run that is stored; None unless the run found that rows differ.
 
     ``has_key`` is whether the target's table has a primary key, without which a patch may be refused.
     """
     if report.verdict is not Verdict.MISMATCH or report.comparison is None or report.plan is None:
         return None
-    found = _Situation(report, audit, target.write or WriteSettings(url=""), rates)
+    situation = _Situation(report, audit, target.write or WriteSettings(url=""), rates)
     dialect = _dialect(target)
     is_table = dialect is not None and not audit.target.place.path
     can_patch = is_table and dialect is not None and dialect.PATCHES
     can_copy = is_table and dialect is not None and dialect.LINES is not None
-    ways = {remedy.tool: remedy for remedy in found.remedies(can_patch, can_copy)}
+    ways = {remedy.tool: remedy for remedy in situation.remedies(can_patch, can_copy)}
     if not ways:
         return None
-    fitting, why = found.choose(ways)
+    fitting, why = situation.choose(ways)
     if fitting == "patch" and not has_key and dialect and dialect.ENFORCES_KEYS:
         why += "; it needs a primary or unique key, and the target has no primary key"
     return Advice(why, (ways.pop(fitting), *ways.values()))
@@ -90,13 +90,13 @@ class _Situation:
 
     def remedies(self, can_patch: bool, can_copy: bool) -> Iterator[Remedy]:
         """Yield every way that is possible at all."""
-        name, found = shell_word(self.report.audit), self.report.differences
-        if found is None:
+        name, differences = shell_word(self.report.audit), self.report.differences
+        if differences is None:
             yield self._remedy("exact", self._total, self._seconds_to_read(self._total), f"auditor run {name} --method exact{self._keys}")
-        if found and found.unsettled:
-            yield self._remedy("wait", found.unsettled, self._seconds_to_read(self._total), f"auditor run {name}")
-        if found and (rows := _count(found)) and can_patch and not self._is_masked and not unnamed(found):
-            deletes = " --delete-extra" if found.extra else ""
+        if differences and differences.unsettled:
+            yield self._remedy("wait", differences.unsettled, self._seconds_to_read(self._total), f"auditor run {name}")
+        if differences and (rows := _count(differences)) and can_patch and not self._is_masked and not unnamed(differences):
+            deletes = " --delete-extra" if differences.extra else ""
             yield self._remedy("patch", rows, rows / self.rates.patched, f"auditor patch {self.report.run[:12]}{deletes}")
         if not can_copy:
             return
@@ -110,16 +110,16 @@ class _Situation:
 
     def choose(self, ways: dict[Tool, Remedy]) -> tuple[Tool, str]:
         """Return the way that fits, and why."""
-        found = self.report.differences
+        differences = self.report.differences
         assert self.report.comparison
         if "exact" in ways:
             return "exact", f"the method {self.report.method} names no rows; then patch them if they are few, else copy"
-        if found and "wait" in ways and found.unsettled > _count(found):
+        if differences and "wait" in ways and differences.unsettled > _count(differences):
             return "wait", "most rows that differ were still changing when they were looked at last"
         most = min(self.write.max_rows, max(ALWAYS_ALLOWED, int(self.write.max_share * self.report.comparison.rows["target"])))
         if "patch" in ways and ways["patch"].rows <= most:
             return "patch", f"the limit is {most:,} rows"
-        why = (unnamed(found) if found else "") or (
+        why = (unnamed(differences) if differences else "") or (
             "more rows differ than a patch may change" if "patch" in ways else "its rows cannot be patched one by one"
         )
         if "range bootstrap" in ways:
@@ -130,19 +130,19 @@ class _Situation:
         """Return the least and the greatest key of what differs; None where keys have no order, must not be shown, or are not known.
 
         They are those of the rows and ranges that were named, or, where more rows differ, of the partitions that differ. Where nine tenths
-        of the rows are in ranges that one side lacks, they are of these alone.
+        of the rows are in ranges that are missing on one side, they are of these alone.
         """
-        comparison, found = self.report.comparison, self.report.differences
+        comparison, differences = self.report.comparison, self.report.differences
         if not self._plan.has_integer_key or self._is_masked or comparison is None:
             return None
-        ranges = [span for span in found.ranges if span.first is not None and span.last is not None] if found else []
+        ranges = [span for span in differences.ranges if span.first is not None and span.last is not None] if differences else []
         of_ranges = [(span.first or 0, span.last or 0) for span in ranges]
-        if found and sum(span.rows for span in ranges) >= 0.9 * _count(found) > 0:
+        if differences and sum(span.rows for span in ranges) >= 0.9 * _count(differences) > 0:
             ends = of_ranges
-        elif found and not unnamed(found) and not any(None in one.key.values() for one in found.named):
-            ends = [*of_ranges, *((one.key_number, one.key_number) for one in found.named)]
+        elif differences and not unnamed(differences) and not any(None in difference.key.values() for difference in differences.named):
+            ends = [*of_ranges, *((difference.key_number, difference.key_number) for difference in differences.named)]
         else:
-            ends = [one.key_range for one in comparison.divergent if one.key_range]
+            ends = [divergence.key_range for divergence in comparison.divergent if divergence.key_range]
             if len(ends) < len(comparison.divergent):
                 return None
         return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
@@ -151,9 +151,13 @@ class _Situation:
         """Return at most how many rows have keys in a range, by what the run has counted: it holds no more rows than keys, none twice."""
         assert self.report.comparison
         keys = last - first + 1
-        ends = [one for one in self.report.comparison.divergent if one.key_range and one.key_range[0] <= last and one.key_range[1] >= first]
-        numbers = [one.partition for one in ends if one.partition is not None]
-        counted = max(sum(one.rows[side] for one in ends) for side in SIDES)
+        ends = [
+            divergence
+            for divergence in self.report.comparison.divergent
+            if divergence.key_range and divergence.key_range[0] <= last and divergence.key_range[1] >= first
+        ]
+        numbers = [divergence.partition for divergence in ends if divergence.partition is not None]
+        counted = max(sum(divergence.rows[side] for divergence in ends) for side in SIDES)
         follow_each_other = numbers and max(numbers) - min(numbers) + 1 == len(numbers) == len(ends)
         return min(self._total, keys, counted) if follow_each_other else min(self._total, keys)
 
@@ -169,8 +173,8 @@ class _Situation:
         return Remedy(tool, rows, min(1.0, rows / self._total), BEGINNING + seconds, command)
 
 
-def _count(found: Differences) -> int:
-    return found.missing + found.extra + found.changed
+def _count(differences: Differences) -> int:
+    return differences.missing + differences.extra + differences.changed
 
 
 def _dialect(target: ConnectionSettings) -> Dialect | None:

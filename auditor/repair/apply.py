@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auditor.compare.accounting import Key
-from auditor.connections.connection import GOES_ON
+from auditor.connections.connection import CONTINUING
 from auditor.errors import EngineError, LockTimeout, PatchFailed, SerializationConflict, StatementRefused
 from auditor.points import reach
 from auditor.repair.batch import Writer, Written
@@ -141,7 +141,7 @@ class Application:
     def _report(self) -> None:
         done = sum(self.counts[name] for name in (*DONE.values(), "left", "taken back"))
         doing = "patching, to be rolled back" if self.writer.is_dry else "patching"
-        self.proposal.reader.report("target", doing if done < self.total else GOES_ON, done, self.total)
+        self.proposal.reader.report("target", doing if done < self.total else CONTINUING, done, self.total)
 
 
 def take_back_ghosts(proposal: Proposal, writer: Writer, inserted: Mapping[Key, ExactRow | None], written: Written) -> set[Key]:

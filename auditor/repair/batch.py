@@ -137,14 +137,14 @@ class Writer:
             if lost or facts.named("cascade"):
                 why = f"would lose {', '.join(lost)}" if lost else f"would reach {', '.join(facts.named('cascade'))}"
                 where = describe_key(self.proposal.transfer.plan, step.change.key)
-                raise PatchRefused(f"{where}: rows swap unique values, and to delete and insert one of them {why}; mend these by hand")
+                raise PatchRefused(f"{where}: rows swap unique values, and to delete and insert one of them {why}; repair these by hand")
 
     def _read_back(self, changes: Sequence[RowChange]) -> Written:
         """Return the rows of these changes as the transaction sees them. Raises PatchFailed where one is not as it was meant."""
         plan, names = self.proposal.transfer.plan, self.proposal.transfer.names
-        found = read_rows(plan, "target", self.session, [change.key for change in changes])
+        rows = read_rows(plan, "target", self.session, [change.key for change in changes])
         for change in changes:
-            meant, row = (meant_texts(names, change) if change.new else None), found.get(change.key)
+            meant, row = (meant_texts(names, change) if change.new else None), rows.get(change.key)
             if (row.texts if row else None) == meant:
                 continue
             where = describe_key(plan, change.key)
@@ -158,7 +158,7 @@ class Writer:
                 f"{where}: the column {name!r} holds {shown[1]!r} after its statement, not {shown[0]!r}; the batch was rolled back:"
                 " look for triggers, and for what the column's type cuts or rounds"
             )
-        return {change.key: found.get(change.key) for change in changes}
+        return {change.key: rows.get(change.key) for change in changes}
 
 
 def unique_indexes(proposal: Proposal) -> list[UniqueIndex]:
@@ -166,21 +166,21 @@ def unique_indexes(proposal: Proposal) -> list[UniqueIndex]:
     places = {name: place for place, name in enumerate(proposal.written)}
     key = frozenset(proposal.written[: proposal.transfer.plan.key])
     facts: TargetFacts = proposal.facts
-    nulls, found = facts.named("nulls equal"), list[UniqueIndex]()
+    nulls, indexes = facts.named("nulls equal"), list[UniqueIndex]()
     for name in facts.named("unique"):
         columns = facts.columns_of("expression of", name) or facts.columns_of("unique", name)
         if frozenset(columns) != key and set(columns) <= set(places):
             is_of_expressions = bool(facts.columns_of("expression of", name))
-            found.append(UniqueIndex([places[one] for one in sorted(columns)], name in nulls, is_of_expressions))
-    return found
+            indexes.append(UniqueIndex([places[column] for column in sorted(columns)], name in nulls, is_of_expressions))
+    return indexes
 
 
 def self_references(proposal: Proposal) -> list[SelfReference]:
     """Return the foreign keys of the table to itself whose columns are compared."""
     places = {name: place for place, name in enumerate(proposal.written)}
     facts: TargetFacts = proposal.facts
-    found = []
+    references = []
     for refers, referred in facts.references.values():
         if {*refers, *referred} <= set(places):
-            found.append(SelfReference([places[one] for one in refers], [places[one] for one in referred]))
-    return found
+            references.append(SelfReference([places[column] for column in refers], [places[column] for column in referred]))
+    return references

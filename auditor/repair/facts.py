@@ -31,31 +31,34 @@ class TargetFacts:
 
     def named(self, kind: HazardKind) -> list[str]:
         """Return the names of the hazards of a kind, each once."""
-        return list(dict.fromkeys(one.name for one in self.hazards if one.kind == kind))
+        return list(dict.fromkeys(hazard.name for hazard in self.hazards if hazard.kind == kind))
 
     def columns_of(self, kind: HazardKind, name: str) -> list[str]:
         """Return the columns of a hazard, each once."""
-        return list(dict.fromkeys(one.column for one in self.hazards if one.kind == kind and one.name == name))
+        return list(dict.fromkeys(hazard.column for hazard in self.hazards if hazard.kind == kind and hazard.name == name))
 
     @property
     def references(self) -> dict[str, tuple[list[str], list[str]]]:
         """The foreign keys of the table to itself, by name: the columns that refer, and those that they refer to, in the same order."""
-        found: dict[str, tuple[list[str], list[str]]] = {}
-        for one in sorted((one for one in self.hazards if one.kind in ("refers", "referred")), key=lambda one: one.name):
-            name, _, _ = one.name.rpartition(" ")  # behind which stands the column's number
-            found.setdefault(name, ([], []))[one.kind == "referred"].append(one.column)
-        return found
+        references: dict[str, tuple[list[str], list[str]]] = {}
+        for hazard in sorted((hazard for hazard in self.hazards if hazard.kind in ("refers", "referred")), key=lambda hazard: hazard.name):
+            name, _, _ = hazard.name.rpartition(" ")  # after which the column's number follows
+            references.setdefault(name, ([], []))[hazard.kind == "referred"].append(hazard.column)
+        return references
 
     @property
     def unique(self) -> list[frozenset[str]]:
         """The columns of each unique index; an index of expressions has the column ''."""
-        return [frozenset(one.column for one in self.hazards if one.kind == "unique" and one.name == name) for name in self.named("unique")]
+        return [
+            frozenset(hazard.column for hazard in self.hazards if hazard.kind == "unique" and hazard.name == name)
+            for name in self.named("unique")
+        ]
 
 
 def read_facts(session: Session, table: Table) -> TargetFacts:
     """Return the facts of a described table. Raises PatchRefused for files."""
     if not table.names:
-        raise PatchRefused(f"{table.sql} is files, which cannot be patched row by row; copy it anew")
+        raise PatchRefused(f"{table.sql} is files, which cannot be patched row by row; copy it again")
     names = [column.name for column in table.columns]
     return TargetFacts(".".join(table.names), session.dialect.hazards(session, table), names, session.dialect.ENFORCES_KEYS)
 

@@ -112,14 +112,14 @@ def to_undo(rows: Sequence[Mapping[str, Any]], key: str, patch: str) -> list[Row
 
     Raises PatchRefused where masked texts were encrypted with another key than ``key``.
     """
-    found = []
+    changes = []
     for row in reversed(rows):
         if row["outcome"] != "written":
             continue
         new, old = _opened(row["old"], key, patch), _opened(row["new"], key, patch)
         kind: Any = {"missing": "extra", "extra": "missing", "changed": "changed"}[row["kind"]]
-        found.append(RowChange(kind, tuple(row["key"]), new, old, tuple(row["columns"])))
-    return found
+        changes.append(RowChange(kind, tuple(row["key"]), new, old, tuple(row["columns"])))
+    return changes
 
 
 def count_outcomes(batches: Iterable[Batch]) -> Counter[str]:

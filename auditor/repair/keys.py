@@ -82,16 +82,16 @@ def collect_keys(
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         left = selection.limit
-        for one in _selected(store, run, selection):
+        for difference in _selected(store, run, selection):
             if left == 0:
                 break
-            if one.range and spans is not None and (span := _clip(one.range, selection)):
+            if difference.range and spans is not None and (span := _clip(difference.range, selection)):
                 spans.append(span)
                 written = 0
-            elif one.range:
-                written = _write_range(file, one.range, plan, reader, selection, left)
+            elif difference.range:
+                written = _write_range(file, difference.range, plan, reader, selection, left)
             else:
-                written = _write(file, [_key(one)], selection, left)
+                written = _write(file, [_key(difference)], selection, left)
             left = None if left is None else left - written
         yield KeyFile(file)
 
@@ -100,7 +100,7 @@ def _selected(store: Store, run: str, selection: Selection) -> Iterator[StoredDi
     after = 0
     while page := runs.list_differences(store, run, state="confirmed", after=after, limit=PAGE):
         after = page[-1][0]
-        yield from (one for _, one in page if selection.takes(one.kind))
+        yield from (difference for _, difference in page if selection.takes(difference.kind))
 
 
 def _clip(stored: Mapping[str, Any], selection: Selection) -> tuple[int, int] | None:
@@ -113,8 +113,8 @@ def _clip(stored: Mapping[str, Any], selection: Selection) -> tuple[int, int] | 
     return (first, last) if first <= last else None
 
 
-def _key(one: StoredDifference) -> Key:
-    return tuple((one.key or {}).values())
+def _key(difference: StoredDifference) -> Key:
+    return tuple((difference.key or {}).values())
 
 
 def _write(file: IO[str], keys: Iterable[Key], selection: Selection, most: int | None) -> int:

@@ -55,7 +55,7 @@ def order_steps(
     ``unique`` are the unique indexes, or only the places of their columns. Deletes come first where nothing else decides. Raises
     PatchRefused where rows refer to one another in a circle.
     """
-    indexes = [one if isinstance(one, UniqueIndex) else UniqueIndex(one) for one in unique]
+    indexes = [index if isinstance(index, UniqueIndex) else UniqueIndex(index) for index in unique]
     split: set[int] = set()
     while True:
         sorter = _sorter(changes, names, indexes, references, split)
@@ -63,24 +63,24 @@ def order_steps(
             sorter.prepare()
         except CycleError as error:
             # Its nodes are (change, part); one of the cycle's changed rows is deleted first and inserted last.
-            found = next((number for number, _ in error.args[1] if changes[number].kind == "changed" and number not in split), None)
-            if found is None or references:
+            splittable = next((number for number, _ in error.args[1] if changes[number].kind == "changed" and number not in split), None)
+            if splittable is None or references:
                 raise PatchRefused(
-                    "rows refer to one another in a circle, or exchange unique values, so that no order of them is accepted; mend these by"
-                    " hand"
+                    "rows refer to one another in a circle, or exchange unique values, so that no order of them is accepted; repair these"
+                    " by hand"
                 ) from error
-            split.add(found)
+            split.add(splittable)
             continue
         return list(_in_order(sorter, changes, split))
 
 
 def _in_order(sorter: TopologicalSorter[tuple[int, int]], changes: Sequence[RowChange], split: set[int]) -> Iterator[Step]:
     """Yield the steps, each as soon as those before it are done; deletes first."""
-    ready: list[tuple[bool, int, int]] = []
+    unblocked: list[tuple[bool, int, int]] = []
     while sorter.is_active():
         for number, part in sorter.get_ready():
-            heapq.heappush(ready, (_step(changes[number], part, number in split).action != "delete", number, part))
-        _, number, part = heapq.heappop(ready)
+            heapq.heappush(unblocked, (_step(changes[number], part, number in split).action != "delete", number, part))
+        _, number, part = heapq.heappop(unblocked)
         yield _step(changes[number], part, number in split)
         sorter.done((number, part))
 
@@ -105,24 +105,28 @@ def _sorter(
             holder = holders.get(value)
             if holder is not None and holder != number:
                 graph[number, last].add((holder, 0))
-    for one in references:
-        for before, after in _referring(changes, names, one):
+    for reference in references:
+        for before, after in _referring(changes, names, reference):
             graph[after, 1 if after in split else 0].add((before, 1 if before in split else 0))
     return TopologicalSorter(graph)
 
 
-def _referring(changes: Sequence[RowChange], names: Sequence[str], one: SelfReference) -> Iterator[tuple[int, int]]:
+def _referring(changes: Sequence[RowChange], names: Sequence[str], reference: SelfReference) -> Iterator[tuple[int, int]]:
     """Yield pairs of changes, the first of which has to be done first: a row comes before those that refer to it, and goes after them."""
     old = [change.old.texts if change.old else None for change in changes]
     new = [meant_texts(names, change) if change.new else None for change in changes]
     come = {
-        _at(row, one.referred): number for number, row in enumerate(new) if row and _at(row, one.referred) != _at(old[number], one.referred)
+        _at(row, reference.referred): number
+        for number, row in enumerate(new)
+        if row and _at(row, reference.referred) != _at(old[number], reference.referred)
     }
     go = {
-        _at(row, one.referred): number for number, row in enumerate(old) if row and _at(row, one.referred) != _at(new[number], one.referred)
+        _at(row, reference.referred): number
+        for number, row in enumerate(old)
+        if row and _at(row, reference.referred) != _at(new[number], reference.referred)
     }
     for number in range(len(changes)):
-        before, after = _at(old[number], one.refers), _at(new[number], one.refers)
+        before, after = _at(old[number], reference.refers), _at(new[number], reference.refers)
         if after and None not in after and (parent := come.get(after)) is not None and parent != number:
             yield parent, number
         if before and before != after and None not in before and (parent := go.get(before)) is not None and parent != number:
@@ -157,8 +161,8 @@ def _taken(change: RowChange, names: Sequence[str], unique: Sequence[UniqueIndex
 
 def _values(texts: Sequence[str | None], unique: Sequence[UniqueIndex]) -> Iterator[Value]:
     for number, index in enumerate(unique):
-        found = tuple(texts[place] for place in index.places)
+        values = tuple(texts[place] for place in index.places)
         if index.is_of_expressions:
-            found = tuple(one if one is None else one.strip().casefold() for one in found)
-        if index.nulls_equal or None not in found:  # else NULLs equal nothing
-            yield number, found
+            values = tuple(text if text is None else text.strip().casefold() for text in values)
+        if index.nulls_equal or None not in values:  # else NULLs equal nothing
+            yield number, values

@@ -211,9 +211,9 @@ def _begin(job: Job, proposal: Proposal, patch: str, planned: Counter[str], undo
     if job.claimed:
         patch_requests.begin_claimed(job.store, patch, undoable=undoable, detail=columns)
         return
-    about = {"run": job.report.run, "audit": job.report.audit, "target": _target_id(job, proposal), "who": job.who}
+    identity = {"run": job.report.run, "audit": job.report.audit, "target": _target_id(job, proposal), "who": job.who}
     detail = {"planned": planned.total(), **columns}
-    patches.begin_patch(job.store, patch=patch, undoes=undoes, undoable=undoable, detail=detail, **about)
+    patches.begin_patch(job.store, patch=patch, undoes=undoes, undoable=undoable, detail=detail, **identity)
 
 
 def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str, meant: Mapping[Key, str]) -> None:
@@ -259,22 +259,22 @@ def _check_size(planned: Counter[str], report: Report, write: WriteSettings) -> 
     if total > write.max_rows:
         raise PatchRefused(
             f"{total:,} rows are to be changed, and one patch may change {write.max_rows:,}; use --limit or --keys, raise max_rows under"
-            " write:, or copy the range anew"
+            " write:, or copy the range again"
         )
     rows = report.comparison.rows["target"] if report.comparison else 0
     if total > max(ALWAYS_ALLOWED, write.max_share * rows):
         raise PatchRefused(
-            f"{total:,} of {rows:,} rows are to be changed, and one patch may change {write.max_share:.3g} of a table; copy it anew, or"
+            f"{total:,} of {rows:,} rows are to be changed, and one patch may change {write.max_share:.3g} of a table; copy it again, or"
             " raise max_share under write:"
         )
 
 
 def _refuse_unnamed(job: Job) -> None:
     if job.report.differences is not None and (why := unnamed(job.report.differences)):
-        raise PatchRefused(f"{why}: a patch would leave the target half mended; copy the table anew, or run {job.report.audit} again")
+        raise PatchRefused(f"{why}: a patch would leave the target half repaired; copy the table again, or run {job.report.audit} again")
 
 
 def _refuse_repeated(job: Job) -> None:
-    done = [one for one in patches.list_patches(job.store, job.report.run) if one.state == "done" and one.undoes is None]
+    done = [patch for patch in patches.list_patches(job.store, job.report.run) if patch.state == "done" and patch.undoes is None]
     if done:
         raise PatchRefused(f"run {job.report.run} was patched already, by patch {done[-1].patch}, and nothing differs by now")

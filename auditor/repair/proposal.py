@@ -1,4 +1,4 @@
-"""Make a patch: read the rows of a run's differences anew from both sides, and say what makes the target's equal the source's."""
+"""Make a patch: read the rows of a run's differences again from both sides, and say what makes the target's equal the source's."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def propose(
         _check_columns(stored, plan, report)
         dialect = reader.session("target").dialect
         if not dialect.PATCHES:
-            raise PatchRefused(f"the rows of {dialect.name}'s tables cannot be changed one by one; copy the range anew")
+            raise PatchRefused(f"the rows of {dialect.name}'s tables cannot be changed one by one; copy the range again")
         transfer = plan_transfer(plan, audit, dialect)
         _check_selection(selection, transfer)
         table = tables["target"].table
@@ -157,7 +157,7 @@ def unnamed(differences: Differences) -> str:
         return f"about {differences.estimated:,} further rows differ in partitions that were estimated"
     if differences.unaccounted or differences.vanished or not differences.exact:
         return "further rows may differ, which the run did not name"
-    named = sum(one.row_count for one in differences.named if one.state == "confirmed")
+    named = sum(difference.row_count for difference in differences.named if difference.state == "confirmed")
     named += sum(span.rows for span in differences.ranges if span.state == "confirmed")
     counted = differences.missing + differences.extra + differences.changed
     return f"{counted - named:,} further rows differ that were counted and not named" if counted > named else ""
@@ -171,7 +171,7 @@ def _check_columns(stored: Plan, plan: Plan, report: Report) -> None:
                 f"the {side} of {report.audit} is {plan.sides[side].table} by now, and run {report.run} is of {stored.sides[side].table};"
                 f" run {report.audit} again"
             )
-    before, now = ([(column.name, column.types, column.native) for column in one.columns] for one in (stored, plan))
+    before, now = ([(column.name, column.types, column.native) for column in each.columns] for each in (stored, plan))
     if before != now or stored.version != plan.version:
         raise RunOutdated(f"the tables' columns changed since run {report.run}; run {report.audit} again, and patch from that run")
 

@@ -40,12 +40,13 @@ class RowChange:
 
 def read_rows(plan: Plan, side: Side, session: Session, keys: Sequence[Key]) -> dict[Key, ExactRow]:
     """Return the rows of these keys as one side has them now. Raises PatchRefused where several rows have one key."""
-    found: dict[Key, ExactRow] = {}
+    rows: dict[Key, ExactRow] = {}
     for row, _ in Fetcher(plan, side, session, UNSHORTENED).by_canonical_key(keys):
-        if row.key in found:
-            raise PatchRefused(f"the {side} has several rows of the key {describe_key(plan, row.key)}; mend these by hand, then run again")
-        found[row.key] = _exact(row)
-    return found
+        if row.key in rows:
+            key = describe_key(plan, row.key)
+            raise PatchRefused(f"the {side} has several rows of the key {key}; repair these by hand, then run again")
+        rows[row.key] = _exact(row)
+    return rows
 
 
 def compare_rows(

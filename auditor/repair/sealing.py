@@ -55,13 +55,13 @@ def unseal(stored: Mapping[str, Any], key: str, patch: str) -> Texts:
     from cryptography.fernet import Fernet, InvalidToken
 
     try:
-        found = json.loads(Fernet(key).decrypt(stored["sealed"]))
+        opened = json.loads(Fernet(key).decrypt(stored["sealed"]))
     except InvalidToken:
         raise PatchRefused(
             f"the masked columns in the journal of patch {patch} are encrypted with another key than keep: journal_key; write the key that"
             " it was applied with there, or patch again instead"
         ) from None
-    for place, text in found.items():
+    for place, text in opened.items():
         texts[int(place)] = text
     if not is_digest(stored["digest"], canonical.row_hash(canonical.row_text(texts)), key):
         raise PatchRefused(f"the journal of patch {patch} was changed since it was written; patch again instead")

@@ -1,4 +1,4 @@
-"""Patch a target by what delivers to it: name the keys whose rows are sent anew, or hand changes as JSON lines to a team's own path."""
+"""Patch a target by what delivers to it: name the keys whose rows are sent again, or hand changes as JSON lines to a team's own path."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Wanted:
     columns: tuple[str, ...]
     """The key, by the source's names."""
     ranges: tuple[tuple[int, int], ...]
-    """Ranges of keys that one side lacks altogether, both ends inclusive."""
+    """Ranges of keys that are missing entirely on one side, both ends inclusive."""
     keys: tuple[tuple[str, ...], ...]
 
     @property
     def span(self) -> tuple[int, int] | None:
         """The least and greatest key, of integers; None for other keys."""
-        ends = [end for one in self.ranges for end in one]
+        ends = [end for span in self.ranges for end in span]
         try:
             ends += [int(key[0]) for key in self.keys]
         except ValueError:
@@ -49,7 +49,7 @@ def read_wanted(
     if plan is None or report.differences is None:
         raise PatchRefused(f"run {report.run} named no rows; run {report.audit} with the method exact")
     if selection.columns:
-        raise PatchRefused("whole rows are sent anew; leave out --columns")
+        raise PatchRefused("whole rows are sent again; leave out --columns")
     ranges: list[tuple[int, int]] = []
     names: dict[Side, str] = {"source": audit.one_source("a patch").connection, "target": audit.target.connection}
     with (
@@ -72,8 +72,8 @@ def print_changes(proposal: Proposal) -> Iterator[str]:
     for changes in proposal.changes():
         for change in changes:
             row: ExactRow | None = change.new
-            found: dict[str, object] = {"op": "upsert" if row else "delete", "table": table}
-            found["key"] = dict(zip(key, readable_texts(proposal, change.key), strict=False))
+            message: dict[str, object] = {"op": "upsert" if row else "delete", "table": table}
+            message["key"] = dict(zip(key, readable_texts(proposal, change.key), strict=False))
             if row:
-                found["row"] = dict(zip(proposal.transfer.names, readable_texts(proposal, row.texts), strict=True))
-            yield json.dumps(found, ensure_ascii=False) + "\n"
+                message["row"] = dict(zip(proposal.transfer.names, readable_texts(proposal, row.texts), strict=True))
+            yield json.dumps(message, ensure_ascii=False) + "\n"

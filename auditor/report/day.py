@@ -11,7 +11,7 @@ from auditor.config import Audit, ConnectionSettings, SegmentAudit, Settings, Th
 from auditor.errors import StoreError, UnknownDay
 from auditor.history import fingerprint, records
 from auditor.history.rolling_table import load_rolling_table
-from auditor.history.standing import NOTHING, STATUSES, Standing, count_streak, derive_standing, load_table_verdict
+from auditor.history.status import NOTHING, STATUSES, Standing, count_streak, derive_standing, load_table_verdict
 from auditor.model import Report, State, Status
 from auditor.planning import proxy
 from auditor.report import formatting

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auditor.escaping import markdown_text
-from auditor.history.standing import status_label
+from auditor.history.status import status_label
 from auditor.model import Difference, Report, Status
 from auditor.planning.proxy import Combined
 from auditor.report import formatting, sparkline

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auditor.history.rolling_table import RollingTable
-from auditor.history.standing import Standing
+from auditor.history.status import Standing
 from auditor.model import SIDES, State, Verdict
 from auditor.planning.proxy import Combined
 from auditor.report import formatting

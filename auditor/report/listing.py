@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.history.standing import Standing, status_label
+from auditor.history.status import Standing, status_label
 from auditor.report import formatting
 from auditor.report.history import ago
 from auditor.shapes.audit_status import ListedAudit

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
 from auditor import escaping
-from auditor.history.standing import status_label
+from auditor.history.status import status_label
 from auditor.model import Measure
 from auditor.report import formatting, live, sparkline
 from auditor.report.day import AuditEntry, Day

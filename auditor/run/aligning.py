@@ -49,7 +49,7 @@ class TableHold(LogReader, Protocol):
         """Bring the target's table exactly to a place of the source's log; return it as the target says it. Raises NotAligned."""
 
     def release(self) -> None:
-        """Let the target's table go on; no error if it does so by itself already."""
+        """Let the target's table continue; no error if it does so already."""
 
 
 OnHeld = Callable[[int, Alignment], None]
@@ -63,11 +63,11 @@ Holds = Mapping[Side, TableHold]
 
 
 class Aligning:
-    """Whether a run is aligned, from its audit's settings until its end. Once it was given up, the run goes on as any other."""
+    """Whether a run is aligned, from its audit's settings until its end. Once it was given up, the run continues as any other."""
 
     def __init__(self, audit: Audit, holds: Holds | str) -> None:
         """``holds`` is how the pipelines are asked, or why they cannot be."""
-        self.found: Alignment | None = None
+        self.alignment: Alignment | None = None
         self.of_sides: Mapping[Side, Alignment] = {}
         """The same of the source's table, or of each of its shards."""
         self.why_not = holds if audit.align and isinstance(holds, str) else ""
@@ -107,10 +107,10 @@ class Aligning:
         StatementCancelled if the run was stopped.
         """
         assert self._holds is not None
-        self._broken, self.found, self.of_sides = reader.snapshots_broken, None, {}
+        self._broken, self.alignment, self.of_sides = reader.snapshots_broken, None, {}
         try:
             self.of_sides = _align(reader, plan, names, self._holds, on_held)
-            self.found = _join(plan, self.of_sides)
+            self.alignment = _join(plan, self.of_sides)
             if reader.snapshots_broken == self._broken:
                 return True
             self._give_up("a snapshot was lost before the other was open")
@@ -122,19 +122,19 @@ class Aligning:
         return False
 
     def let_go(self) -> None:
-        """Let the target's table go on, which `prepare` may have let stand still: the run has opened what it reads."""
+        """Let the target's table continue, which `prepare` may have let stand still: the run has opened what it reads."""
         if self._holds is not None:
             _release(self._holds)
 
     def was_lost(self, reader: Reader) -> bool:
         """Return whether a snapshot of the aligned run did not last to its end; then what was read in both is no longer of one position."""
-        if self.found is None or (reader.snapshots_broken == self._broken and not reader.unshared):
+        if self.alignment is None or (reader.snapshots_broken == self._broken and not reader.unshared):
             return False
         self._give_up("a snapshot was lost while the table was read, so the table was read again")
         return True
 
     def _give_up(self, why: str) -> None:
-        self.found, self.of_sides, self.why_not = None, {}, why
+        self.alignment, self.of_sides, self.why_not = None, {}, why
         log.info("the run is not aligned: %s", why, extra={"action": "not_aligned"})
 
 
@@ -149,22 +149,22 @@ def _align(reader: Reader, plan: Plan, names: Mapping[Side, Sequence[str]], hold
             # One after the other: after the first has waited for the stream, the others have come as far, and may share a file.
             places = {side: (hold.merge_through(opened[side][0]), opened[side][0]) for side, hold in holds.items()}
         target.begin_snapshot_by(lambda session: _begin_at(session, plan, holds, places))
-        found = {
+        alignments = {
             side: Alignment(position=place, time=at, way=way, pipeline=holds[side].pipeline, held=0.0)
             for side, (place, at, way) in opened.items()
         }
         if on_held:
-            on_held(places["source"][0], found["source"])
+            on_held(places["source"][0], alignments["source"])
     finally:
         _release(holds)
     ended = time.monotonic()
-    return {side: replace(one, held=ended - frozen[side]) for side, one in found.items()}
+    return {side: replace(alignment, held=ended - frozen[side]) for side, alignment in alignments.items()}
 
 
 def _freeze(reader: Reader, holds: Holds) -> dict[Side, float]:
     """Let the target's table stand still for every pipeline; return since when (monotonic seconds). Raises NotAligned."""
     frozen: dict[Side, float] = {}
-    for side, hold in sorted(holds.items(), key=lambda one: one[1].pipeline):  # in one order, so that two runs do not wait for each other
+    for side, hold in sorted(holds.items(), key=lambda item: item[1].pipeline):  # in one order, so that two runs do not wait for each other
         hold.stopped = reader.stopped
         hold.freeze()
         frozen[side] = time.monotonic()
@@ -197,8 +197,8 @@ def _check_position(session: Session, hold: TableHold, position: int, place: str
         raise NotAligned(
             f"the target does not say what it holds ({error}); let the audit's user read {hold.schema}.{POSITIONS} there"
         ) from error
-    if not any(str(table) == hold.table and int(held) == position for table, held, _ in rows):
-        raise NotAligned(f"the target's snapshot does not stand at {place}")
+    if not any(str(table) == hold.table and int(row_position) == position for table, row_position, _ in rows):
+        raise NotAligned(f"the target's snapshot is not at {place}")
 
 
 @contextmanager
@@ -210,15 +210,15 @@ def _naming(plan: Plan, side: Side) -> Iterator[None]:
         raise NotAligned(f"{plan.sides[side].label}: {why}" if is_shard(side) else str(why)) from why
 
 
-def _join(plan: Plan, found: Mapping[Side, Alignment]) -> Alignment:
+def _join(plan: Plan, alignments: Mapping[Side, Alignment]) -> Alignment:
     """Return where the source as a whole was read: of shards all places, and the earliest of their times."""
-    if "source" in found:
-        return found["source"]
-    every = found.values()
+    if "source" in alignments:
+        return alignments["source"]
+    every = alignments.values()
     return Alignment(
-        position=" and ".join(f"{one.position} of {plan.sides[side].label}" for side, one in found.items()),
-        time=min(one.time for one in every),
-        way="; ".join(dict.fromkeys(one.way for one in every)),
-        pipeline=" and ".join(one.pipeline for one in every),
-        held=max(one.held for one in every),
+        position=" and ".join(f"{alignment.position} of {plan.sides[side].label}" for side, alignment in alignments.items()),
+        time=min(alignment.time for alignment in every),
+        way="; ".join(dict.fromkeys(alignment.way for alignment in every)),
+        pipeline=" and ".join(alignment.pipeline for alignment in every),
+        held=max(alignment.held for alignment in every),
     )

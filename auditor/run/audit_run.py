@@ -32,10 +32,10 @@ from auditor.run.aligning import NOT_STORED, Aligning, Holds
 from auditor.run.chunk_check import check_chunks
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings, compare_summaries, reasons_of
-from auditor.run.living import LiveSums, Living
+from auditor.run.live_summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
 from auditor.run.notes import notes_of
-from auditor.run.recheck import look_again
+from auditor.run.recheck import recheck_differences
 from auditor.run.recheck_ranges import first_suspects
 from dialects import Session
 
@@ -76,8 +76,8 @@ def perform(
     could be compared.
     """
     given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
-    living = Living(audit, sums, rescan) if audit.summaries and slice is None else None
-    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, living).perform()
+    live_summaries = LiveSummaries(audit, sums, rescan) if audit.summaries and slice is None else None
+    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries).perform()
 
 
 class AuditRun:
@@ -95,9 +95,9 @@ class AuditRun:
         slice: Slice | None,
         reader: Reader | None = None,
         holds: Holds | str = NOT_STORED,
-        living: Living | None = None,
+        live_summaries: LiveSummaries | None = None,
     ) -> None:
-        self.living = living
+        self.live_summaries = live_summaries
         """What the run does with live summaries; None for an audit without them, and for a slice."""
         self.name = name
         self.run_id = run_id or uuid.uuid4().hex
@@ -130,7 +130,7 @@ class AuditRun:
     def perform(self) -> Outcome:
         """Carry out the run and return its outcome, however it ended."""
         started, began = datetime.now(UTC), time.monotonic()
-        state, found, exit_code = State.DONE, Verdict.UNKNOWN, Verdict.UNKNOWN.exit_code
+        state, verdict, exit_code = State.DONE, Verdict.UNKNOWN, Verdict.UNKNOWN.exit_code
         reasons: tuple[str, ...] = ()
         may_resume = True
         try:
@@ -141,7 +141,7 @@ class AuditRun:
                 self.reader.end_snapshots()  # holds what was read in one that is open still
                 self.reader.read_server_times()
             if self.findings:
-                found, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, reasons_of(self.findings, self.plan)
+                verdict, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, reasons_of(self.findings, self.plan)
         except AuditorError as error:
             state, reasons, exit_code = State.FAILED, (masking.error_text(error, self.plan),), error.exit_code
             may_resume = allows_resume(error)
@@ -151,11 +151,11 @@ class AuditRun:
             log.info("the run failed", extra={"action": "run_failed", "audit": self.name, "error": type(error).__name__})
         except KeyboardInterrupt:
             self.reader.stop_requested = True
-        if self.reader.stop_requested and found is Verdict.UNKNOWN:
+        if self.reader.stop_requested and verdict is Verdict.UNKNOWN:
             state, reasons, exit_code = State.CANCELLED, ("the run was cancelled",), Verdict.UNKNOWN.exit_code
         may_resume = may_resume and not (self.plan and self.plan.aligned)  # its snapshots are gone
         left_out = self._follow_left_out(started) if state is State.DONE else None
-        report = self._report(state, found, reasons, exit_code, started, time.monotonic() - began)
+        report = self._report(state, verdict, reasons, exit_code, started, time.monotonic() - began)
         report = overdue.with_left_out(report, left_out, self.young, self.audit.overdue_after)
         map_ = partition_map.build(self.findings.aligned, self.findings.states) if self.findings else None
         return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
@@ -170,8 +170,8 @@ class AuditRun:
         """Run the audit's method, or the levels of its ladder until one is the last that is needed."""
         tables = self.tables = introspect.describe_tables(self.reader, self.audit)
         self._compare_schemas(tables)
-        if self.living:
-            self._compare_live(self.living, tables)
+        if self.live_summaries:
+            self._compare_live(self.live_summaries, tables)
             return
         methods = ladder.choose_methods(self.audit, self.earlier.differing_shares, ended_runs=self.earlier.ended_runs)
         resumed = self.earlier.plan
@@ -195,29 +195,29 @@ class AuditRun:
             self.steps.append(Step(method=method, verdict=findings.verdict, seconds=time.monotonic() - began, reasons=findings.reasons))
             self.findings = None  # the step reports it; beside the next level's plan it would pass for what that level found
 
-    def _compare_live(self, living: Living, tables: Mapping[Side, Endpoint]) -> None:
+    def _compare_live(self, live_summaries: LiveSummaries, tables: Mapping[Side, Endpoint]) -> None:
         """Compare the target with the stream's sums of the source, or scan the source for these."""
         self.audit = self.aligning.audit
         method: Method = "signature" if self.audit.method == "signature" else "exact"
         draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
-        if chosen := living.choose(draft, self.reader.stopped):
+        if chosen := live_summaries.choose(draft, self.reader.stopped):
             try:
                 self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
                 self.checkpoint.save_plan(self.plan, self.schema)
-                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, living, self.aligning, self.checks)
+                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligning, self.checks)
                 self.prescan_note = self.findings.prescan
                 self.reader.ask_each(self._check_columns)
                 return
             except LiveSummariesWrong as error:
-                living.give_up(error)
+                live_summaries.give_up(error)
                 self.reader.end_snapshots()
-        with living.scanning():
-            self.plan = live_scan.begin_scan(self.audit, self.reader, tables, draft, living, self.aligning)
+        with live_summaries.scanning():
+            self.plan = live_scan.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligning)
             self.checkpoint.save_plan(self.plan, self.schema)
             findings = self._examine(self.plan)
             if self.aligning.was_lost(self.reader):
                 raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligning.why_not}; run the audit again")
-            live_scan.save(self.plan, findings, living, self.aligning)
+            live_scan.save(self.plan, findings, live_summaries, self.aligning)
             self.findings = findings
 
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
@@ -257,8 +257,8 @@ class AuditRun:
             self.reader.ask_each(lambda side, session: index_check.check_scan(by_range, side, session, self.reader.sides[side].settings))
         if self.aligning.is_wanted:
             names: dict[Side, Sequence[str]] = {side: end.table.names for side, end in tables.items() if side != "target"}
-            is_aligned, found = self.aligning.begin(self.reader, draft, names), self.aligning.found
-            return replace(draft, aligned=found.position) if is_aligned and found else self._draft_and_begin(method, tables)
+            is_aligned, alignment = self.aligning.begin(self.reader, draft, names), self.aligning.alignment
+            return replace(draft, aligned=alignment.position) if is_aligned and alignment else self._draft_and_begin(method, tables)
         if draft.snapshot == "whole":
             self.reader.begin_snapshots()
         return draft
@@ -266,7 +266,7 @@ class AuditRun:
     def _resume_plan(self, plan: Plan, method: Method, tables: Mapping[Side, Endpoint]) -> Plan:
         """Return the plan of the run that is resumed. Raises NotResumable if the tables' columns changed since."""
         now = shards.draft(self.name, self.audit, tables, method)
-        places = [[one.sides[side].label for side in one.read_sides] for one in (now, plan)]
+        places = [[each.sides[side].label for side in each.read_sides] for each in (now, plan)]
         if plan.hides_ranges or places[0] != places[1] or (now.columns, now.key) != (plan.columns, plan.key):
             self.plan = None
             raise NotResumable("the tables' columns, or how they are compared, changed since this run began: start a new one")
@@ -282,19 +282,19 @@ class AuditRun:
 
     def _examine(self, plan: Plan) -> Findings:
         """Return what differs between both sides, by a plan."""
-        found = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
-        aligned, self.prescan_note = found.aligned, found.note
-        if self.living:
-            live_scan.compare_scan(self.audit, self.reader, plan, self.living, aligned)
+        result = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
+        aligned, self.prescan_note = result.aligned, result.note
+        if self.live_summaries:
+            live_scan.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
-            self.young = overdue.find_young_rows(self.reader, plan, aligned, found.assumed)
-        self.checks.hold(plan, found)
+            self.young = overdue.find_young_rows(self.reader, plan, aligned, result.assumed)
+        self.checks.hold(plan, result)
         self.reader.begin_snapshots()
         if self.earlier.plan and plan.method in ("signature", "minhash"):
             aligned = clear_equal_by_now(self.reader, plan, aligned)
         findings = Findings(aligned, compare_summaries(self.audit, self.reader, plan, aligned))
         if plan.method == "exact":
-            self._locate_and_recheck(plan, findings, found.differing or plan)
+            self._locate_and_recheck(plan, findings, result.differing or plan)
         elif plan.method == "counts":
             findings.measures = deviations.deviations(plan, aligned, self.audit.counts)
             findings.measures += distributions.compare_distributions(plan, self.audit.counts, self.reader.ask)
@@ -305,7 +305,7 @@ class AuditRun:
         else:
             known = findings.comparison, findings.differences, findings.jaccard
             findings.verdict, findings.reasons = verdict.conclude(*known, self.audit.threshold, plan.undecided_documents)
-        findings.verdict, findings.reasons = found.doubt(findings.verdict, findings.reasons)
+        findings.verdict, findings.reasons = result.doubt(findings.verdict, findings.reasons)
         if findings.verdict is Verdict.MISMATCH and plan.watermark and not ladder.is_step(self.audit, plan.method):
             self._doubt_in_flight(plan, findings)
         self.reader.end_snapshots()
@@ -324,7 +324,9 @@ class AuditRun:
             self.reader.end_snapshots()
             self.reader.ask_each(self._check_columns)
             now = watermark.renew(plan, self.audit, self.reader, self.tables)
-            rechecked = look_again(self.reader, now, differences, spans, self.audit.recheck, max(limits.value_length, MOST_CHARACTERS))
+            rechecked = recheck_differences(
+                self.reader, now, differences, spans, self.audit.recheck, max(limits.value_length, MOST_CHARACTERS)
+            )
             differences = rechecked.differences
             self.changing = overdue.Changing(rechecked.left_out, rechecked.unsettled_ranges)
             findings.jaccard = located.similarity(rechecked.cleared, rechecked.unsettled)
@@ -344,14 +346,14 @@ class AuditRun:
         if young := in_flight.count_explaining(self.reader, now, findings.aligned, chosen):
             findings.verdict, findings.reasons = verdict.unknown_in_flight(findings.reasons, young, named=plan.method == "exact")
 
-    def _report(self, state: State, found: Verdict, reasons: tuple[str, ...], exit_code: int, began: datetime, seconds: float) -> Report:
+    def _report(self, state: State, verdict: Verdict, reasons: tuple[str, ...], exit_code: int, began: datetime, seconds: float) -> Report:
         """Return the report of the run as far as it got."""
         findings, plan = self.findings, self.plan
         return Report(
             audit=self.name,
             run=self.run_id,
             state=state,
-            verdict=found,
+            verdict=verdict,
             reasons=reasons,
             exit_code=exit_code,
             began=began,
@@ -369,9 +371,9 @@ class AuditRun:
             schema_changes=self.schema_changes,
             covered=self.share_read,
             slice=plan.slice if plan else self.slice,
-            aligned=self.aligning.found if findings else None,
-            not_aligned="" if self.living and self.living.check else self.aligning.why_not,
-            live=self.living.check if self.living and findings else None,
+            aligned=self.aligning.alignment if findings else None,
+            not_aligned="" if self.live_summaries and self.live_summaries.check else self.aligning.why_not,
+            live=self.live_summaries.check if self.live_summaries and findings else None,
             retries=sum(connection.retries for connection in self.reader.sides.values()),
             notes=notes_of(
                 self.reader,
@@ -383,7 +385,7 @@ class AuditRun:
                 asks_recheck=self.audit.recheck is not None,
                 share_read=self.share_read,
                 prescan=self.prescan_note,
-                live=self.living.note if self.living else "",
+                live=self.live_summaries.note if self.live_summaries else "",
                 uncounted=self.checks.note,
             ),
             shards=shard_results.results(self.reader, plan, findings, self.aligning.of_sides) if plan else (),

@@ -47,11 +47,11 @@ def _count(plan: Plan, side: Side, pieces: Sequence[Sequence[Chunk]], session: S
 
 def _count_piece(plan: Plan, side: Side, ranges: Sequence[Chunk], session: Session) -> tuple[int, int, int, int]:
     here, dialect = plan.sides[side], session.dialect
-    within = " OR ".join(f"({_within(plan, side, one)})" for one in ranges) or "1 = 1"
+    within = " OR ".join(f"({_within(plan, side, key_range)})" for key_range in ranges) or "1 = 1"
     if not here.conditions:
         total = int(session.query_row(render.count(dialect, here.table, within))[0])
         return total, total, 0, 0
-    condition = " AND ".join(f"({one})" for one in here.conditions)
+    condition = " AND ".join(f"({text})" for text in here.conditions)
     holes = {"table": here.table, "within": within, "condition": f"({condition})"}
     total, met, unmet, unknown = session.query_row(checked(sql_templates.fill(dialect.template("bare_count"), holes), dialect))
     return int(total), int(met), int(unmet), int(unknown)

@@ -18,9 +18,9 @@ def check_chunks(reader: Reader, plan: Plan, sides: Sequence[Side] = ()) -> Plan
 
     Raises ScanRefused if no index serves those of a large table.
     """
-    notes = [reader.ask_side(side, lambda one, session: _check(reader, plan, one, session)) for side in sides]
+    notes = [reader.ask_side(side, lambda shard, session: _check(reader, plan, shard, session)) for side in sides]
     if not sides:
-        notes = list(reader.ask_each(lambda one, session: _check(reader, plan, one, session)).values())
+        notes = list(reader.ask_each(lambda side, session: _check(reader, plan, side, session)).values())
     return replace(plan, notes=(*plan.notes, *(note for note in notes if note)))
 
 

@@ -181,7 +181,7 @@ def subtract(chunk: Chunk, done: Sequence[Chunk]) -> list[Chunk]:
     rest = [chunk]
     for read in done:
         if not read.null_key and not read.within:
-            rest = [piece for one in rest for piece in _subtract_one(one, read)]
+            rest = [piece for chunk in rest for piece in _subtract_one(chunk, read)]
     return rest
 
 

@@ -71,15 +71,15 @@ class CrossChecks:
     statements: dict[str, str] = field(default_factory=dict)
     """The statements by which the sides were summarised, as `statements_of` returns them."""
 
-    def hold(self, plan: Plan, found: ReadResult, sides: Sequence[Side] = ()) -> None:
+    def hold(self, plan: Plan, result: ReadResult, sides: Sequence[Side] = ()) -> None:
         """Hold what was read by a plan against the checks, of ``sides`` or of all that are read. Raises ReadingContradicted."""
         read = tuple(sides) or plan.read_sides
         self.statements = statements_of(plan, self.reader, read)
-        self._hold_witnesses(plan, found, read)
+        self._hold_witnesses(plan, result, read)
         if self.counts_chunks(plan):
             self.counted.append(shape_of(plan, self.reader))
-        elif plan.snapshot == "whole" and not found.is_resumed:
-            self._hold_counts(plan, found.aligned, read)
+        elif plan.snapshot == "whole" and not result.is_resumed:
+            self._hold_counts(plan, result.aligned, read)
 
     def counts_chunks(self, plan: Plan) -> bool:
         """Return whether each chunk of a run is counted in the snapshot that it is read in; otherwise only a random one is."""
@@ -106,7 +106,7 @@ class CrossChecks:
                 return False
 
         is_held = all(self._ask(sides, count))
-        for side in late:  # some engines refuse to go on in a transaction in which a statement failed
+        for side in late:  # some engines refuse to continue in a transaction in which a statement failed
             self.reader.sides[side].renew_snapshot()
         if late:
             self.note = f"the rows of the {late[0]} were not held against a count of the table, which took longer than a statement may"
@@ -151,14 +151,14 @@ class CrossChecks:
 
     # witnesses
 
-    def _hold_witnesses(self, plan: Plan, found: ReadResult, sides: Sequence[Side]) -> None:
+    def _hold_witnesses(self, plan: Plan, result: ReadResult, sides: Sequence[Side]) -> None:
         shown = _without_masked(plan)
-        plans = [by for one in found.read_by if (by := _without_masked(one))]
+        plans = [by for plan_read in result.read_by if (by := _without_masked(plan_read))]
         if shown is None or not plans:
             return
 
         def check(side: Side, session: Session) -> None:
-            keys = _choose_keys(shown, side, found.keys.get(side_of(side), ()), session, self.chance)
+            keys = _choose_keys(shown, side, result.keys.get(side_of(side), ()), session, self.chance)
             # Without a snapshot a row may change between two statements, but hardly twice.
             for _ in range(2):
                 if not (wrong := keys and _find_wrong(shown, plans, side, keys, session)):
@@ -264,12 +264,12 @@ def _choose_keys(plan: Plan, side: Side, known: Sequence[int], session: Session,
 
 def _find_wrong(plan: Plan, plans: Sequence[Plan], side: Side, keys: Sequence[str], session: Session) -> str:
     """Return what of a few rows is not what it should be in the summaries of these plans, as a clause; empty if nothing is."""
-    found: dict[str, list[witness.Texts]] = {}
+    texts: dict[str, list[witness.Texts]] = {}
     for by in plans:
         # The rows of a stretch between cuts are in an order that only the engine knows.
         is_digest, has_cuts = bool(by.digest_rows), bool(by.prescan and by.prescan.cuts)
         which = " OR ".join(f"({key})" for key in (keys[:1] if is_digest and has_cuts else keys))
-        rows = found[which] = found[which] if which in found else _fetch_texts(plan, side, which, session)
+        rows = texts[which] = texts[which] if which in texts else _fetch_texts(plan, side, which, session)
         if not rows or len(rows) > (1 if is_digest and has_cuts else MOST_WITNESSES):
             continue
         chunk = Chunk(within=which)
@@ -288,13 +288,13 @@ def _find_wrong(plan: Plan, plans: Sequence[Plan], side: Side, keys: Sequence[st
 
 def _values(plan: Plan, side: Side, values: Sequence[str], which: str, dialect: Dialect) -> str:
     """Return the statement of values of rows, in whose scope are no names but the table's own."""
-    conditions = [f"({one})" for one in (*plan.sides[side].conditions, which) if one]
+    conditions = [f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition]
     holes = {"values": ", ".join(values), "table": plan.sides[side].table, "where": " AND ".join(conditions) or "1 = 1"}
     return checked(sql_templates.fill(dialect.template("values"), holes), dialect)
 
 
 def _fetch_texts(plan: Plan, side: Side, which: str, session: Session) -> list[witness.Texts]:
-    """Return the canonical texts of rows: of plain values as they are computed here, of others as the server renders each by itself."""
+    """Return the canonical texts of rows: of plain values as they are computed here, of others as the server renders each on its own."""
     columns, dialect = plan.columns, session.dialect
     plain = [witness.is_plain(column, side) for column in columns]
 

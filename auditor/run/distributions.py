@@ -113,8 +113,8 @@ def _most_frequent(
     rows = session.query(sql.classes(plan, column, side, session.dialect, most, only))
     if rows and len(rows) < min(most, int(rows[0][2])):
         raise ResultIncomplete(f"the server sent {len(rows):,} of {min(most, int(rows[0][2])):,} classes of {column.name}")
-    found = [(None if text is None else text.decode() if isinstance(text, bytes) else str(text), int(count)) for text, count, _ in rows]
-    return dict(sorted(found, key=lambda one: (-one[1], one[0] or ""))), int(rows[0][2]) if rows else 0
+    counts = [(None if text is None else text.decode() if isinstance(text, bytes) else str(text), int(count)) for text, count, _ in rows]
+    return dict(sorted(counts, key=lambda item: (-item[1], item[0] or ""))), int(rows[0][2]) if rows else 0
 
 
 def count_buckets(plan: Plan, column: ColumnPlan, buckets: int, ask: Ask) -> tuple[Group, ...]:

@@ -58,7 +58,7 @@ class Age:
     is_young: bool = False
     """Whether it is younger than the watermark."""
     written: str | None = None
-    """Canonical text of when it was last written; None where no column tells."""
+    """Canonical text of when it was last written; None where no column says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,12 @@ class Fetcher:
         ``settled`` is the SQL condition that a row is not young, ``written`` the SQL of when it was written. An index serves those key
         columns that can be compared with literals; without any, it takes one scan.
         """
-        held = [key for key in keys if self.can_hold(key)]
+        possible = [key for key in keys if self.can_hold(key)]
         more = ([f"CASE WHEN {settled} THEN '0' ELSE '1' END"] if settled else []) + ([written] if written else [])
-        literal = {key for key in held if all(map(_is_literal, self.plan.key_columns, key))}
-        others = [key for key in held if key not in literal]  # in statements of their own: a few of them would make every statement a scan
-        for some in (*self._batches_of_keys([key for key in held if key in literal]), *self._batches_of_keys(others)):
+        literal = {key for key in possible if all(map(_is_literal, self.plan.key_columns, key))}
+        # in statements of their own: a few of them would make every statement a scan
+        others = [key for key in possible if key not in literal]
+        for some in (*self._batches_of_keys([key for key in possible if key in literal]), *self._batches_of_keys(others)):
             wanted = set(some)  # an index may serve only a part of the key and find rows of other statements' keys
             for row in self._rows(self.keys_condition(some), texts=True, more=more):
                 if row.key in wanted:
@@ -102,8 +103,8 @@ class Fetcher:
         coarse = dataclasses.replace(how, size=COARSE if how.strategy == "range" else 0, unit="month")
         plan = dataclasses.replace(self.plan, method="signature", k=0, t=0, bits=60, partitioning=coarse)
         statement = render.summary(plan, self.side, self.session.dialect, Chunk(within=self._range_condition(span)))
-        found = arrays.read(self.session.summarise(statement), render.result_columns(plan))
-        return (int(found.rows.sum()), *(int(word) for word in found.words.sum(axis=0)))
+        sums = arrays.read(self.session.summarise(statement), render.result_columns(plan))
+        return (int(sums.rows.sum()), *(int(word) for word in sums.words.sum(axis=0)))
 
     def of_range(self, span: RangeDifference) -> Iterator[Row]:
         """Yield the rows of a range as they are now; with texts only where tolerances need them."""
@@ -252,14 +253,14 @@ class Fetcher:
         sql = render.rows(self.plan, self.side, dialect, where, columns)
         if dialect.CUTS_STORED_TEXTS:
             here = self.plan.sides[self.side]
-            condition = " AND ".join(f"({one})" for one in (*here.conditions, where) if one) or "1 = 1"
+            condition = " AND ".join(f"({part})" for part in (*here.conditions, where) if part) or "1 = 1"
             batches = self.session.stream_counted(sql, render.count(dialect, here.table, condition))
         else:
             batches = self.session.stream_whole(sql, expected)
         for batch in batches:
-            for partition, digits, *found in zip(*batch, strict=True):
+            for partition, digits, *fields in zip(*batch, strict=True):
                 number = None if partition is None else int(partition)
-                yield Row(number, str(digits), tuple(found[:key]), tuple(found[key:]), shard)
+                yield Row(number, str(digits), tuple(fields[:key]), tuple(fields[key:]), shard)
 
     def _text(self, column: ColumnPlan, dialect: Dialect) -> str:
         length = max(self.value_length, self.document_length) if column.by_value else self.value_length

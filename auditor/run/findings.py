@@ -63,9 +63,9 @@ def _count_rows(plan: Plan, side: Side, session: Session) -> int:
 
 def _doubled(differences: Differences | None) -> tuple[str, ...]:
     """Return the sentence about keys that several shards hold, if there are any."""
-    doubled = [one for one in differences.named if one.is_doubled] if differences is not None else []
+    doubled = [difference for difference in differences.named if difference.is_doubled] if differences is not None else []
     if not doubled:
         return ()
-    where = " and ".join(sorted({shard for one in doubled for shard in one.shards}))
+    where = " and ".join(sorted({shard for difference in doubled for shard in difference.shards}))
     what = "1 key is doubled" if len(doubled) == 1 else f"{len(doubled):,} keys are doubled"
     return (f"{what}: several shards ({where}) hold a row of it, and each row should be on one of them",)

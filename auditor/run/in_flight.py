@@ -38,7 +38,7 @@ def find_unexplained(
     if differences:
         return [index for index in unequal if states.get(int(aligned.partition[index])) == "estimated"]
     if plan.method == "counts":
-        deviating = {one.partition for one in measures if not one.allowed and not deviations.is_distribution(one)}
+        deviating = {measure.partition for measure in measures if not measure.allowed and not deviations.is_distribution(measure)}
         return [index for index in unequal if aligned.partition_id(index) in deviating]
     return unequal
 

@@ -29,15 +29,15 @@ def is_step(audit: Audit, method: Method) -> bool:
     return audit.ladder is not None and method != audit.ladder.levels[-1]
 
 
-def escalates(audit: Audit, method: Method, verdict: Verdict, found: Comparison, ended_runs: int) -> bool:
+def escalates(audit: Audit, method: Method, verdict: Verdict, comparison: Comparison, ended_runs: int) -> bool:
     """Whether a level that ended with this verdict is followed by the next.
 
-    It is if it ``found`` a difference, also one of which it could not decide whether the threshold allows it, or if this run goes through
-    all levels: the first run and every n-th after it. Nothing follows the last level, nor one that could claim nothing for another
-    reason: a more expensive one would be about the same rows.
+    It is if its ``comparison`` has a difference, also one of which it could not decide whether the threshold allows it, or if this run
+    goes through all levels: the first run and every n-th after it. Nothing follows the last level, nor one that could claim nothing for
+    another reason: a more expensive one would be about the same rows.
     """
     if audit.ladder is None or not is_step(audit, method):
         return False
     all_levels = audit.ladder.every > 0 and ended_runs % audit.ladder.every == 0
-    undecided = verdict is Verdict.UNKNOWN and found.unequal > 0 and not found.skipped
+    undecided = verdict is Verdict.UNKNOWN and comparison.unequal > 0 and not comparison.skipped
     return verdict is Verdict.MISMATCH or undecided or (all_levels and verdict is Verdict.MATCH)

@@ -29,18 +29,18 @@ def read_stretches(reader: Reader, plan: Plan, source: Summaries, read: Callable
     """
     parents = _stretches_of(plan, source.partition)
     united, whole = live.unite(source, parents), read(plan_of_stretches(plan))
-    seen = align(arrays.join_words(united), arrays.join_words(whole))
-    rest = plan_of_rest(reader, plan, seen, seen.equal, {side: [] for side in plan.read_sides})
-    is_equal = np.isin(parents, seen.partition[seen.equal])
+    scanned = align(arrays.join_words(united), arrays.join_words(whole))
+    rest = plan_of_rest(reader, plan, scanned, scanned.equal, {side: [] for side in plan.read_sides})
+    is_equal = np.isin(parents, scanned.partition[scanned.equal])
     names = render.result_columns(plan)
-    found = read(rest) if rest else arrays.read([], names)
-    target = arrays.concatenate([select(source, is_equal), found], names)
-    contradicted = count_contradicted(plan, seen, align(select(source, ~is_equal), found)) if rest else 0
+    remainder = read(rest) if rest else arrays.read([], names)
+    target = arrays.concatenate([select(source, is_equal), remainder], names)
+    contradicted = count_contradicted(plan, scanned, align(select(source, ~is_equal), remainder)) if rest else 0
     return ReadResult(
         align(source, target),
-        describe(plan, seen, seen.equal, rest is not plan),
+        describe(plan, scanned, scanned.equal, rest is not plan),
         read_by=(plan_of_stretches(plan), *((plan,) if rest else ())),
-        keys=some_keys(seen),
+        keys=some_keys(scanned),
         contradicted=contradicted,
     )
 

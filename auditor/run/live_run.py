@@ -27,7 +27,7 @@ from auditor.run.chunk_check import check_chunks
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings
 from auditor.run.live_prescan import read_stretches, select
-from auditor.run.living import Living
+from auditor.run.live_summaries import LiveSummaries
 from auditor.run.locate import estimate_similarity, locate_as_of, plan_of_partitions
 from auditor.run.prescan import ReadResult, some_keys
 from auditor.run.scan import scan_side
@@ -47,7 +47,7 @@ WHOLE_SIGNATURE = 60
 
 AGAIN = "more rows differ there than live summaries name; a scan of the source names them: auditor run {audit} --rescan"
 
-TOLERATED = "the rows that differ may all be within their tolerances, which only a look at each tells: auditor run {audit} --rescan"
+TOLERATED = "the rows that differ may all be within their tolerances, which only a check of each shows: auditor run {audit} --rescan"
 
 
 def plan_target(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, unequal_shares: Sequence[float] = ()) -> Plan:
@@ -70,19 +70,21 @@ def pin_partitions(audit: Audit, plan: Plan) -> Audit:
     return audit.model_copy(update={"partition": audit.partition.model_copy(update=settings)})
 
 
-def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, aligning: Aligning, checks: CrossChecks) -> Findings:
+def compare_live(
+    audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligning: Aligning, checks: CrossChecks
+) -> Findings:
     """Return what differs between the target and the stream's sums of the source.
 
     Raises LiveSummariesWrong if the sums cannot be believed, LiveSummariesUnusable if the target does not say where it stands, and errors
     of the tree.
     """
-    looker, broken = _Looker(reader, plan, living), reader.snapshots_broken
+    looker, broken = _Looker(reader, plan, live_summaries), reader.snapshots_broken
     looker.open()
     aligning.let_go()
-    found = looker.read_all()
-    checks.hold(plan, found, ("target",))
-    aligned = found.aligned
-    findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=plan.label), prescan=found.note)
+    result = looker.read_all()
+    checks.hold(plan, result, ("target",))
+    aligned = result.aligned
+    findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=plan.label), prescan=result.note)
     moved = 0
     if plan.method == "exact":
         unequal = looker.read_again(aligned)
@@ -98,28 +100,30 @@ def compare_live(audit: Audit, reader: Reader, plan: Plan, living: Living, align
     if reader.snapshots_broken != broken or reader.unshared:
         raise LiveSummariesUnusable("the target's snapshot was lost while the table was read; run the audit again")
     known = findings.comparison, findings.differences, findings.jaccard
-    findings.verdict, findings.reasons = found.doubt(*verdict.conclude(*known, audit.threshold, plan.undecided_documents))
+    findings.verdict, findings.reasons = result.doubt(*verdict.conclude(*known, audit.threshold, plan.undecided_documents))
     _doubt_tolerated(plan, findings)
     reader.end_snapshots()
-    living.note_compared(looker.first, moved)
-    findings.reasons = (*_claim(findings.verdict, living), *findings.reasons, *looker.later)
+    live_summaries.note_compared(looker.first, moved)
+    findings.reasons = (*_claim(findings.verdict, live_summaries), *findings.reasons, *looker.later)
     return findings
 
 
 def _doubt_tolerated(plan: Plan, findings: Findings) -> None:
     """Claim no difference where all rows that differ were only counted: they may deviate within the tolerances."""
-    found, aligned = findings.differences, findings.aligned
-    if findings.verdict is not Verdict.MISMATCH or not plan.is_tolerant or found is None or found.missing or found.extra or found.changed:
+    differences, aligned = findings.differences, findings.aligned
+    if findings.verdict is not Verdict.MISMATCH or not plan.is_tolerant:
+        return
+    if differences is None or differences.missing + differences.extra + differences.changed:
         return
     if bool((aligned.rows["source"] == aligned.rows["target"]).all()):
         findings.verdict, findings.reasons = Verdict.UNKNOWN, (*findings.reasons, TOLERATED.format(audit=shell_word(plan.audit)))
 
 
-def _claim(found: Verdict, living: Living) -> tuple[str, ...]:
+def _claim(verdict: Verdict, live_summaries: LiveSummaries) -> tuple[str, ...]:
     """Return what a match says: that the target equals the stream, and no more."""
-    if found is not Verdict.MATCH or living.check is None:
+    if verdict is not Verdict.MATCH or live_summaries.check is None:
         return ()
-    return (f"the target equals the stream as of {living.check.place}; the source itself was not read",)
+    return (f"the target equals the stream as of {live_summaries.check.place}; the source itself was not read",)
 
 
 @dataclass(slots=True)
@@ -128,10 +132,10 @@ class _Looker:
 
     reader: Reader
     plan: Plan
-    living: Living
+    live_summaries: LiveSummaries
     position: int = 0
     first: int = 0
-    """Where the target stood at the first look."""
+    """Where the target was at the first look."""
     looks: int = 0
     later: tuple[str, ...] = ()
     """What became of rows that had changed in the source since, as a sentence; empty if there were none."""
@@ -139,7 +143,7 @@ class _Looker:
 
     def open(self) -> None:
         """Open a snapshot of the target, and read the sums as of where it stands."""
-        epoch, sums = self.living.epoch, self.living.sums
+        epoch, sums = self.live_summaries.epoch, self.live_summaries.sums
         assert epoch is not None
         target = self.reader.sides["target"]
         self.position = target.begin_snapshot_by(lambda session: sums.open(session, epoch))
@@ -158,7 +162,7 @@ class _Looker:
         """Return those partitions that differ, by the method."""
         numbers = aligned.partition[aligned.unequal]
         on_target = aligned.partition[aligned.unequal & aligned.present["target"]]
-        by_method = self.plan.prescan is not None and self.plan.prescan.used  # what differs was read so behind the stretches
+        by_method = self.plan.prescan is not None and self.plan.prescan.used  # what differs was read so after the stretches
         if by_method or self._cheap() is self.plan or not len(numbers):
             return aligned.select(aligned.unequal)
         whole = len(on_target) > MOST_AGAIN * len(aligned.partition)
@@ -174,15 +178,15 @@ class _Looker:
         target = self.reader.sides["target"]
         target.end_snapshot()
         with target.released() if target.session.dialect.OPENS_FILES else nullcontext():
-            why = self.living.sums.pass_end()
+            why = self.live_summaries.sums.pass_end()
         if why:
             self.later = (f"rows that have changed in the source since were not looked at again: {why}",)
             return None
         self.open()
-        place = self.living.sums.place_of(self.position)
+        place = self.live_summaries.sums.place_of(self.position)
         self.later = (f"partitions in which rows had changed in the source since were looked at again as of {place}",)
-        found = self._of(numbers, self._read(plan_of_partitions(self.reader, self.plan, numbers)))
-        return found.select(found.unequal)
+        aligned = self._of(numbers, self._read(plan_of_partitions(self.reader, self.plan, numbers)))
+        return aligned.select(aligned.unequal)
 
     def _of(self, numbers: Sequence[int], target: Summaries) -> Aligned:
         return align(_only(self.source, numbers), _only(target, numbers))
@@ -194,7 +198,7 @@ class _Looker:
 
     def _read(self, plan: Plan) -> Summaries:
         """Return the target's summaries, all of them read in the snapshot that says where it stands."""
-        return scan_side(self.reader, replace(plan, aligned=self.living.sums.place_of(self.position)), "target")
+        return scan_side(self.reader, replace(plan, aligned=self.live_summaries.sums.place_of(self.position)), "target")
 
 
 def _project(sums: Summaries, plan: Plan) -> Summaries:

@@ -18,7 +18,7 @@ from auditor.run.aligning import Aligning
 from auditor.run.chunk_check import check_chunks
 from auditor.run.findings import Findings
 from auditor.run.live_run import pin_partitions
-from auditor.run.living import Living
+from auditor.run.live_summaries import LiveSummaries
 from auditor.run.locate import Lost, find_lost
 from auditor.summary import live
 from auditor.summary.arrays import Summaries
@@ -26,7 +26,9 @@ from auditor.summary.arrays import Summaries
 log = logging.getLogger(__name__)
 
 
-def begin_scan(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, living: Living, aligning: Aligning) -> Plan:
+def begin_scan(
+    audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, live_summaries: LiveSummaries, aligning: Aligning
+) -> Plan:
     """Return the plan by which both sides are read in snapshots at one position, which are open.
 
     Raises LiveSummariesUnusable if they cannot be: a scan that is not aligned says nothing of the stream.
@@ -34,60 +36,63 @@ def begin_scan(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], dr
     before = build.finish_plan(draft, audit, reader, tables)
     if audit.salt == planner.RANDOM_SALT:
         before = replace(before, salt=secrets.token_hex(8))
-    before = living.prepare_scan(before)
-    if not aligning.is_wanted or not aligning.begin(reader, draft, {"source": tables["source"].table.names}, living.place):
-        raise LiveSummariesUnusable(f"{living.why_scan}, and the source is scanned for them only in line with it: {aligning.why_not}")
-    assert aligning.found is not None
-    plan = build.finish_plan(replace(draft, aligned=aligning.found.position), pin_partitions(audit, before), reader, tables)
+    before = live_summaries.prepare_scan(before)
+    if not aligning.is_wanted or not aligning.begin(reader, draft, {"source": tables["source"].table.names}, live_summaries.place):
+        raise LiveSummariesUnusable(
+            f"{live_summaries.why_scan}, and the source is scanned for them only in line with it: {aligning.why_not}"
+        )
+    assert aligning.alignment is not None
+    plan = build.finish_plan(replace(draft, aligned=aligning.alignment.position), pin_partitions(audit, before), reader, tables)
     once = Prescan(used=False, why="live summaries need those of every partition")
     return check_chunks(reader, replace(plan, partitioning=before.partitioning, salt=before.salt, prescan=once))
 
 
-def compare_scan(audit: Audit, reader: Reader, plan: Plan, living: Living, aligned: Aligned) -> None:
-    """Note what the scan found of the source, and which rows the stream's sums lack of it; both snapshots are open."""
-    found = aligned.sides["source"]
-    if (found.hashed != found.rows).any():  # the sums have no place for rows that were counted alone
-        living.note = "the source could not build the text of each row; raise max_allowed_packet there, and run the audit again"
-        living.give_up(LiveSummariesWrong(living.note))
+def compare_scan(audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligned: Aligned) -> None:
+    """Note what the scan found of the source, and which of its rows are missing from the stream's sums; both snapshots are open."""
+    summaries = aligned.sides["source"]
+    if (summaries.hashed != summaries.rows).any():  # the sums have no place for rows that were counted alone
+        live_summaries.note = "the source could not build the text of each row; raise max_allowed_packet there, and run the audit again"
+        live_summaries.give_up(LiveSummariesWrong(live_summaries.note))
         return
-    scanned = live.add([found])
-    epoch, position = living.epoch, living.position
-    if epoch is None or not living.proves:
-        living.note_scanned(position, scanned)
+    scanned = live.add([summaries])
+    epoch, position = live_summaries.epoch, live_summaries.position
+    if epoch is None or not live_summaries.proves:
+        live_summaries.note_scanned(position, scanned)
         return
     try:
-        kept = reader.ask_side("target", lambda _, session: living.sums.read(session, epoch, position))
+        kept = reader.ask_side("target", lambda _, session: live_summaries.sums.read(session, epoch, position))
     except LiveSummariesWrong as error:
-        living.give_up(error)
+        live_summaries.give_up(error)
         return
     pair = align(_with_empty(kept, scanned), _with_empty(scanned, kept))
     if not pair.unequal.any():
-        living.note_scanned(position, scanned)
+        live_summaries.note_scanned(position, scanned)
         return
-    living.note_scanned(position, scanned, _changes(live.add([scanned, live.minus(kept)])))
+    live_summaries.note_scanned(position, scanned, _changes(live.add([scanned, live.minus(kept)])))
     lost = find_lost(reader, plan, pair, audit.limits) if plan.method == "exact" else Lost((), tuple(pair.partition[pair.unequal].tolist()))
     as_kept = align(kept, live.add([aligned.sides["target"]]))
     same = set(as_kept.partition[as_kept.equal].tolist())
-    living.note_lost(lost, frozenset(number for number in lost.partitions if number in same))
+    live_summaries.note_lost(lost, frozenset(number for number in lost.partitions if number in same))
 
 
-def _name_lost(plan: Plan, findings: Findings, living: Living) -> None:
+def _name_lost(plan: Plan, findings: Findings, live_summaries: LiveSummaries) -> None:
     """Let the run's own differences name the rows of partitions in which the stream lost more than its sums name.
 
     That is right where the target holds exactly what the stream had.
     """
-    names, left = list(living.lost.rows), list[int]()
-    for number in living.lost.partitions:
-        mine = _of_partition(plan, findings, number) if number in living.as_in_target else None
+    names, left = list(live_summaries.lost.rows), list[int]()
+    for number in live_summaries.lost.partitions:
+        mine = _of_partition(plan, findings, number) if number in live_summaries.as_in_target else None
         if mine is None:
             left.append(number)
         else:
             names += mine
-    living.note_lost(Lost(tuple(names), tuple(left)))
+    live_summaries.note_lost(Lost(tuple(names), tuple(left)))
     if names or left:
         some = "a row" if len(names) == 1 else f"{len(names):,} rows"
         what = some if not left else f"rows of {len(left):,} partitions" if not names else f"{some} and more"
-        findings.reasons = (*findings.reasons, f"the stream lost {what} of the source, which its summaries lacked until this scan")
+        lost = f"the stream lost {what} of the source, missing from its summaries until this scan"
+        findings.reasons = (*findings.reasons, lost)
 
 
 def _of_partition(plan: Plan, findings: Findings, number: int) -> list[Difference] | None:
@@ -95,7 +100,11 @@ def _of_partition(plan: Plan, findings: Findings, number: int) -> list[Differenc
     if plan.partitioning.strategy != "range" or findings.differences is None or findings.states.get(number) not in ("accounted", "listed"):
         return None
     size = plan.partitioning.size
-    return [one for one in findings.differences.named if None not in one.key.values() and one.key_number // size == number] or None
+    return [
+        difference
+        for difference in findings.differences.named
+        if None not in difference.key.values() and difference.key_number // size == number
+    ] or None
 
 
 def _with_empty(sums: Summaries, others: Summaries) -> Summaries:
@@ -110,12 +119,12 @@ def _changes(sums: Summaries) -> Summaries:
     return live.of(sums.partition[chosen], sums.rows[chosen], sums.words[chosen], sums.syndromes[chosen])
 
 
-def save(plan: Plan, findings: Findings, living: Living, aligning: Aligning) -> None:
+def save(plan: Plan, findings: Findings, live_summaries: LiveSummaries, aligning: Aligning) -> None:
     """Let the live summaries begin with the scan, or be proved by it; what stands against that does not change what the run found."""
-    living.label = plan.label
-    _name_lost(plan, findings, living)
+    live_summaries.label = plan.label
+    _name_lost(plan, findings, live_summaries)
     try:
-        living.save(aligning.found)
+        live_summaries.save(aligning.alignment)
     except LiveSummariesUnusable as error:
-        living.note = str(error)
+        live_summaries.note = str(error)
         log.warning("live summaries: %s", error, extra={"action": "live_not_kept"})

@@ -31,9 +31,7 @@ def read_live(session: Session, schema: str, epoch: LiveEpoch, base: bytes, plac
     if epoch.state != "kept":
         raise LiveSummariesWrong(f"the live summaries of {epoch.audit} are {epoch.state}{f': {epoch.reason}' if epoch.reason else ''}")
     if place < epoch.position:
-        raise LiveSummariesWrong(
-            f"the target stands at position {place}, and the live summaries of {epoch.audit} begin at {epoch.position}"
-        )
+        raise LiveSummariesWrong(f"the target is at position {place}, and the live summaries of {epoch.audit} begin at {epoch.position}")
     begun = codec.unpack_summaries(base)[1]
     try:
         rows = session.query(LiveSums(session.dialect, schema).list(epoch.id))

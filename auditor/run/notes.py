@@ -61,7 +61,7 @@ def notes_of(
     if asks_recheck and plan and plan.method != "exact" and comparison and comparison.unequal:
         notes.append(f"nothing was rechecked: the method {plan.method} names no rows")
     notes += fraction_hints(plan, named) if plan else []
-    notes += [one for one in (live, uncounted) if one]
+    notes += [note for note in (live, uncounted) if note]
     if share_read < 1:
         notes.append(f"{share_read:.2%} of the table's partitions were read in this run")
     return tuple(notes)

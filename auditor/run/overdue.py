@@ -86,8 +86,8 @@ def find_young_rows(reader: Reader, plan: Plan, aligned: Aligned, assumed: Colle
     # Rows without a time are compared, or left out because the audit says so.
     young = _with_condition(plan_of_young_rows(plan), lambda _, here: f"{here.settled} AND {here.written} IS NOT NULL")
     reader.report("source", "counting the rows that are too young")
-    found = scan(reader, young).sides["source"]
-    rows, one_in = int(found.rows.sum()), 1
+    summaries = scan(reader, young).sides["source"]
+    rows, one_in = int(summaries.rows.sum()), 1
     while rows > MAX_FOLLOWED * one_in:
         one_in *= 2
 
@@ -97,14 +97,14 @@ def find_young_rows(reader: Reader, plan: Plan, aligned: Aligned, assumed: Colle
             sample = f"{sql_key_number.key_number(young, side, session.dialect)} % {one_in} = 0"
             plan = _with_condition(young, lambda at, here: f"{here.settled} AND {sample}" if at == side else here.settled)
         fetcher = Fetcher(plan, side, session, 0)
-        listed = fetcher.by_partition(found.partition.tolist()) if plan.partitioning.strategy == "range" else fetcher.all_rows()
+        listed = fetcher.by_partition(summaries.partition.tolist()) if plan.partitioning.strategy == "range" else fetcher.all_rows()
         return [row.key for row in listed]
 
     followed = tuple(key for keys in reader.ask_source(list_keys) for key in keys) if rows else ()
     settled = aligned.partition[aligned.rows["source"] > 0]
-    if doubtful := sorted({*found.partition[found.partition != NULL_PARTITION].tolist()} & {*assumed}):
+    if doubtful := sorted({*summaries.partition[summaries.partition != NULL_PARTITION].tolist()} & {*assumed}):
         settled = np.union1d(settled[~np.isin(settled, doubtful)], _find_settled(reader, plan, doubtful))
-    return YoungRows(rows, followed, one_in, tuple(_spans_without_settled_rows(plan, found, settled)))
+    return YoungRows(rows, followed, one_in, tuple(_spans_without_settled_rows(plan, summaries, settled)))
 
 
 def _find_settled(reader: Reader, plan: Plan, partitions: Sequence[int]) -> Integers:
@@ -113,9 +113,9 @@ def _find_settled(reader: Reader, plan: Plan, partitions: Sequence[int]) -> Inte
     for side in plan.read_sides:
         if side != "target":
             conditions = partition_conditions(plan, side, reader.session(side).dialect, partitions, RANGES)
-            sides[side] = dataclasses.replace(plan.sides[side], chunks=tuple(Chunk(within=one) for one in conditions))
-    found = scan(reader, dataclasses.replace(plan, method="signature", k=0, t=0, bits=60, sides=sides)).sides["source"]
-    return found.partition[found.rows > 0]
+            sides[side] = dataclasses.replace(plan.sides[side], chunks=tuple(Chunk(within=condition) for condition in conditions))
+    summaries = scan(reader, dataclasses.replace(plan, method="signature", k=0, t=0, bits=60, sides=sides)).sides["source"]
+    return summaries.partition[summaries.rows > 0]
 
 
 def _spans_without_settled_rows(plan: Plan, young: Summaries, settled: Integers) -> Iterator[Span]:
@@ -172,7 +172,7 @@ def follow(earlier: LeftOut, plan: Plan, young: YoungRows, changing: Changing, b
     known = earlier.stretches if earlier.positions == positions else ()
     size = plan.partitioning.size
     read = sorted((first * size, end * size - 1) for first, end in plan.partition_ranges) or None
-    spans = (*young.spans, *(span for one in changing.ranges if (span := _span_of_range(plan, one))))
+    spans = (*young.spans, *(span for changing_range in changing.ranges if (span := _span_of_range(plan, changing_range))))
     return LeftOut(rows, advance_stretches(known, spans, read, began), positions, one_in)
 
 
@@ -194,12 +194,13 @@ def _sampled(plan: Plan, young: YoungRows, changing: Changing) -> tuple[int, lis
     return one_in, keys
 
 
-def _span_of_range(plan: Plan, one: RangeDifference) -> Span | None:
+def _span_of_range(plan: Plan, difference: RangeDifference) -> Span | None:
     """Return the span of a range of differences; None if its partitions are not the plan's."""
     if _positions(plan) == KEYS:
-        return None if one.first is None or one.last is None else Span(one.first, one.last, one.rows)
-    first, last = one.ids
-    return None if first is None or last is None or one.buckets not in (0, plan.partitioning.buckets) else Span(first, last, one.rows)
+        return None if difference.first is None or difference.last is None else Span(difference.first, difference.last, difference.rows)
+    first, last = difference.ids
+    is_other = difference.buckets not in (0, plan.partitioning.buckets)
+    return None if first is None or last is None or is_other else Span(first, last, difference.rows)
 
 
 def with_left_out(report: Report, left_out: LeftOut | None, young: YoungRows, runs: int) -> Report:
@@ -209,15 +210,17 @@ def with_left_out(report: Report, left_out: LeftOut | None, young: YoungRows, ru
     if plan is None or left_out is None:
         return report
     rows = sorted(((key, row) for key, row in left_out.rows.items() if row.runs >= runs), key=lambda item: -item[1].runs)
-    stretches = sorted((one for one in left_out.stretches if one.runs >= runs), key=lambda one: (-one.runs, -one.span.rows))
+    stretches = sorted(
+        (stretch for stretch in left_out.stretches if stretch.runs >= runs), key=lambda stretch: (-stretch.runs, -stretch.span.rows)
+    )
     if not rows and not stretches:
         return report
     outside = [key for key, _ in rows]
-    in_stretches = sum(one.span.rows for one in stretches)
+    in_stretches = sum(stretch.span.rows for stretch in stretches)
     if _positions(plan) == KEYS:
-        outside = [key for key in outside if not any(one.span.first <= int(key[0] or 0) <= one.span.last for one in stretches)]
+        outside = [key for key in outside if not any(stretch.span.first <= int(key[0] or 0) <= stretch.span.last for stretch in stretches)]
         count = in_stretches + _count(plan, outside, left_out.one_in)
-    else:  # a key does not tell its partition, so that one of both numbers may hold the other
+    else:  # a key does not identify its partition, so that one of both numbers may hold the other
         outside = outside if _count(plan, outside, left_out.one_in) > in_stretches else []
         count = max(in_stretches, _count(plan, outside, left_out.one_in))
     names = [column.name for column in plan.key_columns]
@@ -227,8 +230,8 @@ def with_left_out(report: Report, left_out: LeftOut | None, young: YoungRows, ru
         overdue_rows=count,
         overdue=tuple(Overdue(key=dict(zip(names, key, strict=True)), runs=row.runs, since=row.since) for key, row in rows[:MAX_OVERDUE]),
         overdue_ranges=tuple(
-            OverdueRange(label=_label(plan, one.span), rows=one.span.rows, runs=one.runs, since=one.since)
-            for one in stretches[:MAX_OVERDUE]
+            OverdueRange(label=_label(plan, stretch.span), rows=stretch.span.rows, runs=stretch.runs, since=stretch.since)
+            for stretch in stretches[:MAX_OVERDUE]
         ),
     )
 
@@ -247,7 +250,7 @@ def _sentence(
     stretches: Sequence[Stretch],
     runs: int,
 ) -> str:
-    since = min([*(row.since for _, row in rows), *(one.since for one in stretches)])
+    since = min([*(row.since for _, row in rows), *(stretch.since for stretch in stretches)])
     is_estimate = one_in > 1 and bool(outside)
     rows_were = "1 row was" if count == 1 else f"{'about ' if is_estimate else ''}{count:,} rows were"
     return (
@@ -260,15 +263,15 @@ def _where(plan: Plan, keys: Sequence[Key], stretches: Sequence[Stretch]) -> str
     """Return stretches and some keys for a person, whole numbers as ranges; empty if they are masked."""
     if plan.hides_ranges or any(column.masked for column in plan.key_columns):
         return ""
-    texts = [_label(plan, one.span) for one in stretches]
+    texts = [_label(plan, stretch.span) for stretch in stretches]
     if plan.has_integer_key:
         spans = consecutive_ranges([int(key[0]) for key in keys if key[0] is not None])
-        found = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in spans]
+        key_texts = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in spans]
     else:
-        found = [", ".join(map(_key_text, key)) for key in keys]
-    if found:
-        found[0] = f"keys {found[0]}"
-    texts += found
+        key_texts = [", ".join(map(_key_text, key)) for key in keys]
+    if key_texts:
+        key_texts[0] = f"keys {key_texts[0]}"
+    texts += key_texts
     more = f" and {len(texts) - MAX_IN_SENTENCE:,} more" if len(texts) > MAX_IN_SENTENCE else ""
     return f": {'; '.join(texts[:MAX_IN_SENTENCE])}{more}"
 
@@ -280,7 +283,7 @@ def _key_text(text: str | None) -> str:
 def _label(plan: Plan, span: Span) -> str:
     """Return a span for a person, without values of masked columns."""
     if plan.hides_ranges or _positions(plan) != KEYS:
-        first, last = (plan.label(one) for one in (span.first, span.last))
+        first, last = (plan.label(number) for number in (span.first, span.last))
         return first if first == last else f"{first} to {last}"
     if any(column.masked for column in plan.key_columns):
         return "keys ***"

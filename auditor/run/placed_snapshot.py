@@ -20,7 +20,7 @@ from auditor.connections.connection import Connection
 from auditor.errors import AccessDenied, LockTimeout
 from auditor.planning import watermark
 from dialects import Session
-from dialects.placing import Placing
+from dialects.log_places import PlacedSession
 
 ATTEMPTS, SECONDS = 20, 2.0
 """How often a snapshot is tried whose place the transactions' ids prove, and for how long at most."""
@@ -34,22 +34,22 @@ BY_LOCK = "writers were kept off the table for a moment while the snapshot was o
 
 
 class NotAligned(Exception):
-    """Why a run is not aligned, as a clause. No command fails with it: the run goes on without."""
+    """Why a run is not aligned, as a clause. No command fails with it: the run continues without."""
 
 
 class LogReader(Protocol):
     """What a pipeline knows of the source's log."""
 
     def read_server(self) -> str:
-        """Return what identifies the server whose log it reads, as `Placing.identify` does."""
+        """Return what identifies the server whose log it reads, as `PlacedSession.identify` does."""
 
     def log_end(self) -> str:
         """Return where the log ends now: ``FILE:POS``."""
 
     def ids_between(self, after: str, until: str) -> Sequence[str] | None:
-        """Return the global ids of the transactions behind a place, up to another, that have rows of the table.
+        """Return the global ids of the transactions after a place, up to another, that have rows of the table.
 
-        Waits until the stream has reached the second place. None if ids cannot tell it. Raises NotAligned.
+        Waits until the stream has reached the second place. None if ids cannot show it. Raises NotAligned.
         """
 
 
@@ -58,15 +58,15 @@ def open_source(source: Connection, table: str, names: Sequence[str], log: LogRe
 
     Raises NotAligned, and errors of the tree; the snapshot may be open then.
     """
-    source.run(lambda session: _check(_placing(session), names, log))
+    source.run(lambda session: _check(_placed(session), names, log))
     at = source.run(watermark.read_clock)
-    if place := source.begin_snapshot_by(lambda session: _placing(session).begin_placed()):
+    if place := source.begin_snapshot_by(lambda session: _placed(session).begin_placed()):
         return place, at, BY_SERVER
     source.end_snapshot()
     return _open_by_ids(source, log) or _open_by_lock(source, table, log)
 
 
-def _check(session: Placing, names: Sequence[str], log: LogReader) -> None:
+def _check(session: PlacedSession, names: Sequence[str], log: LogReader) -> None:
     if session.identify() != log.read_server():
         raise NotAligned("the audit's connection leads to another server than the one whose log the pipeline reads")
     if engine := session.storage_engine(names):
@@ -76,11 +76,11 @@ def _check(session: Placing, names: Sequence[str], log: LogReader) -> None:
 def _open_by_ids(source: Connection, log: LogReader) -> tuple[str, dt.datetime, str] | None:
     """Try snapshots until ids prove where one stands; None, and no snapshot is open, if they do not."""
     first = log.log_end()
-    owned = source.run(lambda session: _placing(session).owned_ids())
+    owned = source.run(lambda session: _placed(session).owned_ids())
     until = time.monotonic() + SECONDS
     for _ in range(ATTEMPTS):
         at = source.run(watermark.read_clock)
-        executed = source.run(lambda session: _placing(session).executed_ids())
+        executed = source.run(lambda session: _placed(session).executed_ids())
         if not executed:
             return None
         source.begin_snapshot()
@@ -99,7 +99,7 @@ def _open_by_ids(source: Connection, log: LogReader) -> tuple[str, dt.datetime, 
 
 
 def _are_executed(source: Connection, ids: str, executed: str) -> bool:
-    return source.run(lambda session: _placing(session).are_executed(ids, executed))
+    return source.run(lambda session: _placed(session).are_executed(ids, executed))
 
 
 def _open_by_lock(source: Connection, table: str, log: LogReader) -> tuple[str, dt.datetime, str]:
@@ -122,12 +122,12 @@ def _open_by_lock(source: Connection, table: str, log: LogReader) -> tuple[str, 
 def _lock_once(source: Connection, table: str, log: LogReader) -> str:
     [helper] = source.open_siblings(1)
     try:
-        return source.begin_snapshot_by(lambda session: _placing(session).begin_locked(table, helper.session, log.log_end))
+        return source.begin_snapshot_by(lambda session: _placed(session).begin_locked(table, helper.session, log.log_end))
     finally:
         helper.close()
 
 
-def _placing(session: Session) -> Placing:
-    if not isinstance(session, Placing):
+def _placed(session: Session) -> PlacedSession:
+    if not isinstance(session, PlacedSession):
         raise NotAligned(f"{session.dialect.name} does not say at which place of a log a snapshot stands")
     return session

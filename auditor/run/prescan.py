@@ -3,7 +3,7 @@
 What is equal in a stretch is equal in each of its partitions. What is not is read again in the same snapshot, so that a run finds what it
 would have found without the pre-scan.
 
-Chunks of both parts are saved. A run that is resumed goes on with the part that was interrupted: stretches that were read before are not
+Chunks of both parts are saved. A run that is resumed continues with the part that was interrupted: stretches that were read before are not
 read again, and those of which a chunk was read by the method are left to the method.
 """
 
@@ -26,6 +26,7 @@ from auditor.sql.key_number import LETTER_GROUPS
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
 from auditor.summary.lazy_numpy import np
+from auditor.wording import plural
 
 MOST_IN_GROUPS = 0.8
 """Share of the rows beyond which all of them are read again, without a condition for each."""
@@ -61,8 +62,8 @@ class ReadResult:
         if verdict is not Verdict.MATCH or not self.contradicted:
             return verdict, tuple(reasons)
         sentence = (
-            f"{self.contradicted:,} stretches differed in the pre-scan, and all their partitions were equal in the same snapshot, so"
-            " nothing is claimed; run the audit again, and report a bug if this repeats"
+            f"{plural(self.contradicted, 'part')} of the table differed in the pre-scan, and all their partitions were equal in the same"
+            " snapshot, so nothing is claimed; run the audit again, and report a bug if this repeats"
         )
         return Verdict.UNKNOWN, (*reasons, sentence)
 
@@ -86,42 +87,42 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint, *, count_chunks: bo
             cut=plan.partitioning.size if plan.partitioning.strategy == "range" and not plan.prescan.digest_rows else 0,
             siblings=siblings,
         )
-        seen = scan(reader, plan_of_stretches(plan), stage)
-        equal = seen.equal & ~_find_touched(plan, seen.partition.tolist(), stage.skip)
-        rest = plan_of_rest(reader, plan, seen, equal, saved)
+        scanned = scan(reader, plan_of_stretches(plan), stage)
+        equal = scanned.equal & ~_find_touched(plan, scanned.partition.tolist(), stage.skip)
+        rest = plan_of_rest(reader, plan, scanned, equal, saved)
         is_partial = rest is not plan
-        left_rows = {side: int(seen.rows[side][~equal].sum()) for side in SIDES} if is_partial else {}
-        # The rows of some groups are no chunk of the table: an attempt that goes on reads them again.
+        left_rows = {side: int(scanned.rows[side][~equal].sum()) for side in SIDES} if is_partial else {}
+        # The rows of some groups are no chunk of the table: an attempt that continues reads them again.
         save = checkpoint.save_chunk if not is_partial or plan.partitioning.strategy == "range" else save_nothing
         again = scan(reader, rest, Stage(saved=saved, rows=left_rows, save=save, siblings=siblings)) if rest else None
-    aligned = _join(plan, seen.select(equal) if is_partial else None, again)
+    aligned = _join(plan, scanned.select(equal) if is_partial else None, again)
     is_resumed = bool(any(stage.saved.values()) or stage.skip)
-    aligned = replace(aligned, shard_rows={} if stage.skip else seen.shard_rows)
+    aligned = replace(aligned, shard_rows={} if stage.skip else scanned.shard_rows)
     differing = rest if is_partial and plan.partitioning.strategy == "hash" else None
     # A digest depends on the order of rows with one key as well, and a group of keys that are text on how that is stored.
     is_proof = not (plan.prescan.digest_rows or plan.prescan.groups == LETTER_GROUPS or is_resumed) and reader.saw_one_snapshot
-    contradicted = count_contradicted(plan, seen, again) if is_proof and again is not None else 0
-    assumed = stretches.partitions_of(seen.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
+    contradicted = count_contradicted(plan, scanned, again) if is_proof and again is not None else 0
+    assumed = stretches.partitions_of(scanned.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
     return ReadResult(
         aligned,
-        describe(plan, seen, equal, is_partial),
+        describe(plan, scanned, equal, is_partial),
         tuple(assumed),
         differing,
         read_by=(plan_of_stretches(plan), *((plan,) if again is not None else ())),
-        keys=some_keys(seen),
+        keys=some_keys(scanned),
         is_resumed=is_resumed,
         contradicted=contradicted,
     )
 
 
-def some_keys(seen: Aligned) -> dict[Side, list[int]]:
+def some_keys(scanned: Aligned) -> dict[Side, list[int]]:
     """Return the least and greatest keys of some partitions of each side, where they are integers."""
-    found: dict[Side, list[int]] = {}
-    for side, here in seen.sides.items():
+    keys: dict[Side, list[int]] = {}
+    for side, here in scanned.sides.items():
         step = max(1, len(here) // SOME_PARTITIONS)
         first = random.randrange(step)
-        found[side] = [int(key) for ends in (here.least, here.greatest) for key in ends[first::step] if key is not None]
-    return found
+        keys[side] = [int(key) for ends in (here.least, here.greatest) for key in ends[first::step] if key is not None]
+    return keys
 
 
 def _find_touched(plan: Plan, numbers: Sequence[int], chunks: Sequence[Chunk]) -> Flags:
@@ -143,10 +144,10 @@ def keys_of_stretch(plan: Plan) -> int:
     return plan.partitioning.size * (plan.prescan.partitions if plan.prescan else 1)
 
 
-def plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved: SavedChunks) -> Plan | None:
+def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, saved: SavedChunks) -> Plan | None:
     """Return the plan that reads what is not known to be equal; None if nothing is left."""
-    left = {int(number) for number in seen.partition[~equal]}
-    skipped = [chunk for found in saved.values() for chunk, _ in found]
+    left = {int(number) for number in scanned.partition[~equal]}
+    skipped = [chunk for chunks in saved.values() for chunk, _ in chunks]
     if any(chunk.null_key for chunk in skipped):
         left.add(NULL_PARTITION)
     if skipped and plan.least is not None and plan.greatest is not None:
@@ -158,7 +159,7 @@ def plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved:
     if not equal.any() or plan.partitioning.strategy not in ("range", "hash"):
         return plan
     if plan.partitioning.strategy == "hash":
-        return _plan_of_groups(reader, plan, seen, sorted(left)) if plan.prescan and plan.prescan.groups else plan
+        return _plan_of_groups(reader, plan, scanned, sorted(left)) if plan.prescan and plan.prescan.groups else plan
     spans = _key_spans(plan, sorted(left - {NULL_PARTITION}))
     null = (Chunk(null_key=True),) if NULL_PARTITION in left else ()
 
@@ -171,15 +172,15 @@ def plan_of_rest(reader: Reader, plan: Plan, seen: Aligned, equal: Flags, saved:
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 
 
-def _plan_of_groups(reader: Reader, plan: Plan, seen: Aligned, numbers: Sequence[int]) -> Plan:
+def _plan_of_groups(reader: Reader, plan: Plan, scanned: Aligned, numbers: Sequence[int]) -> Plan:
     """Return the plan that reads the rows of these groups of keys, or ``plan`` itself if that would save little.
 
     The rows of the other groups are taken to be distributed evenly over the buckets. So there have to be some in each: else a bucket with
     rows of one side alone would seem to have no others.
     """
-    is_left = np.isin(seen.partition, numbers)
-    rows = seen.rows["source"] + seen.rows["target"]
-    if rows[is_left].sum() > MOST_IN_GROUPS * rows.sum() or seen.rows["source"][~is_left].sum() < plan.partitioning.buckets:
+    is_left = np.isin(scanned.partition, numbers)
+    rows = scanned.rows["source"] + scanned.rows["target"]
+    if rows[is_left].sum() > MOST_IN_GROUPS * rows.sum() or scanned.rows["source"][~is_left].sum() < plan.partitioning.buckets:
         return plan
     grouped = plan_of_stretches(plan)
 
@@ -215,7 +216,7 @@ def _join_small(pieces: Sequence[Chunk], most: int, key: str) -> list[Chunk]:
 
 
 def _one_chunk(batch: Sequence[Chunk], key: str) -> Chunk:
-    spans = " OR ".join(f"({key} >= {one.first} AND {key} < {one.end})" for one in batch)
+    spans = " OR ".join(f"({key} >= {chunk.first} AND {key} < {chunk.end})" for chunk in batch)
     return Chunk(first=batch[0].first, end=batch[-1].end, within=spans)
 
 
@@ -230,16 +231,16 @@ def _join(plan: Plan, equal: Aligned | None, again: Aligned | None) -> Aligned:
     return align(sides["source"], sides["target"])
 
 
-def count_contradicted(plan: Plan, seen: Aligned, again: Aligned) -> int:
+def count_contradicted(plan: Plan, scanned: Aligned, again: Aligned) -> int:
     """Return how many stretches differ although none of their partitions does."""
     if plan.partitioning.strategy != "range":
         return int(bool(again.equal.all()))
     partitions = keys_of_stretch(plan) // plan.partitioning.size
     parents = np.where(again.partition == NULL_PARTITION, NULL_PARTITION, again.partition // partitions)
-    return int((~np.isin(seen.partition[~seen.equal], parents[~again.equal])).sum())
+    return int((~np.isin(scanned.partition[~scanned.equal], parents[~again.equal])).sum())
 
 
-def describe(plan: Plan, seen: Aligned, equal: Flags, is_partial: bool) -> str:
+def describe(plan: Plan, scanned: Aligned, equal: Flags, is_partial: bool) -> str:
     """Return what a pre-scan found, as a sentence; empty if there are no rows. ``is_partial`` says that only what differs was read."""
     count, left = len(equal), int((~equal).sum())
     if not count:

@@ -1,7 +1,7 @@
-"""Look again at differences before they are believed.
+"""Check differences again before they are believed.
 
 A difference is confirmed when it is still there at the last look, and no row of its key has changed on either side since the look
-before: neither its hash, nor when it was written, where a column tells. One whose rows changed in between has moved and gets further
+before: neither its hash, nor when it was written, where a column says so. One whose rows changed in between has moved and gets further
 looks; if it still moves at the last of these it is unsettled. One that is gone is cleared.
 
 A difference is in flight, and no difference, where rows of the *source* that are younger than the watermark explain it: they may
@@ -100,7 +100,7 @@ class _Looker:
         return self.reader.ask(lambda side, session: list(Fetcher(all_rows, side, session, self.value_length).of_range(span)), fresh=True)
 
 
-def look_again(
+def recheck_differences(
     reader: Reader,
     plan: Plan,
     differences: Differences,
@@ -114,11 +114,11 @@ def look_again(
     flight. ``spans`` are the ranges of ``differences``. Raises StatementCancelled when the run is cancelled, and errors of the tree.
     """
     looker = _Looker(reader, plan, value_length)
-    suspects = {_key_of(one): _Suspect(one, one) for one in differences.named}
+    suspects = {_key_of(difference): _Suspect(difference, difference) for difference in differences.named}
     looks = 0
     for delay, is_further in _delays(settings):
-        left = [one for one in suspects.values() if (one.is_moving if is_further else one.latest)]
-        open_spans = [one for one in spans if one.state == "unsettled" or (one.state == "confirmed" and not is_further)]
+        left = [suspect for suspect in suspects.values() if (suspect.is_moving if is_further else suspect.latest)]
+        open_spans = [span for span in spans if span.state == "unsettled" or (span.state == "confirmed" and not is_further)]
         if not left and not open_spans:
             break
         looks += 1
@@ -143,37 +143,37 @@ def _delays(settings: Recheck | None) -> Iterator[tuple[float, bool]]:
     yield from ((settings.wait, True) for _ in range(settings.times))
 
 
-def _key_of(one: Difference) -> Key:
-    return tuple(one.key.values())
+def _key_of(difference: Difference) -> Key:
+    return tuple(difference.key.values())
 
 
 def _add_rows_of_range(looker: _Looker, suspects: dict[Key, _Suspect], span: RangeSuspect, rows: Sequence[Difference]) -> None:
     """Add rows of a range to the suspects, unless they are among them already."""
-    new = [_Suspect(one, one, of_range=span) for one in rows if _key_of(one) not in suspects]
+    new = [_Suspect(difference, difference, of_range=span) for difference in rows if _key_of(difference) not in suspects]
     _look_at(looker, new)  # for what is young; that nothing moved in so short a time means nothing
-    for one in new:
-        one.is_still = False
-        suspects[_key_of(one.first)] = one
+    for suspect in new:
+        suspect.is_still = False
+        suspects[_key_of(suspect.first)] = suspect
 
 
 def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:
     """Update these suspects by one look."""
     if not suspects:
         return
-    keys = [_key_of(one.first) for one in suspects]
+    keys = [_key_of(suspect.first) for suspect in suspects]
     rows = looker.rows_by_key(keys)
     in_flight = _keys_in_flight(looker.plan, rows)
     young_targets = {row.key for row, age in rows["target"] if age.is_young} - in_flight
     by_key, states = _differences_by_key(looker, rows, in_flight), _states(rows, keys)
     at = dt.datetime.now(dt.UTC)
-    for one, key in zip(suspects, keys, strict=True):
+    for suspect, key in zip(suspects, keys, strict=True):
         now, state = by_key.get(key), states[key]
-        same = now is not None and one.latest is not None and now.hashes == one.latest.hashes
-        one.in_flight, one.target_is_young = key in in_flight, key in young_targets
-        one.is_still, one.rows = same and one.rows in (None, state), state
-        seen = "equal" if now is None else "in flight" if one.in_flight else "same" if one.is_still else "moved"
-        looks = (*(one.latest or one.first).looks, Look(at, seen))
-        one.latest = dataclasses.replace(now, looks=looks) if now else None
+        same = now is not None and suspect.latest is not None and now.hashes == suspect.latest.hashes
+        suspect.in_flight, suspect.target_is_young = key in in_flight, key in young_targets
+        suspect.is_still, suspect.rows = same and suspect.rows in (None, state), state
+        outcome = "equal" if now is None else "in flight" if suspect.in_flight else "same" if suspect.is_still else "moved"
+        looks = (*(suspect.latest or suspect.first).looks, Look(at, outcome))
+        suspect.latest = dataclasses.replace(now, looks=looks) if now else None
 
 
 def _differences_by_key(looker: _Looker, rows: Mapping[Side, Sequence[tuple[Row, Age]]], in_flight: set[Key]) -> dict[Key, Difference]:
@@ -184,32 +184,32 @@ def _differences_by_key(looker: _Looker, rows: Mapping[Side, Sequence[tuple[Row,
 
     def find(source: Sequence[Row], target: Sequence[Row]) -> dict[Key, Difference]:
         differences, _ = tolerance.named_differences(looker.plan, {"source": source, "target": target}, looker.value_length, known=True)
-        return {_key_of(one): one for one in differences}
+        return {_key_of(difference): difference for difference in differences}
 
     source, target = ([row for row, _ in rows[side]] for side in SIDES)
-    found = find(source, target)
-    young = [row for row, age in rows["source"] if age.is_young and row.key in found and row.key not in in_flight]
-    unmatched = {key: Counter(one.hashes["source"]) for key, one in found.items()}
+    by_key = find(source, target)
+    young = [row for row, age in rows["source"] if age.is_young and row.key in by_key and row.key not in in_flight]
+    unmatched = {key: Counter(difference.hashes["source"]) for key, difference in by_key.items()}
     unsent: set[int] = set()
     for row in young:
         if unmatched[row.key][row.digits] > 0:
             unmatched[row.key][row.digits] -= 1
             unsent.add(id(row))
     if not unsent:
-        return found
+        return by_key
     keys = {row.key for row in young}
     left = [row for row in source if row.key in keys and id(row) not in unsent]
     again = find(left, [row for row in target if row.key in keys])
-    return {key: one for key, one in found.items() if key not in keys} | again
+    return {key: difference for key, difference in by_key.items() if key not in keys} | again
 
 
 def _states(rows: Mapping[Side, Sequence[tuple[Row, Age]]], keys: Sequence[Key]) -> dict[Key, KeyState]:
     """Return each key's rows, as they are compared with those of the next look."""
-    found: dict[Key, dict[Side, list[tuple[str, str]]]] = {key: {side: [] for side in SIDES} for key in keys}
+    states: dict[Key, dict[Side, list[tuple[str, str]]]] = {key: {side: [] for side in SIDES} for key in keys}
     for side in SIDES:
         for row, age in rows[side]:
-            found[row.key][side].append((row.digits, age.written or ""))
-    return {key: tuple(tuple(sorted(of_key[side])) for side in SIDES) for key, of_key in found.items()}
+            states[row.key][side].append((row.digits, age.written or ""))
+    return {key: tuple(tuple(sorted(of_key[side])) for side in SIDES) for key, of_key in states.items()}
 
 
 def _keys_in_flight(plan: Plan, rows: Mapping[Side, Sequence[tuple[Row, Age]]]) -> set[Key]:
@@ -223,7 +223,7 @@ def _keys_in_flight(plan: Plan, rows: Mapping[Side, Sequence[tuple[Row, Age]]]) 
     settled = [row for row, age in rows["source"] if row.key in young and not age.is_young]
     target = [row for row, _ in rows["target"] if row.key in young]
     over, _ = tolerance.named_differences(plan, {"source": settled, "target": target}, 0, known=True)
-    surplus = {_key_of(one): one.rows for one in over}
+    surplus = {_key_of(difference): difference.rows for difference in over}
     return {key for key in young if key not in surplus or (not surplus[key]["source"] and surplus[key]["target"] <= young[key])}
 
 
@@ -250,19 +250,19 @@ def _conclude(
     counts: Counter[str] = Counter()
     named: list[Difference] = []
     became = _Count()
-    for one in suspects:
-        now = one.latest
-        if one.of_range is None:
-            was = one.first
+    for suspect in suspects:
+        now = suspect.latest
+        if suspect.of_range is None:
+            was = suspect.first
             became.add_cleared(was.row_count - _rows(now), sum(was.rows.values()) - _both_sides(now))
         if now is None:
             continue
-        if _stands(one, must_stand_still):
+        if _stands(suspect, must_stand_still):
             counts[now.kind] += now.row_count
             named.append(now)
             continue
-        became.add("in_flight" if one.in_flight else "unsettled", _rows(now), _both_sides(now))
-        if not one.in_flight:
+        became.add("in_flight" if suspect.in_flight else "unsettled", _rows(now), _both_sides(now))
+        if not suspect.in_flight:
             named.append(dataclasses.replace(now, state="unsettled"))
     ranges = [_conclude_range(span, suspects, counts, became) for span in spans]
     for kind, count in _unnamed(before).items():
@@ -281,29 +281,29 @@ def _conclude(
         exact=before.exact and not became.rows["unsettled"],
     )
     cleared = became.both_sides["cleared"] + became.both_sides["in_flight"]
-    left_out = tuple(_key_of(one.first) for one in suspects if one.latest and not _stands(one, must_stand_still))
+    left_out = tuple(_key_of(suspect.first) for suspect in suspects if suspect.latest and not _stands(suspect, must_stand_still))
     unsettled = tuple(span for span in differences.ranges if span.state == "unsettled")
     return Rechecked(differences, cleared, became.both_sides["unsettled"], left_out, unsettled)
 
 
-def _stands(one: _Suspect, must_stand_still: bool) -> bool:
+def _stands(suspect: _Suspect, must_stand_still: bool) -> bool:
     """Whether a difference that is there at the last look is confirmed."""
-    return not one.in_flight and (one.is_still or not (must_stand_still or one.target_is_young))
+    return not suspect.in_flight and (suspect.is_still or not (must_stand_still or suspect.target_is_young))
 
 
-def _rows(one: Difference | None) -> int:
-    return one.row_count if one else 0
+def _rows(difference: Difference | None) -> int:
+    return difference.row_count if difference else 0
 
 
-def _both_sides(one: Difference | None) -> int:
-    return sum(one.rows.values()) if one else 0
+def _both_sides(difference: Difference | None) -> int:
+    return sum(difference.rows.values()) if difference else 0
 
 
 def _conclude_range(span: RangeSuspect, suspects: Sequence[_Suspect], counts: Counter[str], became: _Count) -> RangeDifference | None:
     """Count what became of a range, and return what is left of it."""
     was = span.range.rows
     if span.state == "split":
-        rest = [one.latest for one in suspects if one.of_range is span]
+        rest = [suspect.latest for suspect in suspects if suspect.of_range is span]
         became.add_cleared(was - sum(map(_rows, rest)), was - sum(map(_both_sides, rest)))
         return None
     if span.state == "cleared":
@@ -322,8 +322,8 @@ def _conclude_range(span: RangeSuspect, suspects: Sequence[_Suspect], counts: Co
 def _unnamed(differences: Differences) -> Counter[str]:
     """Return by kind how many rows were counted and not named."""
     counted = Counter({"missing": differences.missing, "extra": differences.extra, "changed": differences.changed})
-    for one in differences.named:
-        counted[one.kind] -= one.row_count
+    for difference in differences.named:
+        counted[difference.kind] -= difference.row_count
     for span in differences.ranges:
         counted[span.kind] -= span.rows
     return +counted

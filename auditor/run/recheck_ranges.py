@@ -1,4 +1,4 @@
-"""Look again at range differences: rows that one side lacks, counted and not named.
+"""Check range differences again: rows that are missing on one side, counted and not named.
 
 A range is summed at each look: its rows and the words of their hashes, on both sides. While the sums are those of the look before, so
 is the number of rows that differ. Once they are not, its rows are compared one by one, as far as they are few enough for that; else
@@ -53,7 +53,7 @@ class RangeSuspect:
     state: State = "confirmed"
     young: int = 0
     """Young rows of the source that no row of the target answers, at the last look."""
-    seen: RangeSums | None = None
+    sums: RangeSums | None = None
     """The sums at the last look, or in the scan's own snapshots; None if ``rows`` is not the number that belongs to them."""
     is_complete: bool = False
     """Whether the condition by which the range is rechecked finds as many rows as the scan counted."""
@@ -89,9 +89,9 @@ def sum_range(ask: Ask, plan: Plan, span: RangeDifference) -> RangeSums:
     return RangeSums(_add_up(ask(lambda side, session: [Fetcher(young, side, session, 0).sum_range(span)])), settled)
 
 
-def _add_up(found: Mapping[Side, Sequence[Sums]]) -> dict[Side, Sums]:
+def _add_up(by_side: Mapping[Side, Sequence[Sums]]) -> dict[Side, Sums]:
     """Return the sums of each side, which are those of its shards together."""
-    return {side: tuple(map(sum, zip(*sums, strict=True))) for side, sums in found.items()}
+    return {side: tuple(map(sum, zip(*sums, strict=True))) for side, sums in by_side.items()}
 
 
 def with_young_rows(plan: Plan) -> Plan:
@@ -105,33 +105,33 @@ def first_suspects(reader: Reader, plan: Plan, ranges: Sequence[RangeDifference]
     ``one_snapshot`` says that both sides are seen as they were at the scan. Otherwise the sums belong to the number of rows that the scan
     counted only if the rows are as many, all on one side.
     """
-    found = []
+    suspects = []
     for span in ranges:
         sums = sum_range(lambda work: reader.ask(work, fresh=True), plan, span)
-        here, lacking = _sides(span)
-        same = one_snapshot or (sums.settled[here][0] == span.rows and not sums.settled[lacking][0])
+        here, missing = _sides(span)
+        same = one_snapshot or (sums.settled[here][0] == span.rows and not sums.settled[missing][0])
         complete = sums.settled[here][0] >= span.rows
-        found.append(RangeSuspect(span, span.rows, seen=sums if same and not sums.young("target") else None, is_complete=complete))
-    return found
+        suspects.append(RangeSuspect(span, span.rows, sums=sums if same and not sums.young("target") else None, is_complete=complete))
+    return suspects
 
 
 def look_at_range(looker: Looker, span: RangeSuspect, *, must_stand_still: bool) -> list[Difference]:
     """Update a range by one look; return the rows that differ if they have to be rechecked one by one from here on."""
-    here, lacking = _sides(span.range)
-    before, now = span.seen, looker.sums(span.range)
-    is_one_sided = not now.everything[lacking][0]
+    here, missing = _sides(span.range)
+    before, now = span.sums, looker.sums(span.range)
+    is_one_sided = not now.everything[missing][0]
     if is_one_sided and not now.everything[here][0]:
         span.state = "cleared" if span.is_complete else "unsettled"
     elif is_one_sided and here == "source" and not now.settled[here][0]:
         span.state = "in_flight"  # of rows in the target alone none are: the source has no such rows, not even young ones
     elif before and now.decisive == before.decisive and not _may_be_explained(span, now):
-        span.state, span.seen, span.young = "confirmed", now, now.young("source") if is_one_sided else 0
+        span.state, span.sums, span.young = "confirmed", now, now.young("source") if is_one_sided else 0
     elif _can_recount(looker.plan, span, now, is_one_sided) and not (must_stand_still and now.everything[here][0] <= MAX_LISTED_ROWS):
-        span.rows, span.seen, span.young = now.settled[here][0], now, now.young("source")
+        span.rows, span.sums, span.young = now.settled[here][0], now, now.young("source")
         span.state = "unsettled" if must_stand_still else "confirmed"
     elif is_one_sided and not must_stand_still and not now.settled[here][0]:
-        span.state = "unsettled"  # rows of the target that changed since they were seen settled, and one look cannot tell whether they do
-    elif max(now.everything[here][0], now.everything[lacking][0]) > MAX_LISTED_ROWS:
+        span.state = "unsettled"  # rows of the target that changed since they were seen settled, and one look cannot show whether they do
+    elif max(now.everything[here][0], now.everything[missing][0]) > MAX_LISTED_ROWS:
         _settle_unlisted(span, now)
     else:
         span.state = "split"
@@ -150,14 +150,14 @@ def _settle_unlisted(span: RangeSuspect, now: RangeSums) -> None:
     Each young row of the source explains one extra row at most, so that the others of a range that stood still are confirmed.
     """
     unexplained = now.everything["target"][0] - now.everything["source"][0]
-    if span.seen and now.decisive == span.seen.decisive and not now.settled["source"][0] and unexplained > 0:
-        span.state, span.seen, span.rows, span.young = "confirmed", now, unexplained, now.young("source")
+    if span.sums and now.decisive == span.sums.decisive and not now.settled["source"][0] and unexplained > 0:
+        span.state, span.sums, span.rows, span.young = "confirmed", now, unexplained, now.young("source")
     else:
-        span.state, span.seen = "unsettled", None
+        span.state, span.sums = "unsettled", None
 
 
 def _sides(span: RangeDifference) -> tuple[Side, Side]:
-    """Return the side that has a range's rows, and the one that lacks them."""
+    """Return the side that has a range's rows, and the one where they are missing."""
     return ("source", "target") if span.kind == "missing" else ("target", "source")
 
 

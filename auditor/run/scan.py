@@ -65,10 +65,10 @@ def scan(reader: Reader, plan: Plan, stage: Stage | None = None) -> Aligned:
     Raises errors of the tree, with the side in front.
     """
     load_soon()
-    found = reader.on_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run())
-    rows = {side: int(found[side].rows.sum()) for side in reader.shards}
-    parts = [found[side] for side in reader.shards or ("source",)]
-    source, target = arrays.concatenate(parts, render.result_columns(plan)), found["target"]
+    summaries = reader.on_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run())
+    rows = {side: int(summaries[side].rows.sum()) for side in reader.shards}
+    parts = [summaries[side] for side in reader.shards or ("source",)]
+    source, target = arrays.concatenate(parts, render.result_columns(plan)), summaries["target"]
     if plan.joins_words:
         source, target = arrays.join_words(source), arrays.join_words(target)
     return replace(align(source, target), shard_rows=rows)

@@ -15,14 +15,14 @@ from dialects import Session
 
 def compare_schemas(audit: Audit, earlier: Schemas | None, tables: Mapping[Side, Endpoint]) -> tuple[Schemas, tuple[str, ...]]:
     """Return the tables' columns, and how they changed since the last run. Raises SchemaChanged if the audit is strict about that."""
-    found: Schemas = {side: schema_drift.describe_schema(end.table) for side, end in tables.items()}
-    changes = schema_drift.describe_changes(earlier, found)
+    schemas: Schemas = {side: schema_drift.describe_schema(end.table) for side, end in tables.items()}
+    changes = schema_drift.describe_changes(earlier, schemas)
     if changes and audit.schema_ == "strict":
         raise SchemaChanged(
             f"the tables' columns changed since the last run that was done: {'; '.join(changes)}; to accept them, write"
             " schema: note in this audit, run it once, and write schema: strict again"
         )
-    return found, changes
+    return schemas, changes
 
 
 def check_columns(audit: Audit, known: Schemas, side: Side, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""What a run found of each shard of a source: whose rows the target lacks or holds otherwise, and which keys are on several shards."""
+"""What a run found of each shard of a source: whose rows the target misses or has otherwise, and which keys are on several shards."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def name_shards_of_ranges(reader: Reader, plan: Plan, differences: Differences) 
 
 def _name_shards(reader: Reader, plan: Plan, span: RangeDifference) -> RangeDifference:
     rows = reader.ask_source(lambda side, session: Fetcher(plan, side, session, 0).sum_range(span)[0])
-    held = {plan.sides[side].label: count for side, count in zip(reader.shards, rows, strict=True) if count}
-    return replace(span, shards=held)
+    counts = {plan.sides[side].label: count for side, count in zip(reader.shards, rows, strict=True) if count}
+    return replace(span, shards=counts)
 
 
 def results(reader: Reader, plan: Plan, findings: Findings | None, aligned: Mapping[Side, Alignment]) -> tuple[ShardResult, ...]:
@@ -49,18 +49,18 @@ def _result(reader: Reader, plan: Plan, findings: Findings | None, side: Side, a
     if findings is None or findings.differences is None:
         equal = findings is not None and findings.verdict is Verdict.MATCH and not findings.comparison.unequal
         return replace(known, verdict=Verdict.MATCH if equal else Verdict.UNKNOWN)
-    found = findings.differences
-    mine = [one for one in found.named if label in one.shards and one.state == "confirmed"]
-    missing = sum(one.row_count for one in mine if one.kind == "missing" and not one.is_doubled)
-    missing += sum(span.shards.get(label, 0) for span in found.ranges if span.state == "confirmed")
-    changed = sum(one.row_count for one in mine if one.kind == "changed" and not one.is_doubled)
-    doubled = sum(one.is_doubled for one in mine)
-    verdict = Verdict.MISMATCH if missing or changed or doubled else Verdict.MATCH if _is_complete(found) else Verdict.UNKNOWN
+    differences = findings.differences
+    mine = [difference for difference in differences.named if label in difference.shards and difference.state == "confirmed"]
+    missing = sum(difference.row_count for difference in mine if difference.kind == "missing" and not difference.is_doubled)
+    missing += sum(span.shards.get(label, 0) for span in differences.ranges if span.state == "confirmed")
+    changed = sum(difference.row_count for difference in mine if difference.kind == "changed" and not difference.is_doubled)
+    doubled = sum(difference.is_doubled for difference in mine)
+    verdict = Verdict.MISMATCH if missing or changed or doubled else Verdict.MATCH if _is_complete(differences) else Verdict.UNKNOWN
     return replace(known, missing=missing, changed=changed, doubled=doubled, verdict=verdict)
 
 
-def _is_complete(found: Differences) -> bool:
+def _is_complete(differences: Differences) -> bool:
     """Whether every difference is counted, and those of shards are listed with them, so that a shard without any has none."""
-    listed = sum(one.row_count for one in found.named) + sum(span.rows for span in found.ranges)
-    unnamed = [span for span in found.ranges if span.kind == "missing" and not span.shards]
-    return found.exact and not unnamed and listed >= found.missing + found.extra + found.changed
+    listed = sum(difference.row_count for difference in differences.named) + sum(span.rows for span in differences.ranges)
+    unnamed = [span for span in differences.ranges if span.kind == "missing" and not span.shards]
+    return differences.exact and not unnamed and listed >= differences.missing + differences.extra + differences.changed

@@ -23,13 +23,13 @@ MAX_ROWS = 3
 
 def describe_unhashed(reader: Reader, plan: Plan, aligned: Aligned) -> list[str]:
     """Return a clause for each of the first rows that could not be hashed; nothing if all rows can be by now, or sums alone could not."""
-    found: list[str] = []
+    notes: list[str] = []
     for side in plan.read_sides:
         summaries = aligned.sides[side_of(side)]
         numbers = [int(number) for number in summaries.partition[np.flatnonzero(summaries.rows != summaries.hashed)][:MAX_PARTITIONS]]
         if numbers:
-            found += reader.ask_side(side, partial(_describe, reader, plan, numbers))
-    return found
+            notes += reader.ask_side(side, partial(_describe, reader, plan, numbers))
+    return notes
 
 
 def _describe(reader: Reader, plan: Plan, numbers: Sequence[int], side: Side, session: Session) -> list[str]:

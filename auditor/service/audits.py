@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
-from auditor.history import standing
+from auditor.history import status
 from auditor.history.runs import as_run
-from auditor.history.standing import Standing
+from auditor.history.status import Standing
 from auditor.planning import masks
 from auditor.planning.columns import Endpoint
 from auditor.service import cron, planning, proxies, table_groups
@@ -72,7 +72,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
         found = {name: proxies.audit(merged, name) for name in proxies.expand_legs(merged) if only in (None, name)}
         states = audit_state.get_states(store)
         paused = {name for name in found if audit_state.is_paused(states, name)}
-        standings = standing.load_standings(store, found, settings.connections, now, states, only)
+        standings = status.load_standings(store, found, settings.connections, now, states, only)
         scores = runs.list_scores(store, now - TREND_PERIOD, only) if trends else {}
     overviews = []
     for name, audit in found.items():
@@ -138,7 +138,7 @@ def get_standing(settings: Settings, store: Store, name: str) -> Standing:
         audit = proxies.audit(with_defined_audits(settings, store), name)
     except UnknownAudit:
         audit = None
-    return standing.load_standing(store, name, audit, settings.connections, dt.datetime.now(dt.UTC))
+    return status.load_standing(store, name, audit, settings.connections, dt.datetime.now(dt.UTC))
 
 
 def with_defined_audits(settings: Settings, store: Store) -> Settings:

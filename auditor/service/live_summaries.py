@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.config import Audit, Settings, find_carriers, why_not_aligned
-from auditor.run.living import LiveSums
+from auditor.run.live_summaries import LiveSums
 
 if TYPE_CHECKING:
     from auditor.store import Store

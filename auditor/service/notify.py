@@ -22,7 +22,7 @@ from auditor.config._base import suggest
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
 from auditor.history.recovery import has_recovered
-from auditor.history.standing import Standing, load_standing, status_label
+from auditor.history.status import Standing, load_standing, status_label
 from auditor.model import Report, State, Verdict
 from auditor.report import day_text, formatting, live
 from auditor.report.day import Day, load_day

@@ -20,7 +20,7 @@ from auditor.errors import AuditorError, ConfigError
 from auditor.history import fingerprint
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import Outcome
-from auditor.history.standing import Standing, derive_standing
+from auditor.history.status import Standing, derive_standing
 from auditor.model import RegisteredSegment, Report, State, Verdict
 from auditor.report import formatting, listing
 from auditor.service import cron

@@ -27,7 +27,7 @@ Texts = Sequence[str | None]
 class RowStatements:
     """Statements on single rows of a plan's target.
 
-    ``computed`` are columns, as SQL, that the target computes itself; ``touched`` those that change by themselves with an update.
+    ``computed`` are columns, as SQL, that the target computes itself; ``touched`` those that change automatically with an update.
     """
 
     plan: Plan

@@ -19,9 +19,9 @@ def fragments(plan: Plan, side: Side, dialect: Dialect, texts: Sequence[str]) ->
     folded: list[str] = []
     selected: list[str] = []
     for index, (column, text) in enumerate(zip(plan.columns, texts, strict=True)):
-        v, d = (plan.named(f"read_rows.{one}{index}") for one in "vd")
+        v, d = (plan.named(f"read_rows.{letter}{index}") for letter in "vd")
         values = _row_columns(column, side, dialect, text)
-        columns += [f"{sql} AS {plan.named(f'{one}{index}')}" for sql, one in zip(values, "vd", strict=False)]
+        columns += [f"{sql} AS {plan.named(f'{letter}{index}')}" for sql, letter in zip(values, "vd", strict=False)]
         for name in column_measures(column):
             measured = f"{name}_{index}"
             folded.append(f"{_aggregate(name, column, side, dialect, v, d)} AS {plan.named(measured)}")

@@ -58,8 +58,8 @@ def _group(plan: Plan, side: Side, dialect: Dialect) -> str:
     text = dialect.column_characters(c, native) if is_text else dialect.hex_text(c) if native.name == "binary" else dialect.as_text(c)
     if plan.hashes_bytes:
         return dialect.group_of_text(text)
-    last, eighth = (dialect.low_bits(dialect.code_point(one), 5) for one in (f"RIGHT({text}, 1)", f"SUBSTRING({text}, 8, 1)"))
-    return f"({last} * 32 + {eighth})"  # five bits tell hexadecimal digits from each other, and letters whatever their case
+    last, eighth = (dialect.low_bits(dialect.code_point(character), 5) for character in (f"RIGHT({text}, 1)", f"SUBSTRING({text}, 8, 1)"))
+    return f"({last} * 32 + {eighth})"  # five bits distinguish hexadecimal digits, and letters whatever their case
 
 
 def _find_lettered(plan: Plan) -> ColumnPlan | None:

@@ -46,7 +46,7 @@ def crossings(plan: Plan, side: Side, dialect: Dialect) -> str:
         for end, first in pairwise(cuts)
     ]
     checked(each[0], dialect)
-    return "\nUNION ALL\n".join(f"({one.rstrip()})" for one in each)
+    return "\nUNION ALL\n".join(f"({statement.rstrip()})" for statement in each)
 
 
 def condition(plan: Plan, side: Side, numbers: Sequence[int]) -> str:

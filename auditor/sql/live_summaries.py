@@ -55,14 +55,14 @@ class LiveSums:
         """Return the statements that add a link."""
         literal = self.dialect.literal
         pieces = [link.body[start : start + PIECE] for start in range(0, len(link.body), PIECE)] or [""]
-        about: dict[str, str | int] = {
+        columns: dict[str, str | int] = {
             "epoch": link.epoch,
             "place": link.place,
             "previous": link.previous,
             "layout": link.layout,
             "shape": link.shape,
         }
-        values = {name: literal(value) for name, value in about.items()} | {"digest": literal(link.digest)}
+        values = {name: literal(value) for name, value in columns.items()} | {"digest": literal(link.digest)}
         return [self._piece(values, number, body) for number, body in enumerate(pieces)]
 
     def _piece(self, values: dict[str, str], number: int, body: str) -> str:
@@ -75,16 +75,16 @@ class LiveSums:
 
 
 def read_links(epoch: str, rows: Iterable[Sequence[Any]]) -> list[Link]:
-    """Return the links of an epoch in their order. Raises LiveSummariesWrong for one whose digest is wrong, or that lacks a piece."""
-    found: list[Link] = []
+    """Return the links of an epoch in their order. Raises LiveSummariesWrong for one whose digest is wrong, or that is not complete."""
+    links: list[Link] = []
     for place, some in groupby(rows, key=lambda row: int(row[0])):
         pieces = list(some)
         previous, (layout, shape, digest) = int(pieces[0][2]), map(as_text, pieces[0][3:6])
         link = Link(epoch, layout, previous, place, shape, "".join(as_text(piece[6]) for piece in pieces))
         if link.digest != digest or [int(piece[1]) for piece in pieces] != list(range(len(pieces))):
-            raise LiveSummariesWrong(f"the live summaries at position {place} are not what was written; they have to begin anew")
-        found.append(link)
-    return found
+            raise LiveSummariesWrong(f"the live summaries at position {place} are not what was written; they have to start again")
+        links.append(link)
+    return links
 
 
 def as_text(value: Any) -> str:

@@ -14,7 +14,7 @@ from dialects import Dialect, Kind
 CHANGE_COLUMNS: Mapping[str, Kind] = {
     "attempt": Kind("text"), "position": Kind("integer"), "row": Kind("integer"), "op": Kind("text"),
 }  # fmt: skip
-"""The columns of a staging table before those of the target, behind a prefix."""
+"""The columns of a staging table before those of the target, after a prefix."""
 
 PREFIX = "auditor_"
 """How the names begin that templates give to columns of their own; another prefix takes its place where a table's column begins so."""
@@ -42,7 +42,7 @@ class Bound:
     row: int
     """Its place in the stream, as changes in the staging table have theirs."""
     low: int
-    """Of how many columns of the key its lower end consists; 0 for none. The interval begins behind it."""
+    """Of how many columns of the key its lower end consists; 0 for none. The interval begins after it."""
     high: int
     """The same of its upper end, with which it ends."""
 
@@ -54,10 +54,10 @@ def is_own_table(name: str) -> bool:
 
 def read_bounds(rows: Iterable[Sequence[Any]]) -> list[Bound]:
     """Return the intervals whose ends these rows are: position, row, ``l`` or ``h``, number of columns."""
-    found: dict[tuple[int, int], dict[str, int]] = {}
+    widths: dict[tuple[int, int], dict[str, int]] = {}
     for position, row, op, width in rows:
-        found.setdefault((int(position), int(row)), {})[str(op)] = int(width)
-    return [Bound(*place, ends["l"], ends["h"]) for place, ends in sorted(found.items())]
+        widths.setdefault((int(position), int(row)), {})[str(op)] = int(width)
+    return [Bound(*place, ends["l"], ends["h"]) for place, ends in sorted(widths.items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class MergeStatements:
     def create_target(self, types: Mapping[str, str], nullable: Collection[str] = (), clauses: Sequence[str] = ()) -> str:
         """Return the statement that makes the target's table with these native types, of which the ``nullable`` columns may be NULL.
 
-        ``clauses`` stand behind its columns.
+        ``clauses`` follow its columns.
         """
         null = self.dialect.TABLE_FORM.null
         columns = [
@@ -160,7 +160,7 @@ class MergeStatements:
         return self._fill("merge_target_create", target=self.target, **parts)
 
     def create_stage(self) -> Sequence[str]:
-        """Return the statements that make the staging table anew."""
+        """Return the statements that make the staging table again."""
         native = self.dialect.native_type
         types = {"text": native(TEXT), "integer": native(INTEGER)}
         parts = {"kind": self.dialect.STAGING_TABLE, "columns": self._names(self.columns, ",\n  "), "target": self.target}
@@ -212,14 +212,14 @@ class MergeStatements:
         """Return the statements that merge an attempt's changes, to be run in one transaction.
 
         ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
-        what stands behind them in the stream.
+        what follows them in the stream.
         """
         last, by_update = self.last, self.dialect.MERGES_BY_UPDATE
         intervals: list[str] = []
-        for one in bounds:
-            at = {"position": self.dialect.literal(one.position), "row": self.dialect.literal(one.row), "last": last}
-            intervals.append(self._fill("merge_bounds_void", interval=self._interval(one, "changed"), **at))
-            gone = self._interval(one, "merged")
+        for bound in bounds:
+            at = {"position": self.dialect.literal(bound.position), "row": self.dialect.literal(bound.row), "last": last}
+            intervals.append(self._fill("merge_bounds_void", interval=self._interval(bound, "changed"), **at))
+            gone = self._interval(bound, "merged")
             if by_update:
                 gone += f"\n  AND NOT EXISTS (SELECT 1 FROM {last} AS changed WHERE changed.{self.prefix}op = 'i' AND {self._matching})"
             intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=gone))
@@ -236,21 +236,21 @@ class MergeStatements:
 
     def _by_update(self) -> Sequence[str]:
         """Return the statements that delete what is gone, or cannot be updated beside others, update what differs, insert what is new."""
-        about = {"target": self.target, "last": self.last, "matching": self._matching}
+        fragments = {"target": self.target, "last": self.last, "matching": self._matching}
         if self.at_once and self.dialect.MERGES_AT_ONCE and not (self.loose or self.replacing or self.numbered):
             inserted = ", ".join(f"changed.{self.dialect.quote(name)}" for name in self.columns)
             both = {"columns": self._names(self.columns), "inserted": inserted, **self._updated(self.columns)}
-            return [self._fill("merge_at_once", **both, **about)]
+            return [self._fill("merge_at_once", **both, **fragments)]
         gone = f"changed.{self.prefix}op = 'd'"
         if self.replacing:
             gone = f"({gone} OR {self.dialect.rows_differ(self._pairs(self.replacing))})"
         given = [name for name in self.columns if name not in self.numbered]
-        found = [self._fill("merge_delete", **{**about, "matching": f"{self._matching} AND {gone}"})]
+        statements = [self._fill("merge_delete", **{**fragments, "matching": f"{self._matching} AND {gone}"})]
         if given:
-            found.append(self._fill("merge_update", **self._updated(given), **about))
-        insert = self._fill("merge_insert_new", columns=self._names(self.columns), **about)
-        # Behind the check: sqlglot knows no OVERRIDING.
-        return [*found, insert.replace("\nSELECT", f"\n{self.dialect.OVERRIDES_IDENTITY}SELECT", 1) if self.numbered else insert]
+            statements.append(self._fill("merge_update", **self._updated(given), **fragments))
+        insert = self._fill("merge_insert_new", columns=self._names(self.columns), **fragments)
+        # After the check: sqlglot knows no OVERRIDING.
+        return [*statements, insert.replace("\nSELECT", f"\n{self.dialect.OVERRIDES_IDENTITY}SELECT", 1) if self.numbered else insert]
 
     def _updated(self, names: Sequence[str]) -> dict[str, str]:
         """Return what an UPDATE sets of these columns, and the condition that it changes any of them."""
@@ -289,8 +289,8 @@ class MergeStatements:
         """The condition that a row of the target and a last change have the same key."""
         q, exact, (merged, changed) = self.dialect.quote, self.dialect.exact_text, self._aliases
         pairs = [(name, f"{merged}.{q(name)}", f"{changed}.{q(name)}") for name in self.key]
-        alike = [f"{one} = {other}" for _, one, other in pairs]
-        alike += [f"{exact(one)} = {exact(other)}" for name, one, other in pairs if name in self.loose]
+        alike = [f"{column} = {other}" for _, column, other in pairs]
+        alike += [f"{exact(column)} = {exact(other)}" for name, column, other in pairs if name in self.loose]
         return " AND ".join(alike)
 
     @property

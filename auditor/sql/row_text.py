@@ -49,7 +49,7 @@ def _escape_bar(sql: str, column: ColumnPlan, side: Side, dialect: Dialect) -> s
 
 
 def operand(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
-    """Return SQL of a column's canonical text as an operand of ``Dialect.concat``, which may print values by itself."""
+    """Return SQL of a column's canonical text as an operand of ``Dialect.concat``, which may print values on its own."""
     if _is_changed(column):
         return text(column, side, dialect)
     return dialect.operand_text(column.kind, column.expression[side], column.native[side])
@@ -126,7 +126,7 @@ def digest(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
 
 def key_text(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the key's text; NULL if a column of the key is NULL."""
-    if plan.key == 1:  # no operand that an engine prints by itself: it would be compared as a number or a time
+    if plan.key == 1:  # no operand that an engine prints on its own: it would be compared as a number or a time
         return _escape_bar(text(plan.columns[0], side, dialect), plan.columns[0], side, dialect)
     between = dialect.string_literal(canonical.SEPARATOR)
     pieces = [piece for column in plan.key_columns for piece in (between, escaped(column, side, dialect))]

@@ -32,10 +32,10 @@ LONGEST_VALUE = 16_383
 """Bytes of a value whose type states no length: a row with a longer one has no text here, so that its stretch is read by the method."""
 
 OTHER_BYTES = 80
-"""Bytes of the longest text of a number, a time, a UUID or an address, and the separator behind it."""
+"""Bytes of the longest text of a number, a time, a UUID or an address, and the separator after it."""
 
 DIGEST_BYTES = 66
-"""Bytes of a column's digest and the separator behind it."""
+"""Bytes of a column's digest and the separator after it."""
 
 OTHER_KINDS = frozenset({"boolean", "integer", "float32", "float64", "year", "date", "time", "timestamp", "timestamptz", "uuid", "network"})
 
@@ -102,7 +102,7 @@ def _one_by_one(conditions: Mapping[int, str], dialect: Dialect, common: Mapping
     template = dialect.template("stretch")
     each = [sql_templates.fill(template, {**common, "stretch": str(n), "where": where}) for n, where in conditions.items()]
     checked(each[0], dialect)
-    return "\nUNION ALL\n".join(one.rstrip() for one in each)
+    return "\nUNION ALL\n".join(statement.rstrip() for statement in each)
 
 
 def _stretches(plan: Plan, *columns: str) -> str:
@@ -150,7 +150,7 @@ def _part(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
 
 
 def most_bytes(columns: Sequence[ColumnPlan], side: Side, salt: str) -> int | None:
-    """Return the most bytes of a row's text and the separator behind it, as ``digests`` reads it; None where no limit is known."""
+    """Return the most bytes of a row's text and the separator after it, as ``digests`` reads it; None where no limit is known."""
     widths = [_width(column, side) for column in columns]
     return None if None in widths else sum(width for width in widths if width) + len(salt) + DIGEST_BYTES
 

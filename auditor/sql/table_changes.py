@@ -41,13 +41,13 @@ class TableStatements:
     def retype_by_hand(self, column: str, native: str) -> str:
         """Return what gives a column another type, as a person runs it; where the engine changes none, by another column."""
         names = {"table": self.table, "column": self._q(column), "type": native, "other": self._q(f"{column}_auditor")}
-        anew = (
+        remake = (
             "ALTER TABLE {table} ADD COLUMN {other} {type}",
             "UPDATE {table} SET {other} = {column}",
             "ALTER TABLE {table} DROP COLUMN {column}",
             "ALTER TABLE {table} RENAME COLUMN {other} TO {column}",
         )
-        return "; ".join(one.format(**names) for one in self.dialect.TABLE_FORM.change or anew)
+        return "; ".join(statement.format(**names) for statement in self.dialect.TABLE_FORM.change or remake)
 
     def rename_table(self, name: str) -> str:
         """Return the statement that renames the table within its schema."""

@@ -45,7 +45,7 @@ def change_type(dialect: Dialect, table: str, name: str, column: DefinedColumn, 
         if form is None:
             return []
         typed += _null(dialect, column.nullable) + form.rest
-    return [one.format(table=table, column=dialect.quote(name), type=typed) for one in dialect.TABLE_FORM.change]
+    return [statement.format(table=table, column=dialect.quote(name), type=typed) for statement in dialect.TABLE_FORM.change]
 
 
 def change_null(dialect: Dialect, table: str, name: str, column: DefinedColumn, form: ColumnForm | None) -> list[str]:

@@ -109,15 +109,15 @@ def _parse(sql: str, read: Dialect, what: str) -> exp.Expression:
     extra = {name for name, value in tree.args.items() if value and name not in ("expressions", "where", "kind")} if tree else {"?"}
     if where is None or extra:
         raise BadExpression(f"{what} must be one expression, without other clauses: {sql!r}")
-    found: exp.Expression = where.this
-    if found.find(exp.Select, exp.Placeholder, exp.Parameter):
+    condition: exp.Expression = where.this
+    if condition.find(exp.Select, exp.Placeholder, exp.Parameter):
         raise BadExpression(f"{what} must not contain a subquery or a parameter: {sql!r}")
-    return found
+    return condition
 
 
 def _error_position(error: SqlglotError) -> str:
     """Return where the parser stopped. Its own message is left out, because it names internal classes."""
-    at = [str(one.get("highlight") or "") for one in getattr(error, "errors", [])]
+    at = [str(detail.get("highlight") or "") for detail in getattr(error, "errors", [])]
     return f", near {at[0]!r}" if at and at[0] else ""
 
 
@@ -142,10 +142,10 @@ def _shape(sql: str) -> str:
     if "\\" in sql:  # in some dialects it escapes a quotation mark
         return re.sub(r"\b\d+\b", "1", sql)
 
-    def shorten(found: re.Match[str]) -> str:
-        first = found[0][0]
+    def shorten(match: re.Match[str]) -> str:
+        first = match[0][0]
         if first == "'":
-            return "'1'" if _PLAIN_TEXT.fullmatch(found[0]) else found[0]
+            return "'1'" if _PLAIN_TEXT.fullmatch(match[0]) else match[0]
         return f"{first}name{first}" if first in '"`' else "1"
 
     return _ALTERNATIVES.sub(r"\1", _TEXT_OR_NAME.sub(shorten, sql))

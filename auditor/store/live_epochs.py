@@ -147,7 +147,7 @@ def get_base(store: Store, epoch: str) -> bytes:
         raise LiveSummariesWrong(f"the epoch {epoch} of live summaries has no base: {found.reason if found else 'it is unknown'}")
     base = bytes(row.base)
     if _check(found, base) != row.base_check:
-        raise LiveSummariesWrong(f"the base of the live summaries of {found.audit} is not what was stored; they have to begin anew")
+        raise LiveSummariesWrong(f"the base of the live summaries of {found.audit} is not what was stored; they have to start again")
     return base
 
 

@@ -73,8 +73,8 @@ def read(batches: Iterable[ColumnBatch], names: Sequence[str]) -> Summaries:
                 measures=_objects([batch[where[name]] for name in measured], len(rows)),
             )
         )
-    found = _merge_partitions(_concatenate_fields(parts, (len(words), len(powers), len(minima)), len(measured)), measured)
-    return replace(found, syndromes=found.syndromes % P)
+    merged = _merge_partitions(_concatenate_fields(parts, (len(words), len(powers), len(minima)), len(measured)), measured)
+    return replace(merged, syndromes=merged.syndromes % P)
 
 
 def of_equal(partition: Integers, rows: Integers, names: Sequence[str]) -> Summaries:
@@ -120,14 +120,14 @@ def concatenate(parts: list[Summaries], names: Sequence[str] = ()) -> Summaries:
         return parts[0]
     widths = (parts[0].words.shape[1], parts[0].syndromes.shape[1], parts[0].minhashes.shape[1])
     width = parts[0].measures.shape[1]
-    found = _merge_partitions(_concatenate_fields(parts, widths, width), list(names)[len(names) - width :])
-    return replace(found, syndromes=found.syndromes % P)
+    merged = _merge_partitions(_concatenate_fields(parts, widths, width), list(names)[len(names) - width :])
+    return replace(merged, syndromes=merged.syndromes % P)
 
 
 def _integers(values: Sequence[Any], null: int = 0) -> Integers:
-    held: Any = values
-    if isinstance(held, np.ndarray) and held.dtype.kind in "iu":
-        return np.asarray(held, np.int64)
+    integers: Any = values
+    if isinstance(integers, np.ndarray) and integers.dtype.kind in "iu":
+        return np.asarray(integers, np.int64)
     return np.fromiter((null if _is_null(value) else int(value) for value in values), np.int64, len(values))
 
 
@@ -162,25 +162,25 @@ def _concatenate_fields(parts: list[Summaries], widths: tuple[int, int, int], me
     return Summaries(**{name: np.concatenate(pieces.pop(name)) for name in Summaries.__slots__})
 
 
-def _merge_partitions(found: Summaries, measured: Sequence[str]) -> Summaries:
+def _merge_partitions(summaries: Summaries, measured: Sequence[str]) -> Summaries:
     """Return summaries ascending by id, with those of equal ids added up. ``measured`` are the names of the measures."""
-    if not (found.partition[1:] > found.partition[:-1]).all():  # their difference may exceed 64 bits
-        found = _take(found, np.argsort(found.partition, kind="stable"))
-    starts = np.flatnonzero(np.diff(found.partition, prepend=found.partition[:1] - 1)) if len(found) else np.zeros(0, np.int64)
-    if len(starts) == len(found):
-        return found
-    ends = np.append(starts[1:], len(found))
-    least, greatest = (_merge_keys(keys, starts, ends, pick) for keys, pick in ((found.least, min), (found.greatest, max)))
+    if not (summaries.partition[1:] > summaries.partition[:-1]).all():  # their difference may exceed 64 bits
+        summaries = _take(summaries, np.argsort(summaries.partition, kind="stable"))
+    starts = np.flatnonzero(np.diff(summaries.partition, prepend=summaries.partition[:1] - 1)) if len(summaries) else np.zeros(0, np.int64)
+    if len(starts) == len(summaries):
+        return summaries
+    ends = np.append(starts[1:], len(summaries))
+    least, greatest = (_merge_keys(keys, starts, ends, pick) for keys, pick in ((summaries.least, min), (summaries.greatest, max)))
     return Summaries(
-        partition=found.partition[starts],
-        rows=np.add.reduceat(found.rows, starts),
-        hashed=np.add.reduceat(found.hashed, starts),
+        partition=summaries.partition[starts],
+        rows=np.add.reduceat(summaries.rows, starts),
+        hashed=np.add.reduceat(summaries.hashed, starts),
         least=least,
         greatest=greatest,
-        words=np.add.reduceat(found.words, starts, axis=0),
-        syndromes=np.add.reduceat(found.syndromes, starts, axis=0) if found.syndromes.shape[1] else found.syndromes[starts],
-        minhashes=np.minimum.reduceat(found.minhashes, starts, axis=0) if found.minhashes.shape[1] else found.minhashes[starts],
-        measures=_merge_measures(found.measures, starts, ends, measured),
+        words=np.add.reduceat(summaries.words, starts, axis=0),
+        syndromes=np.add.reduceat(summaries.syndromes, starts, axis=0) if summaries.syndromes.shape[1] else summaries.syndromes[starts],
+        minhashes=np.minimum.reduceat(summaries.minhashes, starts, axis=0) if summaries.minhashes.shape[1] else summaries.minhashes[starts],
+        measures=_merge_measures(summaries.measures, starts, ends, measured),
     )
 
 
@@ -199,5 +199,5 @@ def _merge_measures(cells: npt.NDArray[np.object_], starts: Integers, ends: Inte
     return folded
 
 
-def _take(found: Summaries, rows: Integers) -> Summaries:
-    return Summaries(**{name: getattr(found, name)[rows] for name in Summaries.__slots__})
+def _take(summaries: Summaries, rows: Integers) -> Summaries:
+    return Summaries(**{name: getattr(summaries, name)[rows] for name in Summaries.__slots__})

@@ -51,8 +51,8 @@ UUID_LENGTH = 36
 
 def forms(plan: Plan) -> tuple[Form, ...]:
     """Return what the columns of the key are if its number needs no hash; empty if it is that of its text's hash."""
-    found = [_form(column) for column in plan.key_columns]
-    return tuple(one for one in found if one) if len(found) <= len(FACTORS) and all(found) else ()
+    key_forms = [_form(column) for column in plan.key_columns]
+    return tuple(form for form in key_forms if form) if len(key_forms) <= len(FACTORS) and all(key_forms) else ()
 
 
 def _form(column: ColumnPlan) -> Form | None:
@@ -98,8 +98,8 @@ def _number(form: Form, text: str, plan: Plan) -> int | None:
 
 def is_day(text: str) -> bool:
     """Return whether a date's canonical text is a day of the calendar: not ``infinity``, nor MySQL's ``2024-00-00``."""
-    found = re.fullmatch(r"\d+-(\d\d)-(\d\d)( BC)?", text)
-    return found is not None and found[1] != "00" and found[2] != "00"
+    match = re.fullmatch(r"\d+-(\d\d)-(\d\d)( BC)?", text)
+    return match is not None and match[1] != "00" and match[2] != "00"
 
 
 def _hash_number(text: str, plan: Plan) -> int:

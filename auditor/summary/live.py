@@ -29,7 +29,7 @@ FIXED = 2
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What the events behind one place, up to another, change in the summaries of an epoch."""
+    """What the events after one place, up to another, change in the summaries of an epoch."""
 
     epoch: str
     layout: str
@@ -63,10 +63,10 @@ def unpack(body: str, words: int, powers: int) -> Summaries:
     try:
         numbers = np.frombuffer(zlib.decompress(base64.b64decode(body, validate=True)), "<i8").astype(np.int64)
     except (binascii.Error, zlib.error, ValueError) as error:
-        raise LiveSummariesWrong("sums of live summaries cannot be read; they have to begin anew") from error
+        raise LiveSummariesWrong("sums of live summaries cannot be read; they have to start again") from error
     width = FIXED + words + powers
     if len(numbers) < 2 or tuple(numbers[:2]) != (words, powers) or (len(numbers) - 2) % width:
-        raise LiveSummariesWrong("sums of live summaries have another form than their plan; they have to begin anew")
+        raise LiveSummariesWrong("sums of live summaries have another form than their plan; they have to start again")
     matrix = numbers[2:].reshape(-1, width)
     return of(matrix[:, 0], matrix[:, 1], matrix[:, FIXED : FIXED + words], matrix[:, FIXED + words :])
 
@@ -87,9 +87,9 @@ def none(words: int, powers: int) -> Summaries:
 
 def add(parts: Sequence[Summaries]) -> Summaries:
     """Return the sums of summaries and differences, at least one, ascending by partition."""
-    bare = [of(one.partition, one.rows, one.words, one.syndromes) for one in parts]
-    found = concatenate(bare) if len(bare) > 1 else bare[0]
-    return replace(found, syndromes=found.syndromes % P)
+    bare = [of(part.partition, part.rows, part.words, part.syndromes) for part in parts]
+    total = concatenate(bare) if len(bare) > 1 else bare[0]
+    return replace(total, syndromes=total.syndromes % P)
 
 
 def unite(sums: Summaries, ids: Integers) -> Summaries:
@@ -114,7 +114,7 @@ def apply(base: Summaries, links: Sequence[Link], *, epoch: str, layout: str, be
     """
     folded = fold(links, epoch=epoch, layout=layout, begin=begin, words=base.words.shape[1], powers=base.syndromes.shape[1])
     if folded.place != place:
-        raise LiveSummariesWrong(f"the live summaries stand at position {folded.place}, and the target at {place}; they have to begin anew")
+        raise LiveSummariesWrong(f"the live summaries are at position {folded.place}, and the target at {place}; they have to start again")
     return _without_empty(add([base, unpack(folded.body, base.words.shape[1], base.syndromes.shape[1])]))
 
 
@@ -126,9 +126,9 @@ def fold(links: Sequence[Link], *, epoch: str, layout: str, begin: int, words: i
     parts, at, shape = [none(words, powers)], begin, ""
     for link in links:
         if (link.epoch, link.layout, link.previous) != (epoch, layout, at) or link.place <= at:
-            raise LiveSummariesWrong(f"the live summaries lack what changed behind position {at}; they have to begin anew")
+            raise LiveSummariesWrong(f"the live summaries are missing what changed after position {at}; they have to start again")
         if link.shape and shape not in ("", link.shape):
-            raise LiveSummariesWrong("the live summaries are sums over different columns; they have to begin anew")
+            raise LiveSummariesWrong("the live summaries are sums over different columns; they have to start again")
         parts.append(unpack(link.body, words, powers))
         at, shape = link.place, link.shape or shape
     return Link(epoch, layout, begin, at, shape, pack(_changed(add(parts))))
@@ -139,12 +139,12 @@ def _changed(sums: Summaries) -> Summaries:
     return _chosen(sums, (sums.rows != 0) | sums.words.any(axis=1) | sums.syndromes.any(axis=1))
 
 
-def _without_empty(found: Summaries) -> Summaries:
-    is_empty = found.rows == 0
-    rest = found.words[is_empty].any() or found.syndromes[is_empty].any()
-    if (found.rows < 0).any() or rest:
-        raise LiveSummariesWrong("the live summaries hold sums that no rows have; the stream lost events, and they have to begin anew")
-    return _chosen(found, ~is_empty)
+def _without_empty(summaries: Summaries) -> Summaries:
+    is_empty = summaries.rows == 0
+    rest = summaries.words[is_empty].any() or summaries.syndromes[is_empty].any()
+    if (summaries.rows < 0).any() or rest:
+        raise LiveSummariesWrong("the live summaries hold sums that no rows have; the stream lost events, and they have to start again")
+    return _chosen(summaries, ~is_empty)
 
 
 def _chosen(sums: Summaries, which: npt.NDArray[np.bool_]) -> Summaries:

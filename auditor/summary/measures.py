@@ -108,8 +108,8 @@ def sort_key(text: str) -> tuple[int, object]:
     """Return a sort key that orders texts as the engines order their values."""
     if text.lower() in _SPECIAL_VALUES:
         return _SPECIAL_VALUES[text.lower()], 0
-    if found := _MOMENT.fullmatch(text):
-        year, month, day, hour, minute, second, before = found.groups(default="")
+    if match := _MOMENT.fullmatch(text):
+        year, month, day, hour, minute, second, before = match.groups(default="")
         clock = (int(hour or 0), int(minute or 0), Fraction(second or 0))
         return 0, (1 - int(year) if before else int(year), int(month), int(day), *clock)
     value = numeric_value(text)
@@ -120,12 +120,12 @@ def numeric_value(text: str | None) -> Fraction | None:
     """Return the number of a measured text; for a timestamp seconds since 1970, for a time of day seconds; None for other texts."""
     if text is None:
         return None
-    if found := _FLOAT.fullmatch(text):
-        return Fraction(int(found.group(1))) * Fraction(2) ** (int(found.group(2)) - 53)
-    if found := _CLOCK.fullmatch(text):
-        return (-1 if found.group(1) else 1) * (int(found.group(2)) * 3600 + int(found.group(3)) * 60 + Fraction(found.group(4)))
-    if found := _MOMENT.fullmatch(text):
-        year, month, day, hour, minute, second, before = found.groups(default="")
+    if match := _FLOAT.fullmatch(text):
+        return Fraction(int(match.group(1))) * Fraction(2) ** (int(match.group(2)) - 53)
+    if match := _CLOCK.fullmatch(text):
+        return (-1 if match.group(1) else 1) * (int(match.group(2)) * 3600 + int(match.group(3)) * 60 + Fraction(match.group(4)))
+    if match := _MOMENT.fullmatch(text):
+        year, month, day, hour, minute, second, before = match.groups(default="")
         days = _days(1 - int(year) if before else int(year), int(month), int(day))
         return days * 86400 + int(hour or 0) * 3600 + int(minute or 0) * 60 + Fraction(second or 0)
     return Fraction(text) if re.fullmatch(r"-?\d+(\.\d+)?", text) else None

@@ -51,15 +51,15 @@ def draw_rows(count: int) -> Sequence[Mapping[str, Any]]:
 
 def supported_columns(dialect: Dialect) -> list[tuple[Family, Kind]]:
     """Return the family and kind of every column that an engine can store."""
-    found = []
+    supported = []
     for family in FAMILIES:
         for kind in family.kinds:
             try:
                 dialect.native_type(kind)
             except LookupError:
                 continue
-            found.append((family, kind))
-    return found
+            supported.append((family, kind))
+    return supported
 
 
 def catalogue_kind(dialect: Dialect, kind: Kind) -> Kind:
@@ -78,7 +78,7 @@ def make_table(url: str, name: str, columns: Columns, rows: Sequence[Sequence[An
         session.execute(f"CREATE TABLE {quoted} ({types}{primary})")
         for start in range(0, len(rows), ROWS):
             values = (
-                "(" + ", ".join(value_literal(session.dialect, kind, one) for (_, kind), one in zip(columns, row, strict=True)) + ")"
+                "(" + ", ".join(value_literal(session.dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
                 for row in rows[start : start + ROWS]
             )
             session.execute(f"INSERT INTO {quoted} VALUES {', '.join(values)}")
@@ -105,9 +105,10 @@ def describe_columns(session: Session) -> dict[str, dialects.Column]:
 
 def column_plans(session: Session) -> list[Compared]:
     """Return every column in every kind in which it can be compared with its family's columns on any installed engine, on either side."""
-    found: dict[tuple[str, Kind], Compared] = {}
+    compared_by_kind: dict[tuple[str, Kind], Compared] = {}
     columns = describe_columns(session)
-    partners = {(family.name, kind, catalogue_kind(one, kind)) for one in dialects.working() for family, kind in supported_columns(one)}
+    pairs = [(dialect, *pair) for dialect in dialects.working() for pair in supported_columns(dialect)]
+    partners = {(family.name, kind, catalogue_kind(dialect, kind)) for dialect, family, kind in pairs}
     for family, kind_here in supported_columns(session.dialect):
         here = columns[family.column(kind_here)]
         assert here.kind, f"{here.native} has no kind"
@@ -118,8 +119,8 @@ def column_plans(session: Session) -> list[Compared]:
             for shared in (canonical.shared_kind(here.kind, catalogue_there), canonical.shared_kind(catalogue_there, here.kind)):
                 if shared is not None:
                     column = _plan_column(session.dialect, here, shared)
-                    found.setdefault((here.name, shared.kind), Compared(family, kind_here, column))
-    return list(found.values())
+                    compared_by_kind.setdefault((here.name, shared.kind), Compared(family, kind_here, column))
+    return list(compared_by_kind.values())
 
 
 def _plan_column(dialect: Dialect, column: dialects.Column, shared: canonical.Shared) -> ColumnPlan:

@@ -59,8 +59,8 @@ class TestCanonicalText:
         got = engine_session.query(f"SELECT n, {texts} FROM {dialect.quote(TABLE)} ORDER BY n")
         assert len(got) == len(drawn)
         wrong: dict[str, str] = {}
-        for row, (_, *found) in zip(drawn, got, strict=True):
-            for compared, text in zip(plans, found, strict=True):
+        for row, (_, *got_texts) in zip(drawn, got, strict=True):
+            for compared, text in zip(plans, got_texts, strict=True):
                 wanted = expected(compared, row)
                 if text != wanted:
                     wrong.setdefault(compared.column.name, f"{row[compared.family.name]!r}: {text!r}, not {wanted!r}")
@@ -71,11 +71,11 @@ class TestCanonicalText:
     ) -> None:
         """This makes the shared kinds of two engines computable without connecting to the other engine."""
         columns, dialect = describe_columns(engine_session), engine_session.dialect
-        found = {family.column(kind): columns[family.column(kind)].kind for family, kind in supported_columns(dialect)}
+        kinds = {family.column(kind): columns[family.column(kind)].kind for family, kind in supported_columns(dialect)}
         wanted = {
             family.column(kind): catalogue_aliases.get(kind) or catalogue_kind(dialect, kind) for family, kind in supported_columns(dialect)
         }
-        assert found == wanted
+        assert kinds == wanted
 
     def test_case_is_folded_as_the_oracle_does(self, engine_session: Session, oracle_examples: int) -> None:
         """Letters beyond A to Z stay as they are, also those that engines, locales and editions of Unicode fold in different ways."""
@@ -102,10 +102,10 @@ class TestCanonicalText:
             plans = [make_plan(engine_session, [compared.column for compared in columns]) for columns in some]
             hashes = [dialect.row_hash(row_text.row_text(plan, "source", dialect), algorithm) for plan in plans]
             got = engine_session.query(f"SELECT n, {', '.join(hashes)} FROM {dialect.quote(TABLE)} ORDER BY n")
-            for row, (_, *found) in zip(drawn, got, strict=True):
-                for columns, one in zip(some, found, strict=True):
+            for row, (_, *got_hashes) in zip(drawn, got, strict=True):
+                for columns, row_hash in zip(some, got_hashes, strict=True):
                     wanted = [expected(compared, row) for compared in columns]
-                    assert one == canonical.row_hash(canonical.row_text(wanted), algorithm), row
+                    assert row_hash == canonical.row_hash(canonical.row_text(wanted), algorithm), row
 
     def test_kind_without_a_native_type_is_listed_as_unsupported(self, engine_session: Session) -> None:
         """What an engine cannot store is said, so that nobody takes it for forgotten."""
@@ -154,10 +154,10 @@ class TestStatements:
     def test_every_check_of_the_self_test_passes(self, engine_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each statement is also parsed by sqlglot, in the language that the dialect names."""
         monkeypatch.setattr(user_sql, "CHECK_RENDERED_SQL", True)
-        found = selftest(Settings(connections={"engine": ConnectionSettings(url=engine_url)}, audits={}), "engine")
-        failed = "\n".join(f"{check.group}: {check.name}: {check.detail}\n  {check.sql}" for check in found.failed)
-        assert not found.failed, f"\n{failed}"
-        assert {check.group for check in found.checks if check.outcome == "passed"} >= self.GROUPS
+        result = selftest(Settings(connections={"engine": ConnectionSettings(url=engine_url)}, audits={}), "engine")
+        failed = "\n".join(f"{check.group}: {check.name}: {check.detail}\n  {check.sql}" for check in result.failed)
+        assert not result.failed, f"\n{failed}"
+        assert {check.group for check in result.checks if check.outcome == "passed"} >= self.GROUPS
 
 
 COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 10, 2)), ("at", Kind("timestamp", scale=6))]
@@ -186,10 +186,13 @@ class TestAudits:
         assert equal.verdict is Verdict.MATCH, equal
         damaged = [row if row[0] != 30 else (30, "changed", *row[2:]) for row in rows if row[0] != 300]
         make_table(target[0], "oracle_orders", COLUMNS, [*damaged, (31, "extra", None, None)], key="id")
-        found = auditor.audit(source, target, key=["id"])
-        assert found.verdict is Verdict.MISMATCH, found
-        assert found.differences is not None
-        named = {(one.kind, one.key["id"]) if isinstance(one, Difference) else one for one in found.differences}
+        report = auditor.audit(source, target, key=["id"])
+        assert report.verdict is Verdict.MISMATCH, report
+        assert report.differences is not None
+        named = {
+            (difference.kind, difference.key["id"]) if isinstance(difference, Difference) else difference
+            for difference in report.differences
+        }
         assert named == {("changed", "30"), ("missing", "300"), ("extra", "31")}
 
 

@@ -39,24 +39,24 @@ PARTITIONINGS = {
 
 def render_statements(dialect: Dialect) -> dict[str, str]:
     """Return the statements of audits, by name."""
-    found: dict[str, str] = {}
+    statements: dict[str, str] = {}
     for method in METHODS:
         for strategy in STRATEGIES:
             chunk = CHUNK if strategy == "range" else Chunk()
-            found[f"{method}_{strategy}"] = render.summary(plan_of(dialect, method, strategy), "source", dialect, chunk)
-    found["exact_uuid"] = render.summary(uuid_plan(dialect), "source", dialect, Chunk())
+            statements[f"{method}_{strategy}"] = render.summary(plan_of(dialect, method, strategy), "source", dialect, chunk)
+    statements["exact_uuid"] = render.summary(uuid_plan(dialect), "source", dialect, Chunk())
     exact = plan_of(dialect, "exact", "range")
     key = exact.columns[0]
-    found["exact_levels"] = render.summary(replace(exact, t=8), "source", dialect, CHUNK)
+    statements["exact_levels"] = render.summary(replace(exact, t=8), "source", dialect, CHUNK)
     texts = [row_text.shortened_text(column, "source", dialect, 200) for column in exact.columns]
-    found["rows"] = render.rows(exact, "source", dialect, f"{key.expression['source']} IN (16, 24)", texts)
-    found["bounds"] = render.bounds(key, "source", dialect, dialect.table("shop", "orders"), "1 = 1")
-    found["filters"] = _render_filters(dialect, exact)
-    found["count"] = render.count(dialect, dialect.table("shop", "orders"), "1 = 1")
-    found.update(_render_distributions(dialect))
+    statements["rows"] = render.rows(exact, "source", dialect, f"{key.expression['source']} IN (16, 24)", texts)
+    statements["bounds"] = render.bounds(key, "source", dialect, dialect.table("shop", "orders"), "1 = 1")
+    statements["filters"] = _render_filters(dialect, exact)
+    statements["count"] = render.count(dialect, dialect.table("shop", "orders"), "1 = 1")
+    statements.update(_render_distributions(dialect))
     age = {"age": dialect.seconds_since(f"MAX({dialect.quote('at')})"), "table": dialect.table("shop", "heartbeat")}
-    found["heartbeat_age"] = sql_templates.fill(dialect.template("heartbeat_age"), age)
-    return found
+    statements["heartbeat_age"] = sql_templates.fill(dialect.template("heartbeat_age"), age)
+    return statements
 
 
 def plan_of(dialect: Dialect, method: str, strategy: str) -> Plan:
@@ -108,16 +108,16 @@ def _render_distributions(dialect: Dialect) -> dict[str, str]:
     """Return the statements that count rows by class and by bucket of a histogram."""
     plan = plan_of(dialect, "counts", "range")
     columns = {column.name: column for column in plan.columns}
-    found = {
+    statements = {
         "classes": distributions.classes(plan, columns["name"], "source", dialect, 200),
         "classes_only": distributions.classes(plan, columns["name"], "source", dialect, 3, ["draft", "sent ", None]),
     }
     times = ("shipped", "2026-01-01 00:00:00", "2026-11-22 00:00:00")
     for name, least, greatest in (("price", "0.50", "99.00"), ("weight", "1p53", "1p60"), times):
         borders = distributions.borders(columns[name], least, greatest, 4)
-        found[f"histogram_{name}"] = distributions.histogram(plan, columns[name], "source", dialect, borders)
-        found[f"histogram_bounds_{name}"] = distributions.histogram_bounds(plan, columns[name], "source", dialect)
-    return found
+        statements[f"histogram_{name}"] = distributions.histogram(plan, columns[name], "source", dialect, borders)
+        statements[f"histogram_bounds_{name}"] = distributions.histogram_bounds(plan, columns[name], "source", dialect)
+    return statements
 
 
 def _render_filters(dialect: Dialect, plan: Plan) -> str:
@@ -132,7 +132,7 @@ def _render_filters(dialect: Dialect, plan: Plan) -> str:
     }
     renderer = filter.Renderer(columns, "source", dialect)
     now = dt.datetime(2026, 11, 22, 10, 30)
-    conditions = [renderer.condition(filter.bind(filter.parse(one), now)) for one in FILTERS]
+    conditions = [renderer.condition(filter.bind(filter.parse(text), now)) for text in FILTERS]
     return render.count(dialect, dialect.table("shop", "orders"), "\n  AND ".join(f"({condition})" for condition in conditions))
 
 

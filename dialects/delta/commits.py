@@ -1,7 +1,7 @@
 """Changes of Delta tables, each one commit, which carries its application's numbers as transaction ids.
 
-A commit is made on the version that was looked at, or not at all: deltalake would otherwise put it behind what others wrote meanwhile,
-wherever its own rules see no conflict. What fails because another was quicker is begun anew from the newest version.
+A commit is made on the version that was looked at, or not at all: deltalake would otherwise put it after what others wrote meanwhile,
+wherever its own rules see no conflict. What fails because another was quicker is started again from the newest version.
 
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers
 """
@@ -53,7 +53,7 @@ def mark(open_newest: Callable[[], DeltaTable], name: str, marks: Mapping[str, i
 
 
 def _on_newest(open_newest: Callable[[], DeltaTable], name: str, expected: Mapping[str, int], write: Callable[[DeltaTable], None]) -> bool:
-    """Make a commit on the newest version, and anew where others are quicker; False unless the version carries what is expected."""
+    """Make a commit on the newest version, and again where others are quicker; False unless the version carries what is expected."""
     from deltalake.exceptions import CommitFailedError
 
     for attempt in range(ATTEMPTS):

@@ -60,7 +60,7 @@ class Delta(DuckDB):
         return find_root(url).is_local
 
     def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
-        if of == "table" and (name in (".", "..") or any(one in name for one in r"/\%?#")):  # which a URL reads otherwise
+        if of == "table" and (name in (".", "..") or any(character in name for character in r"/\%?#")):  # which a URL reads otherwise
             return "cannot be that of a folder which each reader of Delta finds"
         return super().refuse_name(name, of)
 
@@ -90,14 +90,16 @@ class Delta(DuckDB):
 
     def list_tables(self, session: Session) -> list[TableName]:
         assert isinstance(session, DeltaSession)
-        found = []
+        tables = []
         with translated(session.root.uri):
             for name in session.root.folders():
                 if session.root.has_table(name):
-                    found.append(TableName("", name))
+                    tables.append(TableName("", name))
                 else:
-                    found += [TableName(name, one) for one in session.root.folders(name) if session.root.has_table(f"{name}/{one}")]
-        return found
+                    tables += [
+                        TableName(name, folder) for folder in session.root.folders(name) if session.root.has_table(f"{name}/{folder}")
+                    ]
+        return tables
 
     def _find(self, root: Root, parts: tuple[str, ...]) -> list[str]:
         """Return the folders of this name below the root, whatever the case of its letters."""

@@ -68,13 +68,13 @@ def delete_table(root: Root, name: str) -> None:
     """Delete the files of a table, if there are any: those of its log last, so that what is left of it after a kill is a table still."""
     if root.is_local:
         folder = Path(root.uri_of(name))
-        for part in (*(one for one in sorted(folder.glob("*")) if one.name != LOG), folder / LOG, folder):
+        for part in (*(child for child in sorted(folder.glob("*")) if child.name != LOG), folder / LOG, folder):
             shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
         return
     import pyarrow.fs as stores
     from deltalake.fs import DeltaStorageHandler
 
     store = stores.PyFileSystem(DeltaStorageHandler(root.uri, dict(root.options)))
-    found = store.get_file_info(stores.FileSelector(name, allow_not_found=True, recursive=True))
-    for one in sorted((one.path for one in found if one.type == stores.FileType.File), key=lambda path: (f"/{LOG}/" in path, path)):
-        store.delete_file(one)
+    objects = store.get_file_info(stores.FileSelector(name, allow_not_found=True, recursive=True))
+    for path in sorted((item.path for item in objects if item.type == stores.FileType.File), key=lambda name: (f"/{LOG}/" in name, name)):
+        store.delete_file(path)

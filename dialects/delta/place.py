@@ -17,7 +17,7 @@ OWN_OPTIONS = ("access_mode", "keep")
 """Options of a URL that are not the object store's."""
 
 PATIENCE: Mapping[str, str] = {"connect_timeout": "10s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
-"""How long the client of an object store waits, which by itself waits for three minutes; options of the URL override it."""
+"""How long the client of an object store waits, which by default waits for three minutes; options of the URL override it."""
 
 _VERSION = re.compile(r" VERSION (\d+)$")
 
@@ -51,28 +51,28 @@ class Root:
         """Yield the names of the folders in one below the root."""
         if self.is_local:
             folder = Path(self.uri, below)
-            yield from sorted(one.name for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else ()
+            yield from sorted(child.name for child in folder.iterdir() if child.is_dir()) if folder.is_dir() else ()
             return
         import pyarrow.fs as files
         from deltalake.fs import DeltaStorageHandler
 
         store = files.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
-        for one in sorted(store.get_file_info(files.FileSelector(below, allow_not_found=True)), key=lambda one: str(one.base_name)):
-            if one.type == files.FileType.Directory:
-                yield str(one.base_name)
+        for item in sorted(store.get_file_info(files.FileSelector(below, allow_not_found=True)), key=lambda item: str(item.base_name)):
+            if item.type == files.FileType.Directory:
+                yield str(item.base_name)
 
     def find(self, parts: tuple[str, ...]) -> str | None:
         """Return the name of the table to which the parts of a name lead, spelt so or in other cases; None if there is none."""
         exact = "/".join(parts)
-        found = [exact] if self.has_table(exact) else [name for name in self.spelt(parts) if self.has_table(name)]
-        return found[0] if found else None
+        matches = [exact] if self.has_table(exact) else [name for name in self.spelt(parts) if self.has_table(name)]
+        return matches[0] if matches else None
 
     def spelt(self, parts: tuple[str, ...]) -> list[str]:
         """Return the folders below the root that parts of a name lead to, whatever the case of their letters."""
-        found = [""]
+        spelt = [""]
         for part in parts:
-            found = [f"{below}/{name}".lstrip("/") for below in found for name in self.folders(below) if name.lower() == part.lower()]
-        return found
+            spelt = [f"{below}/{name}".lstrip("/") for below in spelt for name in self.folders(below) if name.lower() == part.lower()]
+        return spelt
 
     def has_table(self, name: str) -> bool:
         """Return whether there is a Delta table of this name."""
@@ -109,5 +109,5 @@ def pinned(name: str, version: int | None) -> str:
 
 def unpinned(name: str) -> tuple[str, int | None]:
     """Return a table's name and version of what `pinned` returned."""
-    found = _VERSION.search(name)
-    return (name[: found.start()], int(found[1])) if found else (name, None)
+    match = _VERSION.search(name)
+    return (name[: match.start()], int(match[1])) if match else (name, None)

@@ -22,16 +22,16 @@ SMALL = FILE_ROWS // 4
 
 def write_files(uri: str, options: Mapping[str, str], version: int, batches: Iterable[pa.RecordBatch]) -> list[File]:
     """Write rows as files that belong to this version, and return them; none without rows. Raises OSError."""
-    found: list[File] = []
+    written: list[File] = []
     left = (batch for batch in batches if batch.num_rows)
     first = next(left, None)
     while first is not None:
-        path = f"{FOLDER}/{version:09}-{len(found):04}-{secrets.token_hex(4)}.parquet"
+        path = f"{FOLDER}/{version:09}-{len(written):04}-{secrets.token_hex(4)}.parquet"
         rows, size, first = _write_file(uri, options, path, first, left)
-        found.append(File(path, rows, size))
-    if found and "://" not in uri:
+        written.append(File(path, rows, size))
+    if written and "://" not in uri:
         sync(Path(uri, FOLDER))
-    return found
+    return written
 
 
 def _write_file(
@@ -75,11 +75,11 @@ def list_files(uri: str, options: Mapping[str, str]) -> dict[str, float]:
     """Return the files that lie below a table, with the times (seconds since 1970) at which they were written. Raises OSError."""
     if "://" not in uri:
         folder = Path(uri, FOLDER)
-        return {f"{FOLDER}/{one.name}": one.stat().st_mtime for one in folder.iterdir()} if folder.is_dir() else {}
+        return {f"{FOLDER}/{file.name}": file.stat().st_mtime for file in folder.iterdir()} if folder.is_dir() else {}
     import pyarrow.fs as files
 
-    found = _store(uri, options).get_file_info(files.FileSelector(FOLDER, allow_not_found=True))
-    return {f"{FOLDER}/{one.base_name}": one.mtime.timestamp() for one in found if one.mtime}
+    infos = _store(uri, options).get_file_info(files.FileSelector(FOLDER, allow_not_found=True))
+    return {f"{FOLDER}/{info.base_name}": info.mtime.timestamp() for info in infos if info.mtime}
 
 
 def _store(uri: str, options: Mapping[str, str]) -> Any:

@@ -66,10 +66,10 @@ class PointedTable:
 
     def update_incremental(self) -> None:
         """Read the pointer again. Raises NoSuchObject if it is gone."""
-        found = pointer_of(self.uri, self.options).read()
-        if found is None:
+        current = pointer_of(self.uri, self.options).read()
+        if current is None:
             raise errors.NoSuchObject(f"{self.uri}: there is no such table any more")
-        self.pointer, self.known = found
+        self.pointer, self.known = current
 
     def load_as_version(self, wanted: Any) -> None:
         """Refuse: versions before the newest have no pointer any more."""
@@ -102,10 +102,10 @@ class PointedSession(DeltaSession):
                 raise errors.NoSuchObject(f"{name} keeps its newest version alone; leave version ({version}) out")
             return self._shown[name, version]
         uri = self.root.uri_of(name)
-        found = pointer_of(uri, self.root.options).read()
-        if found is None:
+        current = pointer_of(uri, self.root.options).read()
+        if current is None:
             raise errors.NoSuchObject(f"{name}: there is no such table")
-        table = PointedTable(uri, self.root.options, *found)
+        table = PointedTable(uri, self.root.options, *current)
         self._shown[name, table.version()] = replace(table)
         return table
 
@@ -144,8 +144,8 @@ class PointedSession(DeltaSession):
         self.connection.register("put_back", changes)
         try:
             with self._writing(name):
-                found: Any = opened.table
-                self._replace(found, self._merged(name, found, Commit(self._taken_out, "put_back", names, key, marks, {})))
+                pointed: Any = opened.table
+                self._replace(pointed, self._merged(name, pointed, Commit(self._taken_out, "put_back", names, key, marks, {})))
         except Overtaken as error:
             raise errors.SerializationConflict(
                 f"{name}: others wrote the table while its rows were changed; nothing was written"
@@ -158,15 +158,15 @@ class PointedSession(DeltaSession):
         with self._writing(self.name_of(table)) as name:
             if condition and self._query_here(f"SELECT 1 FROM ({rows}) AS r WHERE ({condition}) IS NOT TRUE LIMIT 1"):
                 raise errors.StatementRefused(f"{name}: a row is to be written that lies outside of what is replaced ({condition})")
-            return self._on_newest(name, expected, lambda found: self._replaced(name, found, rows, condition, marks))
+            return self._on_newest(name, expected, lambda table: self._replaced(name, table, rows, condition, marks))
 
     def _replaced(self, name: str, table: PointedTable, rows: str, condition: str, marks: Mapping[str, int]) -> Pointer:
         """Write the rows of a SELECT, and what stays of the files that had such rows, and return the pointer that lists them."""
         pointer, quote = table.pointer, self.dialect.quote
         view.refuse_taken_names(name, pointer.columns, view.PLACES)
         given = {str(row[0]).lower() for row in self._query_here(f"DESCRIBE {rows}")}
-        sources = {one: f"r.{quote(one)}" if one.lower() in given else "NULL" for one in pointer.columns}
-        values = ", ".join(f"CAST({sources[one]} AS {native}) AS {quote(one)}" for one, native in pointer.columns.items())
+        sources = {column: f"r.{quote(column)}" if column.lower() in given else "NULL" for column in pointer.columns}
+        values = ", ".join(f"CAST({sources[column]} AS {native}) AS {quote(column)}" for column, native in pointer.columns.items())
         sql, touched = f"SELECT {values} FROM ({rows}) AS r", set(range(len(pointer.files)))
         if condition and pointer.files:
             source = view.reader(self._paths(name, _snapshot(table)), self.dialect.string_literal)
@@ -183,19 +183,19 @@ class PointedSession(DeltaSession):
             if self.open_version(name).transaction_version(mark) == number:
                 return True
             # The pointer that another commit was begun on is gone with it.
-            return not self._on_newest(name, {}, lambda found: self._fenced(found, mark, number))
+            return not self._on_newest(name, {}, lambda table: self._fenced(table, mark, number))
 
-    def _fenced(self, found: PointedTable, mark: str, number: int) -> Pointer | None:
-        return None if found.transaction_version(mark) == number else self._next(found.pointer, {f"{mark}/void": number})
+    def _fenced(self, table: PointedTable, mark: str, number: int) -> Pointer | None:
+        return None if table.transaction_version(mark) == number else self._next(table.pointer, {f"{mark}/void": number})
 
     def _add_column(self, table: str, column: str, type: str) -> None:
         [row] = self._query_here(f"DESCRIBE SELECT CAST(NULL AS {type}) AS {column}")
         with self._writing(self.name_of(table)) as name:
             added = {str(row[0]): str(row[1])}
-            self._on_newest(name, {}, lambda found: replace(self._next(found.pointer, {}), columns={**found.pointer.columns, **added}))
+            self._on_newest(name, {}, lambda table: replace(self._next(table.pointer, {}), columns={**table.pointer.columns, **added}))
 
     def _on_newest(self, name: str, expected: Mapping[str, int], change: Callable[[PointedTable], Pointer | None]) -> bool:
-        """Replace the newest pointer by the one that ``change`` makes of it, and anew where others are quicker.
+        """Replace the newest pointer by the one that ``change`` makes of it, and again where others are quicker.
 
         False unless the table carries what is expected, or if ``change`` returns none. Raises SerializationConflict.
         """
@@ -215,31 +215,31 @@ class PointedSession(DeltaSession):
 
     def _replace(self, table: PointedTable, pointer: Pointer) -> None:
         """Replace a pointer, and then delete what no version that is kept has. Raises Overtaken, after its new files are deleted."""
-        known = {one.path for one in table.pointer.files}
+        known = {file.path for file in table.pointer.files}
         try:
             table.replace(pointer)
         except Overtaken:
-            delete_files(table.uri, table.options, [one.path for one in pointer.files if one.path not in known])
+            delete_files(table.uri, table.options, [file.path for file in pointer.files if file.path not in known])
             raise
-        kept = {one.path for one in pointer.files} | {one.path for one in pointer.gone}
-        expired = {one.path for one in table.pointer.gone} - kept
+        kept = {file.path for file in pointer.files} | {file.path for file in pointer.gone}
+        expired = {file.path for file in table.pointer.gone} - kept
         with suppress(OSError):  # a later commit deletes them
-            found = list_files(table.uri, table.options)  # those too of processes that were killed before they replaced the pointer
+            listed = list_files(table.uri, table.options)  # those too of processes that were killed before they replaced the pointer
             limit = time.time() - max(self._keep, waits().unfinished_file)
-            expired |= {path for path, written in found.items() if path not in kept and written < limit}
-            delete_files(table.uri, table.options, sorted(expired & found.keys()))
+            expired |= {path for path, written in listed.items() if path not in kept and written < limit}
+            delete_files(table.uri, table.options, sorted(expired & listed.keys()))
 
     def _next(self, pointer: Pointer, marks: Mapping[str, int], files: Sequence[File] | None = None) -> Pointer:
         """Return the pointer after this one, with other marks, and other files if they are given."""
         now = time.time()
         left = pointer.files if files is None else files
-        stay = {one.path for one in left}
-        gone = [one for one in pointer.gone if one.since > now - self._keep]
-        gone += [Gone(one.path, now) for one in pointer.files if one.path not in stay]
+        stay = {file.path for file in left}
+        gone = [file for file in pointer.gone if file.since > now - self._keep]
+        gone += [Gone(file.path, now) for file in pointer.files if file.path not in stay]
         return Pointer(pointer.version + 1, pointer.columns, list(left), {**pointer.marks, **marks}, gone)
 
     def _merged(self, name: str, table: PointedTable, commit: Commit) -> Pointer:
-        """Write the files that have changed rows anew, with the new rows, and return the pointer that lists them."""
+        """Write the files that have changed rows again, with the new rows, and return the pointer that lists them."""
         pointer, quote = table.pointer, self.dialect.quote
         view.refuse_taken_names(name, pointer.columns, view.PLACES)
         key = ", ".join(map(quote, commit.key))
@@ -247,21 +247,23 @@ class PointedSession(DeltaSession):
         [(rows, keys, new)] = self._query_here(f"SELECT {counts} FROM {commit.changes}")
         if rows != keys:
             raise errors.StatementRefused(f"{name}: {rows} changes of {keys} keys cannot be merged; each key must have one")
-        same = " AND ".join(f"f.{quote(one)} = c.{quote(one)}" for one in commit.key)
+        same = " AND ".join(f"f.{quote(column)} = c.{quote(column)}" for column in commit.key)
         touched: set[int] = set()
         if rows and pointer.files:
             source = view.reader(self._paths(name, _snapshot(table)), self.dialect.string_literal)
-            found = self._query_here(f"SELECT DISTINCT f.file_index FROM {source} f SEMI JOIN {commit.changes} c ON {same}")
-            touched = {int(row[0]) for row in found}
+            rows_found = self._query_here(f"SELECT DISTINCT f.file_index FROM {source} f SEMI JOIN {commit.changes} c ON {same}")
+            touched = {int(row[0]) for row in rows_found}
         if new:
             touched |= {place for place, file in enumerate(pointer.files) if file.rows < SMALL}
         if not touched and not new:
             return self._next(pointer, commit.marks)
         old = self._select(name, table, [pointer.files[place] for place in sorted(touched)])
-        given = {one.lower() for one in commit.columns}
-        whole = ", ".join(f"f.{quote(one)}" for one in pointer.columns)
-        sides = {one: "c" if one.lower() in given else "f" for one in pointer.columns}
-        values = ", ".join(f"CAST({sides[one]}.{quote(one)} AS {native}) AS {quote(one)}" for one, native in pointer.columns.items())
+        given = {column.lower() for column in commit.columns}
+        whole = ", ".join(f"f.{quote(column)}" for column in pointer.columns)
+        sides = {column: "c" if column.lower() in given else "f" for column in pointer.columns}
+        values = ", ".join(
+            f"CAST({sides[column]}.{quote(column)} AS {native}) AS {quote(column)}" for column, native in pointer.columns.items()
+        )
         sql = (
             f"WITH old AS ({old}) SELECT {whole} FROM old f ANTI JOIN {commit.changes} c ON {same} UNION ALL"
             f" SELECT {values} FROM {commit.changes} c LEFT JOIN old f ON {same} WHERE c.{quote(commit.operation)} = 'i'"
@@ -297,7 +299,7 @@ def _snapshot(table: PointedTable) -> Snapshot:
     pointer = table.pointer
     columns = [LakeColumn(name, native, native, name) for name, native in pointer.columns.items()]
     return Snapshot(
-        pointer.version, columns, [LakeFile(one.path, one.size, one.rows, {}) for one in pointer.files], [], has_deletions=False
+        pointer.version, columns, [LakeFile(file.path, file.size, file.rows, {}) for file in pointer.files], [], has_deletions=False
     )
 
 

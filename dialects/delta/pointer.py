@@ -68,11 +68,11 @@ class Pointer:
 def parse(text: str, where: str) -> Pointer:
     """Return the pointer that a document is. Raises StatementRefused for one of another format."""
     try:
-        found = json.loads(text)
-        if found.pop("format") != FORMAT:
+        fields = json.loads(text)
+        if fields.pop("format") != FORMAT:
             raise ValueError
-        files, gone = [File(**one) for one in found.pop("files")], [Gone(**one) for one in found.pop("gone")]
-        return Pointer(**found, files=files, gone=gone)
+        files, gone = [File(**file) for file in fields.pop("files")], [Gone(**file) for file in fields.pop("gone")]
+        return Pointer(**fields, files=files, gone=gone)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise errors.StatementRefused(
             f"{where} is no pointer of format {FORMAT}; a newer version of the auditor may have written it"
@@ -97,8 +97,8 @@ class LocalPointer:
         """Put a pointer in the place of the one that `read` returned; of none with None. Raises Overtaken, and OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._locked():
-            found = self.read()
-            if (found[1] if found else None) != known:
+            current = self.read()
+            if (current[1] if current else None) != known:
                 raise Overtaken
             unfinished = self.path.with_suffix(".unfinished")
             with unfinished.open("w") as handle:
@@ -128,10 +128,10 @@ class S3Pointer:
         with self._failures():
             client = self._client()
             try:
-                found = client.get_object(Bucket=self.bucket, Key=self.key)
+                response = client.get_object(Bucket=self.bucket, Key=self.key)
             except client.exceptions.NoSuchKey:
                 return None
-            return parse(found["Body"].read().decode(), self.uri), str(found["ETag"])
+            return parse(response["Body"].read().decode(), self.uri), str(response["ETag"])
 
     def replace(self, pointer: Pointer, known: str | None) -> None:
         """Put a pointer in the place of the one that `read` returned; of none with None. Raises Overtaken and Unreachable."""
@@ -141,8 +141,8 @@ class S3Pointer:
                 client = self._client()
                 client.put_object(Bucket=self.bucket, Key=self.key, Body=text.encode(), ContentType="application/json", **condition)
         except Overtaken:
-            found = self.read()  # the client repeats a PUT whose answer was lost: then it overtook itself
-            if found is None or found[0].text() != text:
+            current = self.read()  # the client repeats a PUT whose answer was lost: then it overtook itself
+            if current is None or current[0].text() != text:
                 raise
 
     def _client(self) -> Any:
@@ -150,10 +150,10 @@ class S3Pointer:
             import boto3
             from botocore.config import Config
         except ImportError:
-            raise errors.DriverMissing("tables in S3 need boto3, which this Python lacks: pip install boto3") from None
-        about = {"endpoint_url": self.options.get("aws_endpoint_url"), "region_name": self.options.get("aws_region")}
+            raise errors.DriverMissing("tables in S3 need boto3, which is not installed: pip install boto3") from None
+        place = {"endpoint_url": self.options.get("aws_endpoint_url"), "region_name": self.options.get("aws_region")}
         limits = Config(connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 3})
-        return boto3.client("s3", config=limits, **about)
+        return boto3.client("s3", config=limits, **place)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

@@ -117,7 +117,7 @@ class DeltaSession(DuckDBSession, Committing):
             return [0] * len(names)
         with translated(name):
             table = self.open_version(name)
-            return [table.transaction_version(one) or 0 for one in names]
+            return [table.transaction_version(name) or 0 for name in names]
 
     def mark(self, parts: tuple[str, ...], marks: Mapping[str, int], expected: Mapping[str, int], *, clear: bool = False) -> bool:
         name = self.root.find(parts)
@@ -138,7 +138,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def commit(self, commit: Commit) -> bool:
         with self._writing(self.name_of(commit.table)) as name:
-            columns = ", ".join(self.dialect.quote(one) for one in (commit.operation, *commit.columns))
+            columns = ", ".join(self.dialect.quote(column) for column in (commit.operation, *commit.columns))
             changes = self.arrow(f"SELECT {columns} FROM {commit.changes}")
             return commits.commit_changes(lambda: self.open_version(name), name, changes, commit)
 
@@ -164,7 +164,7 @@ class DeltaSession(DuckDBSession, Committing):
     def _end_changes(self, key: Sequence[str]) -> tuple[Opened, pa.Table]:
         """Roll back what was done to the rows that were taken out; return their table, and what would be changed in it."""
         table, before, quote = self._taken_out, self.dialect.quote(BEFORE), self.dialect.quote
-        same = " AND ".join(f"b.{quote(one)} = t.{quote(one)}" for one in key)
+        same = " AND ".join(f"b.{quote(column)} = t.{quote(column)}" for column in key)
         gone = f"SELECT 'd' AS auditor_op, * FROM {before} AS b WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         changes = self.arrow(f"SELECT 'i' AS auditor_op, * FROM {table} UNION ALL {gone}")
         self.execute("ROLLBACK")
@@ -294,7 +294,7 @@ class DeltaSession(DuckDBSession, Committing):
         natives = [column.native for column in snapshot.columns if column.native]
         casts = ", ".join(f"CAST(NULL AS {native}) AS c{place}" for place, native in enumerate(natives))
         spelt = iter([str(row[1]) for row in super().query(f"DESCRIBE SELECT {casts}")] if natives else [])
-        return replace(snapshot, columns=[replace(one, native=next(spelt) if one.native else "") for one in snapshot.columns])
+        return replace(snapshot, columns=[replace(column, native=next(spelt) if column.native else "") for column in snapshot.columns])
 
     def _paths(self, name: str, snapshot: Snapshot) -> list[str]:
         uri = self.root.uri_of(unpinned(name)[0])
@@ -310,8 +310,8 @@ class DeltaSession(DuckDBSession, Committing):
 
         rows = list(deleted_rows(table, snapshot))
         hidden = self.dialect.quote(f"auditor deleted {name}")
-        found = pa.table({"file": pa.array([row[0] for row in rows], pa.int64()), "row": pa.array([row[1] for row in rows], pa.int64())})
-        self.connection.register("deleted_rows", found)
+        deleted = pa.table({"file": pa.array([row[0] for row in rows], pa.int64()), "row": pa.array([row[1] for row in rows], pa.int64())})
+        self.connection.register("deleted_rows", deleted)
         try:
             super().execute(f"CREATE OR REPLACE TEMPORARY TABLE {hidden} AS SELECT * FROM deleted_rows")
         finally:

@@ -88,7 +88,7 @@ class Snapshot:
 
 
 def read_snapshot(table: Any, where: str) -> Snapshot:
-    """Return the version that a ``DeltaTable`` of deltalake shows. Raises StatementRefused for one that files alone do not tell."""
+    """Return the version that a ``DeltaTable`` of deltalake shows. Raises StatementRefused for one that files alone do not show."""
     import pyarrow as pa
 
     protocol, configuration = table.protocol(), table.metadata().configuration
@@ -148,18 +148,18 @@ def _file(action: Mapping[str, Any]) -> LakeFile:
 
 def find_hazards(table: Any) -> list[Hazard]:
     """Return what decides what a write does to the columns of a ``DeltaTable``: computed, numbered, with a default, or never NULL."""
-    found = []
+    hazards = []
     for field in json.loads(table.schema().to_json())["fields"]:
-        name, about = str(field["name"]), field.get("metadata", {})
-        if "delta.generationExpression" in about:
-            found.append(Hazard("generated", name))
-        if any(key.startswith("delta.identity.") for key in about):
-            found.append(Hazard("identity", name))
-        if "CURRENT_DEFAULT" in about:
-            found.append(Hazard("default", name))
+        name, metadata = str(field["name"]), field.get("metadata", {})
+        if "delta.generationExpression" in metadata:
+            hazards.append(Hazard("generated", name))
+        if any(key.startswith("delta.identity.") for key in metadata):
+            hazards.append(Hazard("identity", name))
+        if "CURRENT_DEFAULT" in metadata:
+            hazards.append(Hazard("default", name))
         elif not field["nullable"]:
-            found.append(Hazard("required", name))
-    return found
+            hazards.append(Hazard("required", name))
+    return hazards
 
 
 def deleted_rows(table: Any, snapshot: Snapshot) -> Iterator[tuple[int, int]]:

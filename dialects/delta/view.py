@@ -38,44 +38,44 @@ def types_in_files(source: str, query: Query) -> Mapping[str, str]:
     return {str(row[0]).lower(): str(row[1]) for row in query(f"DESCRIBE SELECT * FROM {source}")}
 
 
-def describe_columns(snapshot: Snapshot, held: Mapping[str, str], kind: Callable[[str], Kind | None]) -> tuple[Column, ...]:
+def describe_columns(snapshot: Snapshot, physical: Mapping[str, str], kind: Callable[[str], Kind | None]) -> tuple[Column, ...]:
     """Return the table's columns; one that the files hold in another form than the table says has no kind, and says so in its type."""
-    found = []
+    columns = []
     for column in snapshot.columns:
-        why = why_unreadable(column, snapshot, held)
+        why = why_unreadable(column, snapshot, physical)
         native = f"{column.native or column.declared}{f' ({why})' if why else ''}"
-        found.append(Column(column.name, native, None if why else kind(native), nullable=True))
-    return tuple(found)
+        columns.append(Column(column.name, native, None if why else kind(native), nullable=True))
+    return tuple(columns)
 
 
-def why_unreadable(column: LakeColumn, snapshot: Snapshot, held: Mapping[str, str]) -> str:
+def why_unreadable(column: LakeColumn, snapshot: Snapshot, physical: Mapping[str, str]) -> str:
     """Return why a column cannot be read exactly; '' if it can."""
     if not column.native:
         return "read by Spark only"
     if column.name in snapshot.partitioned_by:
         return "a partition's bytes are not read" if column.native == "BLOB" else ""
-    native = held.get(column.physical.lower())
+    native = physical.get(column.physical.lower())
     if native in (None, column.native, *EXACT.get(column.native, ())):
         return ""
     return f"its files hold {native}"
 
 
-def select(snapshot: Snapshot, source: str, held: Mapping[str, str], deleted: str, dialect: Any) -> str:
+def select(snapshot: Snapshot, source: str, physical: Mapping[str, str], deleted: str, dialect: Any) -> str:
     """Return the SELECT of the readable columns; ``deleted`` is the table of the rows that deletion vectors hide, or ''."""
-    columns = [column for column in snapshot.columns if not why_unreadable(column, snapshot, held)]
+    columns = [column for column in snapshot.columns if not why_unreadable(column, snapshot, physical)]
     if not snapshot.files:
         empty = ", ".join(f"CAST(NULL AS {column.native}) AS {dialect.quote(column.name)}" for column in columns)
         return f"SELECT {empty} WHERE 1 = 0"
-    values = ", ".join(f"{_value(column, snapshot, held, dialect)} AS {dialect.quote(column.name)}" for column in columns)
+    values = ", ".join(f"{_value(column, snapshot, physical, dialect)} AS {dialect.quote(column.name)}" for column in columns)
     hidden = f"SELECT 1 FROM {deleted} AS d WHERE d.file = f.file_index AND d.row = f.file_row_number"
     return f"SELECT {values} FROM {source} AS f{f' WHERE NOT EXISTS ({hidden})' if deleted else ''}"
 
 
-def _value(column: LakeColumn, snapshot: Snapshot, held: Mapping[str, str], dialect: Any) -> str:
+def _value(column: LakeColumn, snapshot: Snapshot, physical: Mapping[str, str], dialect: Any) -> str:
     if column.name in snapshot.partitioned_by:
         texts = ", ".join(_literal(file.partition.get(column.name), dialect) for file in snapshot.files)
         return f"CAST(LIST_EXTRACT(CAST([{texts}] AS VARCHAR[]), CAST(f.file_index AS BIGINT) + 1) AS {column.native})"
-    native = held.get(column.physical.lower())
+    native = physical.get(column.physical.lower())
     if native is None:  # a column that is younger than the files
         return f"CAST(NULL AS {column.native})"
     name = f"f.{dialect.quote(column.physical)}"

@@ -1,4 +1,4 @@
-"""A session over Spark Connect, each of whose waits ends by itself.
+"""A session over Spark Connect, each of whose waits ends on its own.
 
 The client has no limit on its waits that all versions share, and its calls cannot be interrupted: each runs in a thread of its own,
 which nobody waits for longer than the call may take. Closing the channel then ends the call.
@@ -64,7 +64,7 @@ class ConnectSession(LakeSession):
         self._statement_timeout: float | None = None
         self._changed = threading.Condition()
         self._deadline: float | None = None
-        """When (monotonic seconds) the wait that is going on ends; None if there is none."""
+        """When (monotonic seconds) the current wait ends; None if there is none."""
         self._is_cancelled = False
         self._interrupter: threading.Thread | None = None
         self._result_bytes = 0
@@ -154,7 +154,7 @@ class ConnectSession(LakeSession):
         closer = threading.Timer(waits().cancel_grace, self._close_channel)
         closer.daemon = True
         closer.start()
-        with suppress(Exception):  # the server ends the session by itself after an hour without a statement
+        with suppress(Exception):  # the server ends the session after an hour without a statement
             self.spark.client.release_session()
         closer.cancel()
         self._close_channel()
@@ -266,17 +266,17 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
         raise errors.DriverMissing(f"Spark Connect needs further packages ({error}): pip install 'auditor[connect]'") from None
     patience = url.patience
     spark = Driver(connection=connection_string(url, dialect.DEFAULT_PORT))  # the channel is opened by the first call
-    spark.client.set_retry_policies([])  # a run retries by itself, and knows when to stop
-    found = ConnectSession(dialect, spark, str(url), patience)
-    found.reached = "by TLS, verified" if url.flag("use_ssl") else "in clear"  # the client verifies by this machine's authorities
+    spark.client.set_retry_policies([])  # a run retries itself, and knows when to stop
+    opened = ConnectSession(dialect, spark, str(url), patience)
+    opened.reached = "by TLS, verified" if url.flag("use_ssl") else "in clear"  # the client verifies by this machine's authorities
     try:
-        found.read_version()
-        floor.check(str(found.server).removeprefix("Spark "), str(url))
-        found.pin(statement_timeout, lock_timeout)
+        opened.read_version()
+        floor.check(str(opened.server).removeprefix("Spark "), str(url))
+        opened.pin(statement_timeout, lock_timeout)
         if url.database:
-            found.execute(f"USE {dialect.quote(url.database)}")
+            opened.execute(f"USE {dialect.quote(url.database)}")
     except BaseException:
-        found.close()
+        opened.close()
         raise
-    found.wait_for_statements(statement_timeout)
-    return found
+    opened.wait_for_statements(statement_timeout)
+    return opened

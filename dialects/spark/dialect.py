@@ -31,7 +31,7 @@ INTEGER = Kind("integer")
 
 
 CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"', "multiLine": "true"}
-"""How CSV is read, as DuckDB finds it by itself: a header, types, doubled quotes and lines within quotes."""
+"""How CSV is read, as DuckDB detects it: a header, types, doubled quotes and lines within quotes."""
 
 FLOOR = Floor("Spark", "4.0", "COLLATE, VARIANT and results read as Arrow tables")
 
@@ -352,7 +352,7 @@ _LOCAL_DEFAULTS = {
 
 
 def _set_up_java() -> None:
-    """Set the environment of a Spark in this process: a Java runtime, and this Python, because the one on PATH may lack packages."""
+    """Set the environment of a Spark in this process: a Java runtime, and this Python, as the one on PATH may not have the packages."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor"
     os.environ["JAVA_HOME"] = str(java.find_java_home(cache)[0])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

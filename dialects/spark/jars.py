@@ -23,20 +23,20 @@ https://docs.oracle.com/javase/specs/jls/se17/html/jls-13.html"""
 
 def explain(text: str) -> str:
     """Return which jar is missing or does not fit, by an exception's text with its causes, and what to do; '' if none is the reason."""
-    if found := _NO_PLUGIN.search(text):
-        catalogue, name = found[1] or found[3], found[2] or found[4]
+    if match := _NO_PLUGIN.search(text):
+        catalogue, name = match[1] or match[3], match[2] or match[4]
         return missing(f"Spark has no class {name} for its catalogue {catalogue}")
-    if found := _NO_SOURCE.search(text):
-        return missing(f"Spark has no data source {found[1]}")
-    if found := _NO_CLASS.search(text):
-        name = found[1].replace("/", ".")
+    if match := _NO_SOURCE.search(text):
+        return missing(f"Spark has no data source {match[1]}")
+    if match := _NO_CLASS.search(text):
+        name = match[1].replace("/", ".")
         is_sparks_own = name.startswith("org.apache.spark.") and not name.startswith("org.apache.spark.sql.delta.")
         return _unfit(f"no class {name}") if is_sparks_own else missing(f"Spark has no class {name}")
-    return _unfit(found[1]) if (found := _OTHER_CLASS.search(text)) else ""
+    return _unfit(match[1]) if (match := _OTHER_CLASS.search(text)) else ""
 
 
 def missing(what: str) -> str:
-    """Return a message that begins with what Spark lacks, and says what to do."""
+    """Return a message that begins with what is missing in Spark, and says what to do."""
     return f"{what}: add the jar that has it, by spark.jars or spark.jars.packages, in a version that fits this Spark; {PAGE} lists them"
 
 

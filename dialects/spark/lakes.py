@@ -36,7 +36,7 @@ class Shown:
     table: str
     """The table as SQL text."""
     state: str = ""
-    """The clause behind it that names a state; empty where each statement reads the latest."""
+    """The clause after it that names a state; empty where each statement reads the latest."""
     note: str = ""
     """Which state is read, or why it is not known; empty for a table without states."""
 
@@ -75,7 +75,7 @@ class LakeSession(Session):
 
     def at_one_state(self, sql: str) -> str:
         """Return a statement in which each table is read in the state that the open snapshot shows; the statement itself outside of one."""
-        return _NAMED.sub(lambda found: f"{found[1]} {self._show(found[2]).sql}" if found[2] else found[0], sql)
+        return _NAMED.sub(lambda match: f"{match[1]} {self._show(match[2]).sql}" if match[2] else match[0], sql)
 
     def _find_shown(self, table: str) -> Shown:
         """Return what the open snapshot shows of a table, unless the table is files, or a state of it is asked for."""

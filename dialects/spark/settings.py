@@ -73,9 +73,9 @@ def restore(where: str, read: Callable[[], Mapping[str, str]], write: Callable[[
         refuse_others(where, DEFAULTS, _changed(read()))
 
 
-def _changed(found: Mapping[str, str]) -> dict[str, str]:
+def _changed(settings: Mapping[str, str]) -> dict[str, str]:
     """Return those that somebody has set otherwise, with their values."""
-    return {name: found[name] for name, value in DEFAULTS.items() if found.get(name, value).lower() != value.lower()}
+    return {name: settings[name] for name, value in DEFAULTS.items() if settings.get(name, value).lower() != value.lower()}
 
 
 _GIVEN: dict[str, Mapping[str, str]] = {}
@@ -92,11 +92,11 @@ def take(where: str, spark: Any, given: Mapping[str, str], *, is_started: bool) 
     if is_started:
         _GIVEN[context.applicationId] = given
     running = {**dict(context.getConf().getAll()), **_GIVEN.get(context.applicationId, {})}
-    lacking = [name for name, value in sorted(given.items()) if not _holds(running.get(name), value)]
-    lacking = [name for name in lacking if not (name.startswith(_OWN) and _is_set(spark.conf, name, given[name]))]
-    if lacking:
+    missing = [name for name, value in sorted(given.items()) if not _holds(running.get(name), value)]
+    missing = [name for name in missing if not (name.startswith(_OWN) and _is_set(spark.conf, name, given[name]))]
+    if missing:
         raise BadUrl(
-            f"{where}: a Spark runs in this process without {', '.join(lacking)}, which is set when it starts; write these settings"
+            f"{where}: a Spark runs in this process without {', '.join(missing)}, which is set when it starts; write these settings"
             " into the URL of each connection to Spark in this process, or use a Spark Connect server (sc://)"
         )
 

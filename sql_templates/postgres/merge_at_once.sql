@@ -1,4 +1,4 @@
--- Updates the target's rows to which their last change gives other values, deletes those that are gone, and inserts those that it lacks.
+-- Updates the target's rows to which their last change gives other values, deletes those that are gone, and inserts those that are missing.
 -- From PostgreSQL 15. https://www.postgresql.org/docs/current/sql-merge.html
 MERGE INTO ${target} AS merged
 USING ${last} AS changed

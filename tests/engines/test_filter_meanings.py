@@ -54,7 +54,7 @@ def check_selected(source: LiveEngine, target: LiveEngine, wanted: Mapping[str, 
 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-duckdb", "mysql-redshift"), indirect=True)
 def test_a_case_insensitive_source_is_filtered_as_its_target_is(pair: LivePair) -> None:
-    """The source's own ``status <> 'draft'`` would leave out Draft, DRAFT and, where blanks at the end mean nothing, 'draft ' too."""
+    """The source's own ``status <> 'draft'`` would leave out Draft, DRAFT and, where trailing blanks mean nothing, 'draft ' too."""
     columns = [("id", Kind("integer")), ("status", Kind("text"))]
     rows = [[number, status] for number, status in enumerate(STATUS)]
     tables.make(pair.source, "kept", columns, rows)

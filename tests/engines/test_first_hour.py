@@ -18,7 +18,7 @@ def test_there_are_twenty_facts_of_redshift() -> None:
     assert len({fact.name for fact in FACTS}) == len(FACTS) == 20
     for fact in FACTS:
         assert len(sqlglot.parse(fact.sql, dialect="redshift")) == 1 and ";" not in fact.sql
-        assert bool(fact.expected) != bool(fact.tells), fact.name
+        assert bool(fact.expected) != bool(fact.shows), fact.name
     assert sum(fact.expected is not None for fact in FACTS) == 11
     assert "twenty single answers" in (text := PAGE.read_text(encoding="utf-8")) and "Eleven must be as expected" in text
 

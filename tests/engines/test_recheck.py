@@ -72,7 +72,7 @@ class Tables:
         if known:
             with Reader("t", SIDE_NAMES, connections, patient=False).open() as scanning:
                 spans = first_suspects(scanning, plan, found.ranges, one_snapshot=True)
-        return recheck.look_again(reader, plan, found, spans, how, 200)
+        return recheck.recheck_differences(reader, plan, found, spans, how, 200)
 
 
 class _ReopeningReader(Reader):

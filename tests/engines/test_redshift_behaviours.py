@@ -111,7 +111,7 @@ def test_leader_node_relations_are_not_joined_with_others(stand_in: StandIn, eng
 
 
 KEYS = ["a", "a ", "a  ", "A", "A ", " a", "", " ", "b", "é", "É", "|", "\\"]
-"""Texts of which several are equal where blanks at the end, or case, mean nothing."""
+"""Texts of which several are equal where trailing blanks, or case, mean nothing."""
 
 
 def keys_and_manners() -> list[Any]:

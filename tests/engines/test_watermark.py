@@ -164,7 +164,7 @@ def test_heartbeat_ahead_of_the_source_clock_is_not_believed(engine: LiveEngine,
     ahead = recent + dt.timedelta(hours=2)
     report = run_with(ahead)
     assert (report.state, report.verdict, report.exit_code) == (State.FAILED, Verdict.UNKNOWN, 3), report.reasons
-    assert f"{ahead:%Y-%m-%d %H:%M:%S} UTC" in report.reasons[0] and "the source's clock stands at 2" in report.reasons[0]
+    assert f"{ahead:%Y-%m-%d %H:%M:%S} UTC" in report.reasons[0] and "the source's clock is at 2" in report.reasons[0]
     report = run_with(recent - dt.timedelta(minutes=1))
     assert report.verdict is Verdict.MATCH, report.reasons
     report = run_with(ahead, ahead="3h")

@@ -180,7 +180,7 @@ def test_why_a_source_has_no_snapshot_at_a_known_place(road: AlignedRoad, hold: 
 def test_a_target_has_to_show_the_position(road: AlignedRoad, hold: Stub) -> None:
     hold.ids, right = [], hold.position
     hold.position = right + 1
-    assert audit_with(road, hold).not_aligned.startswith("the target's snapshot does not stand at binlog.")
+    assert audit_with(road, hold).not_aligned.startswith("the target's snapshot is not at binlog.")
     hold.position = right
     road.execute(f"ALTER TABLE {road.schema}.auditor_positions RENAME TO hidden")
     why = audit_with(road, hold).not_aligned

@@ -172,7 +172,7 @@ def test_why_there_is_no_comparison_with_the_stream(road: AlignedRoad) -> None:
         road_end(road)
         road.execute(f"UPDATE {road.schema}.auditor_live_sums SET body = ''")
         broken = road.audit()
-        assert broken.live and "they have to begin anew" in broken.live.scanned and broken.verdict is Verdict.MATCH
+        assert broken.live and "they have to start again" in broken.live.scanned and broken.verdict is Verdict.MATCH
         road.log.run(f"UPDATE {TABLE} SET price = 3 WHERE id = 3")
         road_end(road)
         road.execute(f"DROP TABLE {road.schema}.auditor_live_sums")

@@ -85,7 +85,7 @@ def test_a_deviation_within_the_tolerance_is_no_difference(engines: Engines, tmp
         road.execute(f"UPDATE {table} SET price = price + 0.04 WHERE id BETWEEN 10 AND 40", f"UPDATE {table} SET price = 1.12 WHERE id = 9")
         many = live_audit(road)
         assert many.verdict is Verdict.UNKNOWN and many.reasons[-1] == (
-            "the rows that differ may all be within their tolerances, which only a look at each tells: auditor run aligned --rescan"
+            "the rows that differ may all be within their tolerances, which only a check of each shows: auditor run aligned --rescan"
         )
         settled = running.run_audit(road.settings, AUDIT, store=road.store, overrides={"rescan": True})
     assert settled.verdict is Verdict.MATCH and settled.live and settled.live.scanned == "a rescan was asked for", settled.reasons

@@ -117,15 +117,15 @@ def test_links_are_folded_and_what_is_lost_is_found(road: SummingRoad, monkeypat
         ("epoch = 'other'", f"epoch = '{epoch.id}'", f"WHERE place >= {place}"),
     ):
         road.execute(f"UPDATE {sums} SET {damage} {where}")
-        with pytest.raises(LiveSummariesWrong, match="begin anew"):
+        with pytest.raises(LiveSummariesWrong, match="start again"):
             road.live(epoch)
         road.execute(f"UPDATE {sums} SET {mend} {where}")
     assert road.check() > 10
     base, url = live_epochs.get_base(road.store, epoch.id), road.settings.connections["warehouse"].url
-    with closing(dialects.connect(url)) as session, pytest.raises(LiveSummariesWrong, match="begin anew"):
+    with closing(dialects.connect(url)) as session, pytest.raises(LiveSummariesWrong, match="start again"):
         read_live(session, road.schema, epoch, base, int(place) + 1)
     road.execute(f"DELETE FROM {sums} WHERE place = {place}")
-    with pytest.raises(LiveSummariesWrong, match="begin anew"):
+    with pytest.raises(LiveSummariesWrong, match="start again"):
         road.live(epoch)
     write(road, 9, 5)
     road.merge()

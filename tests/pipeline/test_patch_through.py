@@ -159,7 +159,7 @@ def test_what_the_pipeline_cannot_send_is_refused(road: LiveRoad, engine: LiveEn
         assert road.query(f"SELECT * FROM shop.{TABLE} ORDER BY 1") == before
         return str(found.value)
 
-    assert "whole rows are sent anew; leave out --columns" in refused(PatchRefused, Selection(columns=("item",)))
+    assert "whole rows are sent again; leave out --columns" in refused(PatchRefused, Selection(columns=("item",)))
     with LiveLog(engine.url).globally(read_only="ON"):
         assert refused(BootstrapRefused, Selection()).startswith("the source is read_only, so that nothing may be written into its log")
     audit = road.settings.audits["sent"]

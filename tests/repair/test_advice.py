@@ -12,7 +12,7 @@ import pytest
 from auditor import service
 from auditor.config import ConnectionSettings, TableRef
 from auditor.errors import BootstrapRefused
-from auditor.history import standing
+from auditor.history import status
 from auditor.model import Advice, Report, Verdict
 from auditor.repair.advice import Rates, advise
 from auditor.report import json, render
@@ -100,7 +100,7 @@ def test_a_run_by_another_method_names_the_rows(tmp_path: Path) -> None:
     named = service.run_audit(pair.settings, "small", store=pair.store, overrides={"method": "exact"})
     assert named.other_settings == "method exact" and advice_of(named).remedies[0].tool == "patch"
     audit, connections = pair.settings.audits["small"], pair.settings.connections
-    latest = standing.load_standing(pair.store, "small", audit, connections, dt.datetime.now(dt.UTC)).run
+    latest = status.load_standing(pair.store, "small", audit, connections, dt.datetime.now(dt.UTC)).run
     assert latest and latest.run == counted.run
 
 
@@ -112,7 +112,7 @@ def test_files_are_not_copied_anew(tmp_path: Path) -> None:
     files = audit.model_copy(update={"target": TableRef(connection="b", table=f"{tmp_path}/t.parquet")})
     both.settings = both.settings.model_copy(update={"audits": {"small": files}})
     assert both.run().verdict is Verdict.MISMATCH and both.run().advice is None
-    with pytest.raises(BootstrapRefused, match="is files, which are not copied anew by this command"):
+    with pytest.raises(BootstrapRefused, match="is files, which are not copied again by this command"):
         bootstraps.run_bootstrap(both.settings, both.store, "small")
 
 

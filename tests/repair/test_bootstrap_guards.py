@@ -274,7 +274,7 @@ def test_a_full_disk_half_way_leaves_the_table_as_it_was(both: Small, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("auditor.repair.bootstrap.files.os.fsync", fsync)
-    with pytest.raises(BootstrapFailed, match="cannot be written: No space left on device; make room, then run it again to go on"):
+    with pytest.raises(BootstrapFailed, match="cannot be written: No space left on device; make room, then run it again to continue"):
         copy(both)
     assert both.rows() == before
     steps: list[str] = []

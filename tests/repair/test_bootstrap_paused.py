@@ -128,7 +128,7 @@ def test_a_bootstrap_that_is_stopped_while_it_waits_leaves_the_table(both: Small
 def test_a_target_that_stays_busy_ends_the_bootstrap_and_leaves_the_table(both: Small) -> None:
     limit(both, give_up=1)
     before = both.rows()
-    with pytest.raises(DatabaseBusy, match=r"the heartbeat is 3,6\d\d s behind.*for 1 s; run it again to go on when it is less busy"):
+    with pytest.raises(DatabaseBusy, match=r"the heartbeat is 3,6\d\d s behind.*for 1 s; run it again to continue when it is less busy"):
         Follower(both, "loaded", lambda: None).copy()
     assert both.rows() == before and [one.state for one in stored.list_bootstraps(both.store)] == ["failed"]
     limit(both)

@@ -44,7 +44,7 @@ POSTGRES = (
     Case(
         "view",
         ("CREATE TABLE beneath (id INTEGER PRIMARY KEY, name VARCHAR(20))", "CREATE VIEW t AS SELECT * FROM beneath"),
-        "public.t is a view; audit the table beneath it, and copy that anew",
+        "public.t is a view; audit the table beneath it, and copy that again",
         "DROP VIEW t",
     ),
     Case("no key", ("CREATE TABLE t (id INTEGER, name VARCHAR(20))",), "has no primary or unique key of id, so that rows could be doubled"),
@@ -126,7 +126,7 @@ def test_another_range_waits_for_one_that_did_not_end(duck: small.Small) -> None
 
     with pytest.raises(BootstrapRefused, match="for the test"), armed("bootstrap.verify", fail):
         bootstraps.run_bootstrap(duck.settings, duck.store, "small")
-    assert "of other keys, has not ended: go on with that, or drop its copy with auditor bootstrap small --drop-old" in refused(
+    assert "of other keys, has not ended: continue that, or drop its copy with auditor bootstrap small --drop-old" in refused(
         duck, BootstrapRefused, {"from": 1, "to": 2}
     )
     bootstraps.drop_left(duck.settings, duck.store, "small")

@@ -67,7 +67,7 @@ def test_files_and_dumps_are_refused(duck: Small, tmp_path: Path) -> None:
     duck.on_target(f"COPY t TO '{tmp_path}/t.parquet' (FORMAT parquet)")
     plain = duck.settings.audits["small"].target
     redefine(duck, target=table)
-    assert "is files, which are not copied anew by this command; write them again where they come from" in refused(duck, PatchRefused)
+    assert "is files, which are not copied again by this command; write them again where they come from" in refused(duck, PatchRefused)
     redefine(duck, target=plain.model_dump(exclude_unset=True), via={"connection": "b", "table": "dump"})
     says = "small compares a dump, which is older than its source; audit the source itself, and copy from that"
     assert says in refused(duck, BootstrapRefused)
@@ -77,7 +77,7 @@ def test_files_and_dumps_are_refused(duck: Small, tmp_path: Path) -> None:
 def test_engines_that_no_bootstrap_writes_are_refused_by_name(duck: Small) -> None:
     spark = ConnectionSettings.model_validate({"url": "spark://localhost:1", "write": {"url": "spark://localhost:1"}})
     duck.settings = duck.settings.model_copy(update={"connections": {**duck.settings.connections, "b": spark}})
-    with pytest.raises(BootstrapRefused, match="tables of spark cannot be copied anew by this command; copy t by the engine's own means"):
+    with pytest.raises(BootstrapRefused, match="tables of spark cannot be copied again by this command; copy t by the engine's own means"):
         bootstraps.run_bootstrap(duck.settings, duck.store, "small")
     assert stored.list_bootstraps(duck.store) == []
 
@@ -138,7 +138,7 @@ def test_a_source_that_changes_faster_than_it_is_copied_is_given_up(duck: Small)
     duck.on_source("UPDATE s SET name = 'changed meanwhile' WHERE id < 11")
     with followed("bootstrap", change):
         says = refused(duck, BootstrapFailed)
-    assert says.startswith("the source changed faster than it was copied; ") and says.endswith(" is as it was: run it again to go on")
+    assert says.startswith("the source changed faster than it was copied; ") and says.endswith(" is as it was: run it again to continue")
     assert seen.count("verify") == 3
     result = bootstraps.run_bootstrap(duck.settings, duck.store, "small")
     assert result.after and result.after.verdict.value == "match"
@@ -166,7 +166,7 @@ def test_a_copy_of_which_nothing_could_be_compared_is_not_swapped_in(duck: Small
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("auditor.repair.bootstrap.verifying.audit_run.perform", refuse)
         says = refused(duck, BootstrapFailed)
-    assert says == "the copy could not be compared with its source: the server went away.; run it again to go on"
+    assert says == "the copy could not be compared with its source: the server went away.; run it again to continue"
 
 
 def test_a_rename_that_still_waits_for_the_table_is_not_overtaken(set_waits: SetWaits) -> None:

@@ -54,7 +54,7 @@ def refused(both: Small, run: str, kind: type[AuditorError] = PatchRefused, sele
 def test_a_run_that_did_not_name_all_rows_is_refused(duck: Small) -> None:
     redefine(duck, limits={"max_differences": 1})
     run = duck.run().run
-    says = "2 further rows differ that were counted and not named: a patch would leave the target half mended; copy the table anew"
+    says = "2 further rows differ that were counted and not named: a patch would leave the target half repaired; copy the table again"
     assert says in refused(duck, run)
     proposed = patch_requests.propose(duck.settings, duck.store, run, small.EVERYTHING, who="a person")
     with pytest.raises(PatchRefused, match=f"patch {proposed.patch} cannot be applied: 2 further rows differ that were counted and not"):
@@ -87,7 +87,7 @@ def test_files_are_refused(tmp_path: Path) -> None:
     both = small.make(tmp_path, engine, SOURCE, TARGET, source=engine)
     both.on_target(f"COPY t TO '{tmp_path}/t.parquet' (FORMAT parquet)")
     redefine(both, target={"connection": "b", "table": f"{tmp_path}/t.parquet", "format": "parquet"})
-    assert "is files, which cannot be patched row by row; copy it anew" in refused(both, both.run().run)
+    assert "is files, which cannot be patched row by row; copy it again" in refused(both, both.run().run)
 
 
 def test_an_undo_of_a_patch_that_is_at_work_is_refused(duck: Small) -> None:

@@ -69,7 +69,7 @@ def test_a_statement_that_hits_several_rows_is_rolled_back(engine: LiveEngine, t
     both.on_target("DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (2, 'x')")
     monkeypatch.setattr(apply, "ATTEMPTS", 3)
     with (
-        pytest.raises(PatchRefused, match="the target has several rows of the key id = 2; mend these by hand, then run again"),
+        pytest.raises(PatchRefused, match="the target has several rows of the key id = 2; repair these by hand, then run again"),
         armed("patch.prepared", twice, nth=1),
     ):
         patches.apply_patch(both.settings, both.store, run, small.EVERYTHING)

@@ -322,9 +322,9 @@ def test_tables_of_spark_are_refused_by_name(engines: Engines, tmp_path: Path) -
     engine = engines.live("spark")
     target = ("DROP TABLE IF EXISTS t", "CREATE TABLE t (id INT, name STRING) USING parquet", "INSERT INTO t VALUES (1, 'z')")
     both = small.make(tmp_path, engine, SOURCE, target)
-    with pytest.raises(PatchRefused, match="the rows of spark's tables cannot be changed one by one; copy the range anew"):
+    with pytest.raises(PatchRefused, match="the rows of spark's tables cannot be changed one by one; copy the range again"):
         both.script()
-    with pytest.raises(ConfigError, match="the rows of spark's tables cannot be changed one by one; copy the range anew"):
+    with pytest.raises(ConfigError, match="the rows of spark's tables cannot be changed one by one; copy the range again"):
         both.apply()
 
 
@@ -334,6 +334,6 @@ def test_several_rows_of_one_key_are_refused_where_keys_are_not_enforced(engine:
     twice = ("CREATE TABLE t (id INTEGER, name VARCHAR(20))", "INSERT INTO t VALUES (1, 'a'), (2, 'x'), (2, 'x'), (3, 'c')")
     both = small.make(tmp_path, engine, SOURCE, (*CLEAN, *twice))
     before = both.rows()
-    with pytest.raises(PatchRefused, match="the target has several rows of the key id = 2; mend these by hand, then run again"):
+    with pytest.raises(PatchRefused, match="the target has several rows of the key id = 2; repair these by hand, then run again"):
         both.apply()
     assert both.rows() == before

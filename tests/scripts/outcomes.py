@@ -27,7 +27,7 @@ ORDER = ("wrong", "ended", "stopped", "not comparable", "not carried", "match", 
 MEANING = {
     "match": "every table that was carried was equal in both targets, at every point",
     "stopped": "a table stopped, with a sentence that says why; no other was wrong",
-    "ended": "the whole pipeline was refused, with a sentence, because the script deleted the source's log or did what no log can tell",
+    "ended": "the whole pipeline was refused, with a sentence, because the script deleted the source's log or did what no log can show",
     "not comparable": "an audit refused a table, with a sentence; both sides had as many rows",
     "not carried": "it has views or sequences, which are passed by; all tables were equal",
     "empty": "its tables had no rows when they were looked at",

@@ -14,8 +14,8 @@ MANUAL = "https://docs.aws.amazon.com/redshift/latest/dg/"
 SCHEMAS: Mapping[str, str] = {
     "mod": "MOD yields an INTEGER if either number is one (r_MOD.html)",
     "sum": "the sum of BIGINTs is a BIGINT (r_SUM.html)",
-    "case": "nor does the case of letters, in a database created so, besides that of blanks at the end (r_CREATE_DATABASE.html)",
-    "blanks": "blanks at the end of a text mean nothing in comparisons (r_Character_types.html)",
+    "case": "nor does the case of letters, in a database created so, besides that of trailing blanks (r_CREATE_DATABASE.html)",
+    "blanks": "trailing blanks of a text mean nothing in comparisons (r_Character_types.html)",
     "long": "a text of more than 65,535 bytes is refused where it is hashed, or made of bytes or a document (r_Character_types.html)",
     "float_round": "ROUND of a whole number goes through a float (r_ROUND.html is silent)",
     "capitals": "hexadecimal digits are capitals (r_FROM_VARBYTE.html is silent)",

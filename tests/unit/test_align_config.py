@@ -110,7 +110,7 @@ def test_the_pipeline_that_carries_the_table_is_found(tmp_path: Path) -> None:
         (
             "align: pipeline",
             "align: pipeline\n    via: {connection: lake, table: dump}",
-            "align and via cannot be combined: a dump stands at no position of the stream",
+            "align and via cannot be combined: a dump is at no position of the stream",
         ),
         ("align: pipeline", "align: heartbeat", "audits.orders.align"),
     ],

@@ -41,7 +41,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
 )
 def test_a_broken_engine_is_named_and_the_others_work(install: Install, value: str, why: str) -> None:
     install("aaa", value)
-    with pytest.raises(EngineBroken, match=rf"the engine 'aaa' \({value}\) cannot be loaded: .*{why}.*; mend its package"):
+    with pytest.raises(EngineBroken, match=rf"the engine 'aaa' \({value}\) cannot be loaded: .*{why}.*; repair its package"):
         dialects.get("aaa")
     assert dialects.by_scheme("mariadb").name == "mysql"
     assert "aaa" in dialects.names()

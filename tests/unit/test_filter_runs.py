@@ -133,7 +133,7 @@ def test_every_report_says_that_filters_for_each_side_are_taken_on_trust(reports
     for format, text in reports.items():
         plain = " ".join(text.replace("&#39;", "'").split())
         assert "oth filters (where) were taken on trust: nothing checked that they select the same rows" in plain, format
-        assert "reads the clock of its own server (NOW), anew in each statement" in plain, format
+        assert "reads the clock of its own server (NOW), again in each statement" in plain, format
     said = [(one["side"], one["how"], one["what"]) for one in json.loads(reports["json"])["plan"]["not_compared"]]
     assert said[0] == (None, "assumed", ON_TRUST) and said[1][:2] == ("source", "assumed")
 

@@ -40,8 +40,8 @@ def test_a_match_by_the_published_text_says_that_it_is_ambiguous(tmp_path: Path,
     different = {"source": "SELECT 1 AS id, 'a' AS v, 'bc' AS w", "target": "SELECT 1 AS id, 'ab' AS v, 'c' AS w"}
     report = audit(tmp_path, different, method="minhash", encoding="published")
     assert report.verdict is Verdict.MATCH
-    assert any("cannot tell NULL from the word NULL, nor where one column ends" in reason for reason in report.reasons)
-    assert "cannot tell NULL from the word NULL" in render.run(report, None, form)
+    assert any("cannot distinguish NULL from the word NULL, nor where one column ends" in reason for reason in report.reasons)
+    assert "cannot distinguish NULL from the word NULL" in render.run(report, None, form)
     injective = audit(tmp_path, different, method="minhash")
     assert injective.verdict is Verdict.MISMATCH
     assert not any("NULL" in reason for reason in injective.reasons)

@@ -117,7 +117,7 @@ def test_a_scan_with_rows_that_have_no_text_begins_no_sums() -> None:
     numbers = np.array([1])
     found = replace(live.of(numbers, 2 * numbers, np.ones((1, 2), np.int64), np.zeros((1, 0), np.int64)), hashed=numbers)
     ended: list[LiveSummariesWrong] = []
-    living: Any = SimpleNamespace(note="", give_up=ended.append)
+    live_summaries: Any = SimpleNamespace(note="", give_up=ended.append)
     nothing: Any = None
-    compare_scan(nothing, nothing, nothing, living, cast(Aligned, SimpleNamespace(sides={"source": found})))
-    assert len(ended) == 1 and living.note == str(ended[0]) and "max_allowed_packet" in living.note
+    compare_scan(nothing, nothing, nothing, live_summaries, cast(Aligned, SimpleNamespace(sides={"source": found})))
+    assert len(ended) == 1 and live_summaries.note == str(ended[0]) and "max_allowed_packet" in live_summaries.note

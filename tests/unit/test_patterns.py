@@ -77,7 +77,7 @@ FOUND: list[tuple[Kind, Texts, str]] = [
     (TEXT, [(name + "x", name) for name in NAMES[:14]] + [(None, "")] * 40, BOTH),
     (TEXT, [(f" {name}  ", name) for name in NAMES], "all 40 differ only in leading and trailing blanks"),
     (TEXT, [(" " * (n % 3) + name + " " * (2 - n % 3), name) for n, name in enumerate(NAMES)],
-     "all 40 are the source's without blanks at the ends"),
+     "all 40 are the source's without leading and trailing blanks"),
     (TEXT, [(text, text.encode()[:12].decode(errors="ignore")) for n, name in enumerate(NAMES) if (text := "ä" * (n % 5) + name)],
      "all 40 are the source's cut to 12 bytes"),
     (TEXT, [(f"{name} \N{PARTY POPPER}", f"{name} ?") for name in NAMES],

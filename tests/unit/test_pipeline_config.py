@@ -85,7 +85,7 @@ def test_wrong_settings_name_what_is_wrong(tmp_path: Path, old: str, new: str, s
 def test_a_heartbeat_that_may_overtake_rows_is_no_barrier(tmp_path: Path, table: str, settle: str) -> None:
     ends = f"source: {{connection: shop, table: {table}}}, target: {{connection: warehouse, table: shop.{table}}}"
     text = GOOD.replace("audits: {}", f"audits: {{carried: {{{ends}, settle: {{column: at, {settle}}}}}}}")
-    with pytest.raises(ConfigError, match=rf"the pipeline 'shop' merges each table by itself, so that .+ rows of {table}; remove barrier"):
+    with pytest.raises(ConfigError, match=rf"the pipeline 'shop' merges each table on its own, so that .+ rows of {table}; remove barrier"):
         load(tmp_path, text)
     load(tmp_path, text.replace("barrier: ", "lag: "))
     load(tmp_path, text.replace(f"table: {table}", "table: elsewhere"))

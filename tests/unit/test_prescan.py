@@ -68,7 +68,7 @@ def test_earlier_runs_decide(how: Partitioning, key: str, shares: tuple[float, .
         ({"method": "minhash"}, "the method minhash compares more than signatures"),
         ({"encoding": "published"}, "the published encoding compares partition by partition"),
         ({"k": 16}, "minhashes are compared partition by partition"),
-        ({"bits": 120}, "the signature of a stretch has 60 bits, and bits is 120"),
+        ({"bits": 120}, "the signature of a part of the table has 60 bits, and bits is 120"),
         ({"how": HASH, "watermark": "2026-01-01 00:00:00.000000"}, "what is left out as in flight is followed bucket by bucket"),
         (
             {"how": replace(RANGE, size=2), "greatest": 1 << 40},

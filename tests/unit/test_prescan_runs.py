@@ -278,4 +278,4 @@ def test_a_prescan_that_the_scan_contradicts_is_no_match(tables: Tables, monkeyp
     for layout in ("range", "hash", "time"):
         report = tables.perform(prescan=True, **LAYOUTS[layout])
         assert report.verdict is Verdict.UNKNOWN and report.exit_code == 3, layout
-        assert "1 stretches differed in the pre-scan, and all their partitions were equal" in report.reasons[-1]
+        assert "1 part of the table differed in the pre-scan, and all their partitions were equal" in report.reasons[-1]

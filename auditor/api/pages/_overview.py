@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import now, render_page
 from auditor.api.pages._session import Reader
-from auditor.history.standing import STATUSES, Standing
+from auditor.history.status import STATUSES, Standing
 from auditor.report import formatting, sparkline
 from auditor.report.day import TREND_DAYS
 from auditor.service import audits

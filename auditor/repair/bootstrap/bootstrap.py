@@ -1,4 +1,4 @@
-"""Make a bootstrap, or go on with one that was stopped, failed or killed: copy, verify, swap, each stage journalled before the next."""
+"""Make a bootstrap, or continue one that was stopped, failed or killed: copy, verify, swap, each stage journalled before the next."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A bootstrap that is planned: its plan, and the one that it goes on with (None for a new one)."""
+    """A bootstrap that is planned: its plan, and the one that it continues (None for a new one)."""
 
     plan: BootstrapPlan
     resumed: Bootstrap | None
@@ -56,7 +56,7 @@ class Bootstrapped:
 
 
 def prepare(job: BootstrapJob) -> Prepared:
-    """Plan a bootstrap, and find the one that it goes on with. Nothing is written. Raises BootstrapRefused and errors of the tree."""
+    """Plan a bootstrap, and find the one that it continues. Nothing is written. Raises BootstrapRefused and errors of the tree."""
     with job.open_reader() as reader:
         return _prepare(job, reader)
 
@@ -105,18 +105,18 @@ def drop_left(job: BootstrapJob) -> list[str]:
     dropped: list[str] = []
     with job.open_reader() as reader:
         table = reader.ask_side("target", lambda side, session: describe_table(job.audit, side, session)).table
-    for one in bootstraps.list_bootstraps(job.store, target=target_id(job, table)):
-        if one.state == "dropped" or (one.state == "done" and one.detail.get("old_dropped")):
+    for bootstrap in bootstraps.list_bootstraps(job.store, target=target_id(job, table)):
+        if bootstrap.state == "dropped" or (bootstrap.state == "done" and bootstrap.detail.get("old_dropped")):
             continue
-        if bootstraps.is_at_work(job.store, one.bootstrap):
-            raise BootstrapRefused(f"bootstrap {one.bootstrap} of this table is at work; wait for its end")
+        if bootstraps.is_at_work(job.store, bootstrap.bootstrap):
+            raise BootstrapRefused(f"bootstrap {bootstrap.bootstrap} of this table is at work; wait for its end")
         with job.open_writer() as session:
-            for name in (str(one.detail["stage"]), str(one.detail["old"])):
+            for name in (str(bootstrap.detail["stage"]), str(bootstrap.detail["old"])):
                 if is_there(session, table, name):
                     drop_table(session, session.dialect.table(*table_parts(table), name))
                     dropped.append(name)
-        loading.remove_files(job, one.bootstrap)
-        bootstraps.end_bootstrap(job.store, one.bootstrap, "done" if one.state == "done" else "dropped", {"old_dropped": True})
+        loading.remove_files(job, bootstrap.bootstrap)
+        bootstraps.end_bootstrap(job.store, bootstrap.bootstrap, "done" if bootstrap.state == "done" else "dropped", {"old_dropped": True})
     return dropped
 
 
@@ -146,7 +146,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
     else:
         if open_one.audit != job.name or open_one.detail["spans"] != [asdict(span) for span in plan.spans]:
             raise BootstrapRefused(
-                f"bootstrap {open_one.bootstrap} of {open_one.audit}, of other keys, has not ended: go on with that, or drop its copy with"
+                f"bootstrap {open_one.bootstrap} of {open_one.audit}, of other keys, has not ended: continue that, or drop its copy with"
                 f" auditor bootstrap {shell_word(open_one.audit)} --drop-old"
             )
         if open_one.state == "running" and bootstraps.is_at_work(job.store, open_one.bootstrap):
@@ -157,13 +157,13 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
     return Prepared(plan, open_one)
 
 
-def _with_names(plan: BootstrapPlan, one: Bootstrap) -> BootstrapPlan:
+def _with_names(plan: BootstrapPlan, bootstrap: Bootstrap) -> BootstrapPlan:
     """Return the plan with the names and ranges of a bootstrap that was begun."""
-    old, stage = str(one.detail["old"]), str(one.detail["stage"])
+    old, stage = str(bootstrap.detail["old"]), str(bootstrap.detail["stage"])
     table = partial(plan.target.table, *table_parts(plan.table))
     statements = replace(plan.statements, old=table(old), stage=table(stage))
-    ranges = [Chunk(**chunk) for chunk in one.detail["ranges"]]
-    return replace(plan, old=old, stage=stage, statements=statements, ranges=ranges, swap=one.detail["swap"])
+    ranges = [Chunk(**chunk) for chunk in bootstrap.detail["ranges"]]
+    return replace(plan, old=old, stage=stage, statements=statements, ranges=ranges, swap=bootstrap.detail["swap"])
 
 
 def _begin(job: BootstrapJob, plan: BootstrapPlan) -> str:
@@ -219,7 +219,7 @@ def _copy_and_verify(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, rea
         log.info("ranges are copied again", extra={"action": "copied_again", "ranges": len(again)})
         bootstraps.forget_ranges(job.store, bootstrap, again)
     how = "" if plan.is_one_moment else ", without --spark, which reads all ranges in one snapshot, or with settle: in the audit"
-    raise BootstrapFailed(f"the source changed faster than it was copied; {plan.table.sql} is as it was: run it again to go on{how}")
+    raise BootstrapFailed(f"the source changed faster than it was copied; {plan.table.sql} is as it was: run it again to continue{how}")
 
 
 def _copy_pending(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader: Reader, *, loaded_before: bool) -> Copying:
@@ -258,10 +258,10 @@ def drop_table(session: Session, table: str) -> None:
 
 def _make_stage(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
     """Make the table to copy into, unless it is there with these columns; return whether it was made."""
-    known = next(one for one in bootstraps.list_bootstraps(job.store, audit=job.name) if one.bootstrap == bootstrap).detail["digest"]
+    stored = next(stored for stored in bootstraps.list_bootstraps(job.store, audit=job.name) if stored.bootstrap == bootstrap)
     with job.open_writer() as session:
         if is_there(session, plan.table, plan.stage):
-            if known == plan.digest:
+            if stored.detail["digest"] == plan.digest:
                 return False
             drop_table(session, plan.statements.stage)
         bootstraps.forget_ranges(job.store, bootstrap, list(range(len(plan.ranges))))

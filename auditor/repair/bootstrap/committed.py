@@ -16,7 +16,7 @@ def replace_rows(session: Committing, plan: BootstrapPlan, marks: MarkStatements
     rows = f"SELECT {', '.join(plan.statements.columns)} FROM {plan.statements.stage}"
     condition = "" if plan.is_whole else where(plan.plan, "target", plan.chosen)
     if not session.replace_rows(plan.statements.target, rows, condition, {marks.name: given_up + 1}, {void: given_up}):
-        raise BootstrapFailed(f"another process gave this bootstrap up; {plan.table.sql} is as it was: run it again to go on")
+        raise BootstrapFailed(f"another process gave this bootstrap up; {plan.table.sql} is as it was: run it again to continue")
 
 
 def was_replaced(session: Committing, plan: BootstrapPlan, marks: MarkStatements) -> bool:

@@ -34,7 +34,7 @@ class Copying:
     target: Connection
     """The connection whose limits each load waits for."""
     attempt: str
-    """What tells this attempt's snapshots from those of others."""
+    """What distinguishes this attempt's snapshots from those of others."""
     report: Callable[[int], None]
     """Receives how many rows were copied."""
     pending: SimpleQueue[int] = field(default_factory=SimpleQueue)

@@ -1,4 +1,4 @@
-"""What hangs on a target's table, and which tables are therefore not copied anew."""
+"""What hangs on a target's table, and which tables are therefore not copied again."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ CARRIED = "owner, grants, comments, defaults, sequences, storage settings, repli
 
 @dataclass(frozen=True, slots=True)
 class Dependents:
-    """Things by kind and name.
+    """Objects by kind and name.
 
     ``child``: a table whose foreign key points here; ``parent``: one that a foreign key here points to; ``view``, ``publication``,
     ``policy``, ``partition``.
     """
 
-    found: Sequence[tuple[str, str]]
+    objects: Sequence[tuple[str, str]]
 
     def named(self, kind: str) -> list[str]:
         """Return the names of those of a kind."""
-        return sorted(name for one, name in self.found if one == kind)
+        return sorted(name for its_kind, name in self.objects if its_kind == kind)
 
 
 def read_dependents(session: Session, table: Table) -> Dependents:
@@ -48,19 +48,19 @@ def read_bound(session: Session, table: Table) -> list[str]:
 def describe_carried(dependents: Dependents, old: str) -> Sequence[str]:
     """Return what a person should know of a rename: what goes to the new table, and what stays."""
     names = {"foreign keys to": "parent", "views": "view", "publications": "publication"}
-    found = [f"{what} {', '.join(there)}" for what, kind in names.items() if (there := dependents.named(kind))]
+    carried = [f"{what} {', '.join(there)}" for what, kind in names.items() if (there := dependents.named(kind))]
     return [
         f"the old table stays as {old}, its indexes and sequences under names that end like it",
-        f"carried to the new one: {'; '.join([CARRIED, *found])}",
+        f"carried to the new one: {'; '.join([CARRIED, *carried])}",
         "all sessions wait while names are exchanged; its own wait for the table is short, and repeated",
     ]
 
 
 def check_target(facts: TargetFacts, dependents: Dependents, key: Sequence[str], unwritten: Sequence[str]) -> None:
-    """Raise BootstrapRefused for a table that cannot be copied anew without harm. ``key`` and ``unwritten`` are the target's names."""
+    """Raise BootstrapRefused for a table that cannot be copied again without harm. ``key`` and ``unwritten`` are the target's names."""
     table = facts.table
     if facts.named("view"):
-        raise BootstrapRefused(f"{table} is a view; audit the table beneath it, and copy that anew")
+        raise BootstrapRefused(f"{table} is a view; audit the table beneath it, and copy that again")
     if storage := facts.named("storage"):
         raise BootstrapRefused(f"{table} is stored by {storage[0]}, which has no transactions, so that no swap could be undone; alter it")
     if facts.enforces_keys and not any(index and index <= set(key) for index in facts.unique):

@@ -47,11 +47,11 @@ def write(path: Path, blocks: Iterable[bytes]) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise BootstrapFailed(f"{path} cannot be written: {error.strerror or error}; make room, then run it again to go on") from error
+        raise BootstrapFailed(f"{path} cannot be written: {error.strerror or error}; make room, then run it again to continue") from error
 
 
-def read(path: Path, seen: Callable[[bytes], object]) -> Iterator[bytes]:
-    """Yield the lines of a file in blocks; ``seen`` receives all its bytes. Raises BootstrapFailed where it cannot be read.
+def read(path: Path, add_block: Callable[[bytes], object]) -> Iterator[bytes]:
+    """Yield the lines of a file in blocks; ``add_block`` receives all its bytes. Raises BootstrapFailed where it cannot be read.
 
     A line feed ends a line and stands in none: the formats that are loaded line by line write it otherwise.
     """
@@ -59,7 +59,7 @@ def read(path: Path, seen: Callable[[bytes], object]) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             while block := file.read(BLOCK):
-                seen(block)
+                add_block(block)
                 end = block.rfind(b"\n") + 1
                 if end:
                     yield rest + block[:end]
@@ -67,7 +67,7 @@ def read(path: Path, seen: Callable[[bytes], object]) -> Iterator[bytes]:
                 else:
                     rest += block
     except OSError as error:
-        raise BootstrapFailed(f"{path} cannot be read: {error.strerror or error}; run it again to go on") from error
+        raise BootstrapFailed(f"{path} cannot be read: {error.strerror or error}; run it again to continue") from error
     if rest:
         raise BootstrapFailed(f"{path} was cut within a line; drop the copy with --drop-old, and run it again")
 
@@ -83,13 +83,13 @@ def write_manifest(folder: Path, ranges: Mapping[int, Mapping[str, Any]]) -> Non
 
 def check(folder: Path) -> list[Path]:
     """Return the files of the manifest. Raises BootstrapFailed if one is not what the manifest says."""
-    found = []
+    whole = []
     for entry in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]:
         path = folder / entry["file"]
         if not path.exists() or path.stat().st_size != entry["bytes"] or _digest(path) != entry["sha256"]:
             raise BootstrapFailed(f"{path} is not what {MANIFEST} says of it; drop the copy with --drop-old, and run it again")
-        found.append(path)
-    return found
+        whole.append(path)
+    return whole
 
 
 def damaged(folder: Path, ranges: Mapping[int, Mapping[str, Any]]) -> list[int]:
@@ -104,8 +104,8 @@ def remove(folder: Path) -> None:
 
 
 def _digest(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(BLOCK):
-            found.update(block)
-    return found.hexdigest()
+            digest.update(block)
+    return digest.hexdigest()

@@ -92,21 +92,21 @@ class BootstrapJob:
         name, source = self.audit.target.connection, self.audit.one_source("a bootstrap").connection
         if (dialect := dialects.by_scheme(dialects.parse_url(self.target.url).scheme)).LINES is None:
             raise BootstrapRefused(
-                f"tables of {dialect.name} cannot be copied anew by this command; copy {self.audit.target.table} by the engine's own means"
+                f"tables of {dialect.name} cannot be copied again by this command; copy {self.audit.target.table} by the engine's own means"
             )
         patching_dialect(name, self.target)
         assert self.target.write
-        found = dict(open_files_for_writing(self.connections, name))
+        connections = dict(open_files_for_writing(self.connections, name))
         written = f"{name} (write)"
         limits = self.target.limits.model_copy(update={"force": True})  # the copy's own table is read whole
-        url = found[name].url if found[name].url != self.target.url else self.target.write.url
-        found[written] = self.target.model_copy(update={"url": url, "limits": limits})
+        url = connections[name].url if connections[name].url != self.target.url else self.target.write.url
+        connections[written] = self.target.model_copy(update={"url": url, "limits": limits})
         names: dict[Side, str] = {"source": source, "target": written}
         try:
-            with Reader(self.name, names, found, self.on_progress).open() as reader, self._stopping(reader):
+            with Reader(self.name, names, connections, self.on_progress).open() as reader, self._stopping(reader):
                 yield reader
         except DatabaseBusy as error:
-            raise DatabaseBusy(f"{str(error).removesuffix(HOW_TO_CONTINUE)}run it again to go on when it is less busy") from error
+            raise DatabaseBusy(f"{str(error).removesuffix(HOW_TO_CONTINUE)}run it again to continue when it is less busy") from error
 
     @contextmanager
     def open_writer(self, lock_timeout: float | None = None) -> Iterator[Session]:

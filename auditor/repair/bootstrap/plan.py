@@ -66,7 +66,7 @@ class BootstrapPlan:
     old: str
     """Name of the table for the replaced rows."""
     spans: Sequence[Chunk]
-    """The ranges of keys that are copied anew; one without bounds for all rows."""
+    """The ranges of keys that are copied again; one without bounds for all rows."""
     ranges: Sequence[Chunk]
     rows: int
     """About how many rows are copied."""
@@ -123,7 +123,7 @@ def plan_bootstrap(
     draft = planner.draft(name, audit, tables, "exact")
     dialect, table = tables["target"].dialect, tables["target"].table
     if why := reader.session("target").why_no_files() if dialect.READS_FILES else "":
-        raise BootstrapRefused(f"{table.sql} cannot be copied anew as it is: {why}")
+        raise BootstrapRefused(f"{table.sql} cannot be copied again as it is: {why}")
     if tuple(spans) != EVERYTHING and not draft.has_integer_key:
         raise BootstrapRefused("a range of keys needs a key of one integer column; copy the whole table")
     plan, columns = _copied_plan(draft, audit, dialect)
@@ -216,7 +216,7 @@ def table_parts(table: Table) -> tuple[str, ...]:
 def is_there(session: Session, table: Table, name: str) -> bool:
     """Return whether a table of this name stands beside the target's."""
     place = Place((*table_parts(table)[-1:], name))
-    return any(one.names[-1] == name for one in session.dialect.describe(session, place))
+    return any(table.names[-1] == name for table in session.dialect.describe(session, place))
 
 
 def _copied_plan(draft: Plan, audit: Audit, dialect: Dialect) -> tuple[Plan, list[ColumnPlan]]:
@@ -231,7 +231,7 @@ def _copied_plan(draft: Plan, audit: Audit, dialect: Dialect) -> tuple[Plan, lis
 
 def _read_facts(session: Session, table: Table) -> TargetFacts:
     if not table.names:
-        raise BootstrapRefused(f"{table.sql} is files, which are not copied anew by this command; write them again where they come from")
+        raise BootstrapRefused(f"{table.sql} is files, which are not copied again by this command; write them again where they come from")
     return read_facts(session, table)
 
 
@@ -307,9 +307,9 @@ def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> 
         ]
     if swap == "by rename":
         return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
-    found = [f"the replaced rows stay in {old}, without grants and defaults"]
+    effects = [f"the replaced rows stay in {old}, without grants and defaults"]
     if dialect.LOCK_WRITERS:
-        found.append("other writers wait while rows are exchanged; its own wait for the table is short, and repeated")
+        effects.append("other writers wait while rows are exchanged; its own wait for the table is short, and repeated")
     if kept := [*dependents.named("view"), *dependents.named("publication")]:
-        found.append(f"{', '.join(kept)}: read the table as before; a publication sends every replaced row")
-    return found
+        effects.append(f"{', '.join(kept)}: read the table as before; a publication sends every replaced row")
+    return effects

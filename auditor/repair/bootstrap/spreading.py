@@ -55,11 +55,11 @@ def _read(copying: Copying, executors: Executors, numbers: Sequence[int]) -> Non
         todo.append(tasks.ReadTask(executors.config_file, job.audit.sources[0].connection, number, sql, path, shared))
     reach("bootstrap.range")
     with closing(executors.run(tasks.read_range, todo, main.settings.limits.statements)) as results:
-        for number, found in results:
-            if isinstance(found, AuditorError):
-                raise found
-            found.snapshot = copying.snapshot if shared else f"{copying.attempt}/own"
-            copying.note(number, found)
+        for number, result in results:
+            if isinstance(result, AuditorError):
+                raise result
+            result.snapshot = copying.snapshot if shared else f"{copying.attempt}/own"
+            copying.note(number, result)
             reach("bootstrap.read")
     main.begin_snapshot()
 
@@ -68,12 +68,12 @@ def _load_side_by_side(copying: Copying, executors: Executors, *, loaded_before:
     """Let executors load files, each in a transaction of its own."""
     job, plan = copying.job, copying.plan
     statements, folder = plan.statements, job.files_of(copying.bootstrap)
-    ranges = {number: one for number, one in bootstraps.list_ranges(job.store, copying.bootstrap).items() if not one.get("loaded")}
+    ranges = {number: file for number, file in bootstraps.list_ranges(job.store, copying.bootstrap).items() if not file.get("loaded")}
     load = partial(tasks.LoadTask, executors.config_file, job.audit.target.connection)
     todo = []
-    for number, one in sorted(ranges.items()):
+    for number, file in sorted(ranges.items()):
         clear = statements.clear(statements.stage, plan.ranges[number]) if loaded_before else ""
-        todo.append(load(number, str(folder / one["file"]), one["sha256"], statements.stage, tuple(statements.columns), clear))
+        todo.append(load(number, str(folder / file["file"]), file["sha256"], statements.stage, tuple(statements.columns), clear))
     reach("bootstrap.load")
     with closing(executors.run(tasks.load_range, todo, job.target.limits.statements)) as results:
         for number, error in results:
@@ -93,14 +93,15 @@ def _store_and_load(copying: Copying, executors: Executors) -> None:
 
     def load(session: Session) -> None:
         folder = stored_folder(session, copying.bootstrap)
-        todo = [store(number, str(path / one["file"]), one["sha256"], folder) for number, one in sorted(ranges.items()) if one["bytes"]]
+        stored_ranges = [(number, file) for number, file in sorted(ranges.items()) if file["bytes"]]
+        todo = [store(number, str(path / file["file"]), file["sha256"], folder) for number, file in stored_ranges]
         stored: list[StoredFile] = []
         try:
             with closing(executors.run(tasks.store_range, todo, None)) as results:
-                for _, found in results:
-                    if isinstance(found, AuditorError):
-                        raise found
-                    stored.append(found)
+                for _, result in results:
+                    if isinstance(result, AuditorError):
+                        raise result
+                    stored.append(result)
             if stored:
                 session.copy_stored(plan.statements.stage, list(plan.statements.columns), folder, stored)
         finally:

@@ -59,11 +59,11 @@ def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
         if isinstance(session, Committing):
             return committed.was_replaced(session, plan, marks)
         prepare_marks(session, marks)
-        found: list[bool] = []
-        _retry(job, lambda: found.append(was_committed(session, marks, EXCHANGE)))
-        if not found[0]:
+        answers: list[bool] = []
+        _retry(job, lambda: answers.append(was_committed(session, marks, EXCHANGE)))
+        if not answers[0]:
             session.execute(marks.delete())
-        return found[0]
+        return answers[0]
 
 
 def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
@@ -132,7 +132,7 @@ def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
         except (LockTimeout, SerializationConflict) as error:
             if pause is None:
                 raise BootstrapFailed(
-                    f"the table was in use whenever its rows were to be exchanged ({error}); it is as it was: run it again to go on"
+                    f"the table was in use whenever its rows were to be exchanged ({error}); it is as it was: run it again to continue"
                 ) from error
             job.stopped.wait(pause)
         else:
@@ -140,11 +140,11 @@ def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
 
 
 def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
-    """Let the copy go on numbering rows where the table stands."""
+    """Let the copy continue numbering rows where the table is."""
     literals = {"schema": session.dialect.literal(plan.table.names[-2]), "table": session.dialect.literal(plan.table.names[-1])}
-    found = session.query(fill(session.dialect.template("auto_increment"), literals))
-    if found and found[0][0] is not None:
-        session.execute(f"ALTER TABLE {plan.statements.stage} AUTO_INCREMENT = {int(found[0][0])}")
+    rows = session.query(fill(session.dialect.template("auto_increment"), literals))
+    if rows and rows[0][0] is not None:
+        session.execute(f"ALTER TABLE {plan.statements.stage} AUTO_INCREMENT = {int(rows[0][0])}")
 
 
 def _end_waiting(session: Session, plan: BootstrapPlan) -> None:

@@ -151,4 +151,4 @@ def _report_nothing(_: Side, __: str) -> None:
 
 
 def _go_on() -> None:
-    """Go on: a task is ended by Spark, with the process that it runs in."""
+    """Continue: a task is ended by Spark, with the process that it runs in."""

@@ -28,7 +28,7 @@ MARGIN = 1.0
 def verify(job: BootstrapJob, plan: BootstrapPlan, reader: Reader, began: dt.datetime) -> Report:
     """Return the report of the copy against the source's open snapshot. Raises BootstrapFailed if nothing could be compared, DatabaseBusy.
 
-    Where ranges were read in snapshots of their own since the source's clock stood at ``began``, rows that were written since are left
+    Where ranges were read in snapshots of their own since the source's clock was at ``began``, rows that were written since are left
     out, if the audit says which (``settle``).
     """
     reader.alone["source"] = "it reads the snapshot that was copied" if plan.is_one_moment else "it reads one snapshot"
@@ -42,15 +42,15 @@ def verify(job: BootstrapJob, plan: BootstrapPlan, reader: Reader, began: dt.dat
     if report.state is State.CANCELLED:
         raise StatementCancelled
     if busy := next((reason for reason in report.reasons if reason.endswith(HOW_TO_CONTINUE)), ""):
-        raise DatabaseBusy(busy)  # which says that the bootstrap goes on, where it is caught
+        raise DatabaseBusy(busy)  # which says that the bootstrap continues, where it is caught
     if report.verdict is Verdict.UNKNOWN:
-        raise BootstrapFailed(f"the copy could not be compared with its source: {' '.join(report.reasons)}; run it again to go on")
+        raise BootstrapFailed(f"the copy could not be compared with its source: {' '.join(report.reasons)}; run it again to continue")
     return report
 
 
 def copied_audit(audit: Audit, plan: BootstrapPlan) -> Audit:
     """Return the audit of a copy: its columns are compared exactly, whatever the audit levels."""
-    overrides = {name: one.model_copy(update=_without_levelling(one.kind)) for name, one in audit.columns.override.items()}
+    overrides = {name: column.model_copy(update=_without_levelling(column.kind)) for name, column in audit.columns.override.items()}
     table = audit.target.model_copy(update={"table": _quoted([*table_parts(plan.table), plan.stage]), "format": None})
     exact = {
         "target": table,
@@ -78,30 +78,35 @@ def _filter(plan: BootstrapPlan) -> PerSide | None:
 
 def differing_ranges(report: Report, ranges: Sequence[Chunk]) -> list[int] | None:
     """Return the numbers of the ranges in which a copy differs; None where not all differences are known by their keys."""
-    found = report.differences
+    differences = report.differences
     plan = report.plan
-    if found is None or plan is None or unnamed(found) or not plan.has_integer_key:
+    if differences is None or plan is None or unnamed(differences) or not plan.has_integer_key:
         return None
-    spans = [Chunk(one.key_number, one.key_number + 1) for one in found.named if None not in one.key.values()]
-    spans += [Chunk(null_key=True) for one in found.named if None in one.key.values()]
-    spans += [Chunk(span.first, None if span.last is None else span.last + 1) for span in found.ranges]
+    spans = [
+        Chunk(difference.key_number, difference.key_number + 1) for difference in differences.named if None not in difference.key.values()
+    ]
+    spans += [Chunk(null_key=True) for difference in differences.named if None in difference.key.values()]
+    spans += [Chunk(span.first, None if span.last is None else span.last + 1) for span in differences.ranges]
     return sorted({number for number, chunk in enumerate(ranges) if any(chunk.overlaps(span) for span in spans)})
 
 
 def describe(report: Report) -> str:
     """Return the first differences of a copy for a person: keys and columns, without values."""
-    found = report.differences
-    rows = [f"{_key(one)} is {one.kind}{_columns(one)}" for one in (found.named if found else ())[:SHOWN]]
-    rows += [f"{span.label}: {span.rows:,} rows are {span.kind}" for span in (found.ranges if found else ())[:SHOWN]]
+    differences = report.differences
+    rows = [
+        f"{_key(difference)} is {difference.kind}{_columns(difference)}"
+        for difference in (differences.named if differences else ())[:SHOWN]
+    ]
+    rows += [f"{span.label}: {span.rows:,} rows are {span.kind}" for span in (differences.ranges if differences else ())[:SHOWN]]
     return "; ".join(rows) or " ".join(report.reasons)
 
 
-def _key(one: Difference) -> str:
-    return ", ".join(f"{name} = {text}" for name, text in one.key.items())
+def _key(difference: Difference) -> str:
+    return ", ".join(f"{name} = {text}" for name, text in difference.key.items())
 
 
-def _columns(one: Difference) -> str:
-    return f" in {', '.join(column.name for column in one.columns)}" if one.columns else ""
+def _columns(difference: Difference) -> str:
+    return f" in {', '.join(column.name for column in difference.columns)}" if difference.columns else ""
 
 
 def _without_levelling(kind: str | None) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """From unequal partitions to named differences: ranges, decoding, accounting, listing; the rest is estimated.
 
-1. A partition that one side lacks altogether is a range difference, counted and not enumerated.
+1. A partition that is missing entirely on one side is a range difference, counted and not enumerated.
 2. The others' syndromes are decoded; the rows at the positions found are fetched from both sides. Where they explain the
    partition's whole difference, in every word and in the count, it is accounted for: no other row of it differs.
 3. Partitions that hold more differences than decode, but not very many, are summarised once more, cut into smaller ones.
@@ -97,15 +97,15 @@ def locate_as_of(
     later position, or None if there is no looking again: for those in which a row has changed in the source since.
     """
     work = Work(plan, unequal, limits, reader, math.inf, Tally(named=Sample(limits.max_differences, plan)))
-    found, cleared, moved = explain_as_of(work), 0, 0
-    rest, left = found.rest, found.moved
+    explained, cleared, moved = explain_as_of(work), 0, 0
+    rest, left = explained.rest, explained.moved
     while left and (later := again(sorted(left))) is not None:
         moved = max(moved, _count_moved_rows(left))
         work = dataclasses.replace(work, aligned=later)
-        seen = explain_as_of(work)
+        more = explain_as_of(work)
         differ = {int(number) for number in later.partition}
         cleared += sum(len(differences) for number, differences in left.items() if number not in differ)
-        rest, left = jaccard.merge(rest, seen.rest), seen.moved
+        rest, left = jaccard.merge(rest, more.rest), more.moved
     moved = max(moved, _count_moved_rows(left))
     count_moved(work, left)
     differences = dataclasses.replace(_conclude(work, rest), cleared=cleared)
@@ -114,15 +114,15 @@ def locate_as_of(
 
 
 def _count_moved_rows(left: Mapping[int, Sequence[Difference]]) -> int:
-    return sum(bool(one.looks) for differences in left.values() for one in differences)
+    return sum(bool(difference.looks) for differences in left.values() for difference in differences)
 
 
 def _explain(work: Work) -> Unresolved:
     """Explain every unequal partition as far as the limits allow, and return the rest."""
     how, tally = work.plan.partitioning, work.tally
     one_sided, filled = _refine.still_one_sided(work, ranges.one_sided_partitions(work.aligned, how))
-    work.record_state([one.first_index for one in one_sided if one.kind == "missing"], "source_only")
-    work.record_state([one.first_index for one in one_sided if one.kind == "extra"], "target_only")
+    work.record_state([rows.first_index for rows in one_sided if rows.kind == "missing"], "source_only")
+    work.record_state([rows.first_index for rows in one_sided if rows.kind == "extra"], "target_only")
     tally.partitions["one_sided"] += len(one_sided)
 
     decoded = _decode.decode_positions(work)
@@ -168,7 +168,7 @@ def _conclude(work: Work, rest: Unresolved) -> Differences:
             or work.aligned.skipped.any()
         ),
         named=tuple(_list.with_columns(work, tally.named.chosen())),
-        ranges=tuple(sorted(tally.ranges, key=lambda one: (one.first is None, one.first or 0))),
+        ranges=tuple(sorted(tally.ranges, key=lambda span: (span.first is None, span.first or 0))),
         partitions=dict(tally.partitions),
         vanished=tally.vanished,
         unaccounted=tally.unaccounted,

@@ -42,7 +42,7 @@ def explain_as_of(work: Work) -> AsOf:
     how, tally = work.plan.partitioning, work.tally
     one_sided = ranges.one_sided_partitions(work.aligned, how)
     for kind, state in (("missing", "source_only"), ("extra", "target_only")):
-        work.record_state([one.first_index for one in one_sided if one.kind == kind], state)
+        work.record_state([rows.first_index for rows in one_sided if rows.kind == kind], state)
     tally.partitions["one_sided"] += len(one_sided)
     _list.count_one_sided(work, _list.name_one_sided(work, one_sided, whole=False), whole=False)
     decoded = _decode.decode_positions(work)
@@ -81,11 +81,11 @@ def at_position(work: Work, index: int, position: int, rows: Sequence[Row]) -> l
 
 def _account(work: Work, positions: Mapping[int, Sequence[int]]) -> dict[int, list[Difference]]:
     rows, moved = _decode.fetch_positions(work, positions), dict[int, list[Difference]]()
-    for index, found in positions.items():
+    for index, decoded in positions.items():
         if _decode.accounts_for(work.aligned, index, rows[index]):
             work.tally.partitions["accounted"] += 1
             work.add(compare_rows(work, rows[index])[0])
-        elif (differences := _split(work, index, found, rows[index])) is not None:
+        elif (differences := _split(work, index, decoded, rows[index])) is not None:
             moved[int(work.aligned.partition[index])] = differences
         else:
             work.tally.unaccounted += 1
@@ -110,16 +110,16 @@ def _split(work: Work, index: int, positions: Sequence[int], rows: Mapping[Side,
             marked.append((position, here, before))
     if not marked:
         return None
-    found = [_mark(work, index, *one, at) for one in marked]
-    if None in found:
+    marks = [_mark(work, index, *entry, at) for entry in marked]
+    if None in marks:
         return []
-    return [*compare_rows(work, still)[0], *(one for one in found if one)]
+    return [*compare_rows(work, still)[0], *(mark for mark in marks if mark)]
 
 
 def _mark(work: Work, index: int, position: int, here: Mapping[Side, Sequence[Row]], before: int, at: dt.datetime) -> Difference | None:
     """Return the difference of a row of which the source has another version by now; ``before`` is 0 if it had none.
 
-    None if neither side has the row, and its position does not tell its key.
+    None if neither side has the row, and its position does not identify its key.
     """
     kind: DifferenceKind = "missing" if not here["target"] else "changed" if before else "extra"
     known = [row.key for side in SIDES for row in here[side]]

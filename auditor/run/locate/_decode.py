@@ -47,9 +47,9 @@ def account_for(work: Work, decoded: Mapping[int, tuple[int, ...] | None]) -> li
 
     These are the ones that did not decode, and those whose rows do not account for the whole difference.
     """
-    positions = {index: found for index, found in decoded.items() if found is not None}
+    positions = {index: places for index, places in decoded.items() if places is not None}
     rows = fetch_positions(work, positions)
-    left = [index for index, found in decoded.items() if found is None]
+    left = [index for index, places in decoded.items() if places is None]
     for index in positions:
         if accounts_for(work.aligned, index, rows[index]):
             work.tally.partitions["accounted"] += 1
@@ -71,10 +71,10 @@ def fetch_positions(work: Work, positions: Mapping[int, Sequence[int]]) -> dict[
     aligned, plan = work.aligned, work.plan
     if plan.partitioning.strategy == "range":
         size = plan.partitioning.size
-        keys = sorted(int(aligned.partition[index]) * size + x - 1 for index, found in positions.items() for x in found)
+        keys = sorted(int(aligned.partition[index]) * size + x - 1 for index, places in positions.items() for x in places)
         rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_key(keys)))
         return group_by_partition(work, positions, rows)
-    every = sorted({(int(aligned.partition[index]), x) for index, found in positions.items() for x in found})
+    every = sorted({(int(aligned.partition[index]), x) for index, places in positions.items() for x in places})
     rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_place(every)) if every else [])
     wanted = set(every)
     return group_by_partition(work, positions, {side: [row for row in rows[side] if place_of(plan, row) in wanted] for side in SIDES})

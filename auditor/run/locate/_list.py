@@ -37,7 +37,7 @@ class Listed:
     left: list[int]
     """The partitions (by index) that the limits leave."""
     one_sided: list[OneSidedRows] = field(default_factory=list)
-    """Neighbouring rows that one side lacks."""
+    """Neighbouring rows that are missing on one side."""
     parts: dict[int, dict[Side, list[Row]]] = field(default_factory=dict)
     """The rows of those partitions of which a part was listed."""
 
@@ -66,7 +66,7 @@ def list_partitions(work: Work, left: Sequence[int], expected: int = 0) -> Liste
 
 
 def _within_budget(work: Work, left: Sequence[int], expected: int) -> tuple[list[int], list[int], int]:
-    """Return the partitions to list, the most telling first: all of them, or as many as the limits allow; then the others.
+    """Return the partitions to list, the most informative first: all of them, or as many as the limits allow; then the others.
 
     Of too many, those are chosen that are expected to hold as many differences as are kept with their keys. The last value is how many
     rows may be listed of the others in part: those that are left of the limits if it is more than half.
@@ -111,7 +111,7 @@ def _most_telling_first(work: Work, left: Sequence[int], sizes: Mapping[int, int
 
 
 def _why_not_listed(work: Work, left: Sequence[int], count: int) -> str:
-    """Return why ``count`` of these partitions were not listed, and what would tell more of them."""
+    """Return why ``count`` of these partitions were not listed, and what would show more of them."""
     plan = work.plan
     more = ["a slice of the table (--keys or --times)" if plan.has_integer_key else "a slice of the table (--times)"]
     if plan.partitioning.strategy != "time":
@@ -144,7 +144,7 @@ def _batches(work: Work, chosen: Sequence[int]) -> list[list[int]]:
 
 
 def _list_batch(work: Work, batch: Sequence[int]) -> list[OneSidedRows]:
-    """Add the differences of these partitions; return neighbouring rows that one side lacks."""
+    """Add the differences of these partitions; return neighbouring rows that are missing on one side."""
     plan, tolerant = work.plan, work.plan.is_tolerant
     numbers = [int(work.aligned.partition[index]) for index in batch]
     expected = {side: sum(int(work.aligned.rows[side][index]) for index in batch) for side in SIDES}
@@ -186,57 +186,57 @@ def _unaccounted(work: Work, rows: Mapping[int, Mapping[Side, Sequence[Row]]], e
 
 
 def name_one_sided(work: Work, one_sided: Sequence[OneSidedRows], *, whole: bool) -> list[OneSidedRows]:
-    """Count by their keys the rows of partitions without a range of keys that one side lacks, within the limits; return the others.
+    """Count by their keys the rows of partitions without a range of keys that is missing on one side, within the limits; return the others.
 
     The number of a bucket says nothing of its rows. Where one side of the ``whole`` table has no row at all, that is a range of all rows.
     """
-    is_all = whole and len(one_sided) == len(work.aligned.partition) and len({one.kind for one in one_sided}) == 1
-    if is_all and sum(one.rows for one in one_sided) >= ranges.MIN_RANGE_KEYS:
+    is_all = whole and len(one_sided) == len(work.aligned.partition) and len({rows.kind for rows in one_sided}) == 1
+    if is_all and sum(rows.rows for rows in one_sided) >= ranges.MIN_RANGE_KEYS:
         return list(one_sided)
     room = min(work.limits.max_differences - sum(work.tally.counts.values()), work.most_listed)
     chosen: list[int] = []
-    for one in sorted((one for one in one_sided if one.first is None), key=lambda one: one.rows):
-        room -= one.rows
+    for rows in sorted((rows for rows in one_sided if rows.first is None), key=lambda rows: rows.rows):
+        room -= rows.rows
         if room < 0 or time.monotonic() > work.deadline:
             break
-        chosen.append(one.first_index)
+        chosen.append(rows.first_index)
     named = _name_partitions(work, chosen)
-    return [one for one in one_sided if one.first_index not in named]
+    return [rows for rows in one_sided if rows.first_index not in named]
 
 
 def count_one_sided(
     work: Work, one_sided: Sequence[OneSidedRows], listed: Mapping[int, Sequence[Difference]] = MappingProxyType({}), *, whole: bool
 ) -> None:
-    """Count neighbouring rows that one side lacks: as ranges, and by their keys where that is one row, or few rows without a range of keys.
+    """Count neighbouring rows that are missing on one side: as ranges, and by their keys where these are one row, or few.
 
     ``listed`` are the rows of partitions (by index) that are fetched already; ``whole`` says that the partitions are all of the table.
     """
     partitions = [int(partition) for partition in work.aligned.partition]
     spans = ranges.join_ranges(one_sided, partitions, whole)
-    single = [one.first_index for one in spans if one.rows == 1 and one.first is not None]
+    single = [span.first_index for span in spans if span.rows == 1 and span.first is not None]
     named = _name_partitions(work, single)
-    for one in spans:
-        within = range(one.first_index, one.last_index + 1)
-        if one.rows == 1 and one.first_index in named:
+    for span in spans:
+        within = range(span.first_index, span.last_index + 1)
+        if span.rows == 1 and span.first_index in named:
             continue
-        if one.rows < ranges.MIN_RANGE_KEYS and listed.keys() >= set(within):
+        if span.rows < ranges.MIN_RANGE_KEYS and listed.keys() >= set(within):
             work.count([difference for index in within for difference in listed[index]])
             continue
-        work.add_one_sided([one])
-        work.tally.ranges.append(ranges.describe(one, work.plan.partitioning, partitions, whole))
+        work.add_one_sided([span])
+        work.tally.ranges.append(ranges.describe(span, work.plan.partitioning, partitions, whole))
 
 
 def _name_partitions(work: Work, indices: Sequence[int]) -> set[int]:
-    """Add the rows of partitions (by index) that one side lacks by their keys; return the partitions whose rows account for them.
+    """Add the rows of partitions (by index) that are missing on one side by their keys; return the partitions whose rows account for them.
 
     One that changed meanwhile is left as the scan counted it.
     """
     if not indices:
         return set()
     numbers = [int(work.aligned.partition[index]) for index in indices]
-    found = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=work.plan.is_tolerant)))
+    rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=work.plan.is_tolerant)))
     named: set[int] = set()
-    for index, here in group_by_partition(work, indices, found).items():
+    for index, here in group_by_partition(work, indices, rows).items():
         if accounts_for(work.aligned, index, here) and not (here["source"] and here["target"]):
             work.count(compare_rows(work, here)[0])
             named.add(index)
@@ -246,13 +246,13 @@ def _name_partitions(work: Work, indices: Sequence[int]) -> set[int]:
 def with_columns(work: Work, named: Sequence[Difference]) -> list[Difference]:
     """Return named differences, those changed rows of lists that are to be shown with the columns that differ."""
     plan = work.plan
-    lacking = [one for one in named if one.kind == "changed" and not one.columns + one.looks]
-    wanted = sampling.examples(lacking, MAX_WITH_COLUMNS)
+    without_columns = [difference for difference in named if difference.kind == "changed" and not difference.columns + difference.looks]
+    wanted = sampling.examples(without_columns, MAX_WITH_COLUMNS)
     if not wanted or plan.is_tolerant:  # with tolerances, lists hold the columns
         return list(named)
-    chosen = dict.fromkeys(tuple(one.key.values()) for one in wanted)
+    chosen = dict.fromkeys(tuple(difference.key.values()) for difference in wanted)
     by_number = plan.partitioning.strategy == "range"
-    numbers = [one.key_number for one in wanted if by_number and None not in one.key.values()]
+    numbers = [difference.key_number for difference in wanted if by_number and None not in difference.key.values()]
     others = [key for key in chosen if not by_number or None in key]
 
     def fetch(side: Side, session: Session) -> list[Row]:
@@ -260,5 +260,5 @@ def with_columns(work: Work, named: Sequence[Difference]) -> list[Difference]:
         return [*fetcher.by_key(numbers), *(row for row, _ in fetcher.by_canonical_key(others))]
 
     rows = work.reader.ask(fetch)
-    by_key = {tuple(one.key.values()): one for one in compare_rows(work, rows)[0] if one.kind == "changed"}
-    return [by_key.get(key, one) if (key := tuple(one.key.values())) in chosen else one for one in named]
+    by_key = {tuple(difference.key.values()): difference for difference in compare_rows(work, rows)[0] if difference.kind == "changed"}
+    return [by_key.get(key, difference) if (key := tuple(difference.key.values())) in chosen else difference for difference in named]

@@ -1,4 +1,4 @@
-"""Name the rows that a stream's sums lack of what a scan of the source found at the same position: what its log did not say."""
+"""Name the rows that a scan of the source found and a stream's sums at the same position do not have: what its log did not say."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Lost:
 def find_lost(reader: Reader, plan: Plan, kept: Aligned, limits: Limits) -> Lost:
     """Return the rows in which a scan of the source differs from the stream's sums, in both sides' snapshots.
 
-    ``kept`` has the sums as its source and the scan as its target. Values are told where the target holds what the stream had.
+    ``kept`` has the sums as its source and the scan as its target. Values are reported where the target holds what the stream had.
     """
     work = Work(plan, kept, limits, reader, 0.0, Tally(Sample(limits.max_differences, plan)))
     decoded = _decode.decode_positions(work)
@@ -46,21 +46,21 @@ def find_lost(reader: Reader, plan: Plan, kept: Aligned, limits: Limits) -> Lost
     for index, positions in chosen.items():
         sums = _decode.syndromes_of(kept, np.array([index]))[0].tolist()
         for position, symbol in zip(positions, syndromes.symbols_at(sums, positions), strict=True):
-            here: dict[Side, list[Row]] = {side: at_position(work, index, position, found) for side, found in rows[index].items()}
-            if (one := _name(work, index, position, here, symbol)) is not None:
-                named.append(one)
+            here: dict[Side, list[Row]] = {side: at_position(work, index, position, of_side) for side, of_side in rows[index].items()}
+            if (lost := _name(work, index, position, here, symbol)) is not None:
+                named.append(lost)
             else:
                 left.append(int(kept.partition[index]))
-    shown = (with_windows(one, limits.value_length) for one in named[: limits.max_differences])
+    shown = (with_windows(difference, limits.value_length) for difference in named[: limits.max_differences])
     return Lost(tuple(shown), tuple(sorted(set(left))))
 
 
 def _name(work: Work, index: int, position: int, here: dict[Side, list[Row]], symbol: int) -> Difference | None:
-    """Return what the stream lost at a position; None where neither side has a row, and the position does not tell the key."""
+    """Return what the stream lost at a position; None where neither side has a row, and the position does not identify the key."""
     before = (symbol_of(here["source"]) - symbol) % P
     if symbol_of(here["target"]) == before:
-        found = compare_rows(work, here)[0]
-        return found[0] if len(found) == 1 else None
+        differences = compare_rows(work, here)[0]
+        return differences[0] if len(differences) == 1 else None
     kind: DifferenceKind = "extra" if not here["source"] else "changed" if before else "missing"
     known: Sequence[Row] = here["source"] or here["target"]
     if not known and work.plan.partitioning.strategy != "range":

@@ -31,9 +31,9 @@ MAX_DIFFERENCES_FACTOR = 10
 def plan_second_scan(work: Work, overloaded: Sequence[int]) -> tuple[list[int], Plan | None]:
     """Return which overloaded partitions (by index) to scan again, and a plan that cuts them so that about one difference lies in each.
 
-    Left out are partitions without a position, those that one side lacks a good part of, and neighbours of partitions that one side
-    lacks: these hold ranges, which a list shows. Of too many differences some partitions are chosen, spread over the table, that hold
-    about ``max_differences``. The plan is None if no second scan is worth it.
+    Left out are partitions without a position, those of which a good part is missing on one side, and neighbours of partitions that are
+    missing on one side: these hold ranges, which a list shows. Of too many differences some partitions are chosen, spread over the table,
+    that hold about ``max_differences``. The plan is None if no second scan is worth it.
     """
     aligned, how = work.aligned, work.plan.partitioning
     chosen = [index for index in overloaded if _is_scattered(aligned, index)]
@@ -60,7 +60,7 @@ def plan_second_scan(work: Work, overloaded: Sequence[int]) -> tuple[list[int], 
 
 
 def _is_scattered(aligned: Aligned, index: int) -> bool:
-    """Whether a partition seems to hold scattered differences, and no part of a range that one side lacks."""
+    """Whether a partition seems to hold scattered differences, and no part of a range that is missing on one side."""
     one_sided = aligned.present["source"] != aligned.present["target"]
     source, target = (int(aligned.rows[side][index]) for side in SIDES)
     at_edge = bool(one_sided[index - 1 : index + 2].any()) if index else bool(one_sided[:2].any())
@@ -99,7 +99,7 @@ def plan_of_partitions(reader: Reader, plan: Plan, numbers: Sequence[int]) -> Pl
 
 
 def still_one_sided(work: Work, one_sided: Sequence[OneSidedRows]) -> tuple[list[OneSidedRows], list[int]]:
-    """Return the partitions that one side lacks, as they are now, and those (by index) that both sides hold by now and that differ.
+    """Return the partitions that are missing on one side, as they are now, and those (by index) that both sides have by now, and differ.
 
     Where the sides were not read in one snapshot each, a partition may have been filled on one side after the other was read.
     """
@@ -113,8 +113,8 @@ def still_one_sided(work: Work, one_sided: Sequence[OneSidedRows]) -> tuple[list
     places = {place: index_of[int(number)] for place, number in enumerate(now.partition)}
     both = [places[int(place)] for place in np.flatnonzero(now.unequal & now.on_both)]
     work.tally.vanished += len(one_sided) - len(left) - len(both)
-    found = [dataclasses.replace(rows, first_index=places[rows.first_index], last_index=places[rows.first_index]) for rows in left]
-    return found, sorted(both)
+    moved = [dataclasses.replace(rows, first_index=places[rows.first_index], last_index=places[rows.first_index]) for rows in left]
+    return moved, sorted(both)
 
 
 def clear_equal_by_now(reader: Reader, plan: Plan, aligned: Aligned) -> Aligned:

@@ -1,4 +1,4 @@
-"""Compare fetched rows, and read JSON documents that are too long to come with them where only their values tell whether rows differ."""
+"""Compare fetched rows, and read JSON documents that are too long to come with them where only their values show whether rows differ."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _read_long_documents(work: Work, rows: Mapping[Side, Sequence[Row]]) -> Mapp
             break
         some = keys[start : start + AT_ONCE]
         whole = _fetch(work, some)
-        found: dict[Key, dict[Side, list[Row]]] = defaultdict(lambda: {side: [] for side in SIDES})
+        by_key: dict[Key, dict[Side, list[Row]]] = defaultdict(lambda: {side: [] for side in SIDES})
         for side in SIDES:
             for row in whole[side]:
-                found[row.key][side].append(row)
+                by_key[row.key][side].append(row)
         for key in some:
-            source, target = (found[key][side] for side in SIDES)
+            source, target = (by_key[key][side] for side in SIDES)
             if len(source) == len(target) == 1:
                 for old, new in zip(pairs[key], _decide(work, pairs[key], source[0], target[0]), strict=True):
                     decided[id(old)] = new

@@ -43,8 +43,8 @@ def list_parts(work: Work, ordered: Sequence[int], budget: int) -> dict[int, dic
 
 
 def _rows_of_part(work: Work, partition: int, buckets: int) -> dict[Side, list[Row]]:
-    found = work.reader.ask(lambda side, session: list(work.fetcher(side, session).of_part(partition, buckets)))
-    return {side: [row for row in found[side] if row.partition == partition] for side in SIDES}
+    rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).of_part(partition, buckets)))
+    return {side: [row for row in rows[side] if row.partition == partition] for side in SIDES}
 
 
 def without_parts(rest: Unresolved, left: Sequence[int], listed: dict[int, dict[Side, list[Row]]]) -> Unresolved:

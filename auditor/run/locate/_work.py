@@ -105,7 +105,7 @@ class Work:
         self.tally.named.add(differences)
 
     def add_one_sided(self, one_sided: Sequence[OneSidedRows]) -> None:
-        """Count neighbouring rows that one side lacks."""
+        """Count neighbouring rows that are missing on one side."""
         for rows in one_sided:
             self.tally.counts[rows.kind] += rows.rows
             self.tally.differing_rows += rows.rows

@@ -259,7 +259,7 @@ def _try_target(book: Book, here: Scratch, twin: Scratch, folder: Path, scale: S
 def _check_facts(book: Book, session: Session) -> None:
     """Ask for the single facts on which the SQL of the session's dialect rests."""
     for fact in session.dialect.FACTS:
-        book.ask("facts", fact.name, fact.sql, partial(_answer, session, fact.sql), fact.expected, fact.tells)
+        book.ask("facts", fact.name, fact.sql, partial(_answer, session, fact.sql), fact.expected, fact.shows)
 
 
 def _answer(session: Session, sql: str) -> object:

@@ -52,7 +52,7 @@ def bind(condition: Condition, now: dt.datetime | None) -> Condition:
     """
     match condition:
         case Junction(op=op, conditions=conditions):
-            return Junction(op, tuple(bind(one, now) for one in conditions))
+            return Junction(op, tuple(bind(condition, now) for condition in conditions))
         case Not(condition=inner):
             return Not(bind(inner, now))
         case Comparison(op=op, left=left, right=right):
@@ -88,7 +88,7 @@ def _arithmetic(written: Arithmetic, left: Operand, right: Operand) -> Operand:
             return Moment(_shift(moment, right, 1 if op == "+" else -1))
         case _, Interval() if op in "+-" and not isinstance(left, Number | Text | Truth | Interval):
             return Arithmetic(op, left, right)
-    if any(isinstance(one, Text | Truth | Moment | Interval) for one in (left, right)):
+    if any(isinstance(operand, Text | Truth | Moment | Interval) for operand in (left, right)):
         raise BadExpression(
             "where: + - * calculate with numbers, and + - add an interval to a time (at < now - INTERVAL '7' day); write one of these"
         )
@@ -125,7 +125,7 @@ def _comparison(op: CompareOp, left: Operand, right: Operand) -> Condition:
         return Comparison(op, left, right)
     if type(left) is not type(right):
         raise BadExpression(f"where: {describe(left)} and {describe(right)} cannot be compared; write two values of one kind")
-    return Truth(COMPARE[op](*(one.value.encode() if isinstance(one, Text) else one.value for one in (left, right))))
+    return Truth(COMPARE[op](*(operand.value.encode() if isinstance(operand, Text) else operand.value for operand in (left, right))))
 
 
 def _shifted() -> BadExpression:
@@ -138,8 +138,8 @@ def _membership(operand: Operand, values: tuple[Operand, ...]) -> Condition:
             raise BadExpression("where: IN takes literals, now and today; write a = b OR a = c to compare with columns")
     if isinstance(operand, Column) or (isinstance(operand, Arithmetic) and not isinstance(operand.right, Interval)):
         return In(operand, values)
-    found = tuple(_comparison("=", operand, value) for value in values)
-    return found[0] if len(found) == 1 else Junction("OR", found)
+    comparisons = tuple(_comparison("=", operand, value) for value in values)
+    return comparisons[0] if len(comparisons) == 1 else Junction("OR", comparisons)
 
 
 def describe(operand: Operand) -> str:

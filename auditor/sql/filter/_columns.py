@@ -54,7 +54,7 @@ class FilterColumn:
 
     @property
     def text_kind(self) -> Kind:
-        """Return the kind of a text: where a side has fixed width, blanks at the end mean nothing on either side."""
+        """Return the kind of a text: where a side has fixed width, trailing blanks mean nothing on either side."""
         return Kind("char" if "char" in {self.native(side).name for side in SIDES} else "text")
 
     @property
@@ -67,7 +67,7 @@ class FilterColumn:
 
         A source with more of them than the target is rounded to the target's, as the target rounded when it stored the value.
         """
-        source, target = (0 if self.native(one).name != "decimal" else self.native(one).scale for one in SIDES)
+        source, target = (0 if self.native(side).name != "decimal" else self.native(side).scale for side in SIDES)
         if side == "target" or target is None:
             return target if side == "target" else source
         return target if source is None else min(source, target)

@@ -77,20 +77,20 @@ def arithmetic_term(node: Arithmetic, left: Term, right: Term, dialect: Dialect)
     if left.digits is None or left.scale is None or right.digits is None or right.scale is None:
         return Term(sql, None, None, is_cast=True)
     if node.op == "*":
-        found = Term(sql, left.digits + right.digits + 1, left.scale + right.scale, is_cast=True)
+        quotient = Term(sql, left.digits + right.digits + 1, left.scale + right.scale, is_cast=True)
     else:
         scale = max(left.scale, right.scale)
-        found = Term(sql, max(left.digits - left.scale, right.digits - right.scale) + 1 + scale, scale, is_cast=True)
-    _check_size(found.digits or 0, found.scale or 0, dialect)
-    return found
+        quotient = Term(sql, max(left.digits - left.scale, right.digits - right.scale) + 1 + scale, scale, is_cast=True)
+    _check_size(quotient.digits or 0, quotient.scale or 0, dialect)
+    return quotient
 
 
 def _check_size(digits: int, scale: int, dialect: Dialect) -> None:
     most = min(MAX_DIGITS, dialect.MAX_DECIMAL_DIGITS)
     if digits > most or scale > MAX_SCALE:
-        held = "engines hold" if most == MAX_DIGITS else f"{dialect.name} holds"
+        limited = "engines hold" if most == MAX_DIGITS else f"{dialect.name} holds"
         raise BadExpression(
-            f"where: this calculation may need {digits} digits, {scale} of them after the point, and {held} {most} and {MAX_SCALE};"
+            f"where: this calculation may need {digits} digits, {scale} of them after the point, and {limited} {most} and {MAX_SCALE};"
             f" {WAY_OUT}"
         )
 
@@ -135,8 +135,8 @@ def is_in(term: Term, values: Sequence[Decimal]) -> str:
     """Return whether a number equals one of several literals."""
     limits = term.limits()
     within = [value for value in values if not limits or limits[0] <= value <= limits[1]]
-    held = [value for value in within if term.scale is None or _round(value, term.scale, ROUND_FLOOR) == value]
-    return f"{term.sql} IN ({', '.join(_plain(value) for value in held)})" if held else _never(term)
+    possible = [value for value in within if term.scale is None or _round(value, term.scale, ROUND_FLOOR) == value]
+    return f"{term.sql} IN ({', '.join(_plain(value) for value in possible)})" if possible else _never(term)
 
 
 def float_literal(value: Decimal, dialect: Dialect) -> str:

@@ -69,10 +69,10 @@ class _Parser:
     def parse(self) -> Condition:
         if self._peek().sort == "end":
             raise BadExpression("where: the filter is empty; remove it, or write a condition such as status <> 'draft'")
-        found = self._as_condition(self._disjunction())
+        condition = self._as_condition(self._disjunction())
         if self._peek().sort != "end":
             raise self._unexpected("AND or OR")
-        return found
+        return condition
 
     # conditions
 
@@ -95,9 +95,9 @@ class _Parser:
         if not self._take_word("NOT"):
             return self._predicate()
         self._enter()
-        found = Not(self._as_condition(self._negation()))
+        condition = Not(self._as_condition(self._negation()))
         self._depth -= 1
-        return found
+        return condition
 
     def _predicate(self) -> Operand | Condition:
         left = self._sum()
@@ -114,8 +114,8 @@ class _Parser:
         negated = self._at_word("NOT") and self._take_word("NOT")
         for word, parse_rest in (("IN", self._in), ("BETWEEN", self._between), ("LIKE", self._like)):
             if self._take_word(word):
-                found = parse_rest(self._as_operand(left))
-                return Not(found) if negated else found
+                condition = parse_rest(self._as_operand(left))
+                return Not(condition) if negated else condition
         if negated:
             raise self._unexpected("IN, BETWEEN or LIKE")
         return left
@@ -252,14 +252,14 @@ class _Parser:
         return self._peek().sort == "word" and self._peek().value == word
 
     def _take_word(self, word: str) -> bool:
-        found = self._at_word(word)
-        self._next += found
-        return found
+        is_there = self._at_word(word)
+        self._next += is_there
+        return is_there
 
     def _take_symbol(self, symbol: str) -> bool:
-        found = self._peek().sort == "symbol" and self._peek().value == symbol
-        self._next += found
-        return found
+        is_there = self._peek().sort == "symbol" and self._peek().value == symbol
+        self._next += is_there
+        return is_there
 
     def _expect_word(self, word: str, what: str) -> None:
         if not self._take_word(word):
@@ -286,22 +286,22 @@ class _Parser:
             return _foreign(token, token.written)
         return BadExpression(f"where: {wanted} is missing {token.place}")
 
-    def _as_condition(self, found: Operand | Condition) -> Condition:
+    def _as_condition(self, node: Operand | Condition) -> Condition:
         """Return a column of truth values as the condition that it is TRUE. Raises BadExpression for any other operand."""
-        if isinstance(found, Column):
-            return Comparison("=", found, Truth(True))
-        if isinstance(found, Truth | Comparison | In | Like | IsNull | Not | Junction):
-            return found
+        if isinstance(node, Column):
+            return Comparison("=", node, Truth(True))
+        if isinstance(node, Truth | Comparison | In | Like | IsNull | Not | Junction):
+            return node
         raise BadExpression("where: a value alone is no condition; compare it, as in amount > 0")
 
-    def _as_operand(self, found: Operand | Condition) -> Operand:
-        if isinstance(found, Comparison | In | Like | IsNull | Not | Junction):
+    def _as_operand(self, node: Operand | Condition) -> Operand:
+        if isinstance(node, Comparison | In | Like | IsNull | Not | Junction):
             raise BadExpression("where: a condition cannot be compared or calculated with; join conditions with AND, OR and NOT")
-        return found
+        return node
 
 
 def _foreign(token: Token, name: str) -> BadExpression:
-    """Return the error for a word of SQL that the language lacks."""
+    """Return the error for a word of SQL that is not in the language."""
     if token.value in ("NOW", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "SYSDATE", "GETDATE", "UTC_TIMESTAMP", "LOCALTIME"):
         return BadExpression(f"where: {name} would be each server's own clock; write now, which is the source's for both sides")
     if token.value in ("CURRENT_DATE", "CURDATE", "UTC_DATE"):

@@ -57,10 +57,10 @@ class Renderer:
             case Not(condition=inner):
                 return f"NOT ({self.condition(inner, helped=False)})"
             case Junction(op=op, conditions=conditions):
-                return "(" + f" {op} ".join(self.condition(one, helped) for one in conditions) + ")"
+                return "(" + f" {op} ".join(self.condition(part, helped) for part in conditions) + ")"
             case IsNull(column=column):
-                found = self.columns[column.name]
-                return self.dialect.is_null(found.sql[self.side], found.native(self.side))
+                filtered = self.columns[column.name]
+                return self.dialect.is_null(filtered.sql[self.side], filtered.native(self.side))
             case Comparison(op=op, left=left, right=right):
                 return self._constant(op, left, right, helped) if isinstance(right, Constant) else self._operands(op, left, right)
             case In(operand=operand, values=values):
@@ -92,17 +92,17 @@ class Renderer:
         """Return the comparison of two operands that depend on the row."""
         if self._is_number(left) and self._is_number(right):
             return _numbers.compare_terms(op, self._term(left), self._term(right), self.dialect)
-        one, other = self._column(left), self._column(right)
-        if one and other and one.sort == other.sort:
-            match one.sort:
+        first, other = self._column(left), self._column(right)
+        if first and other and first.sort == other.sort:
+            match first.sort:
                 case "text":
-                    return _texts.compare_columns(op, one, other, self.side, self.dialect)
+                    return _texts.compare_columns(op, first, other, self.side, self.dialect)
                 case "time":
-                    return _times.compare_columns(op, one, other, self.side)
+                    return _times.compare_columns(op, first, other, self.side)
                 case "float":
-                    return f"{self.dialect.as_double(one.sql[self.side])} {op} {self.dialect.as_double(other.sql[self.side])}"
+                    return f"{self.dialect.as_double(first.sql[self.side])} {op} {self.dialect.as_double(other.sql[self.side])}"
                 case "truth" if op in ("=", "<>"):
-                    return f"({self._truth(one)}) {op} ({self._truth(other)})"
+                    return f"({self._truth(first)}) {op} ({self._truth(other)})"
         return self._refuse(left, right, op)
 
     def _in(self, operand: Operand, values: tuple[Operand, ...], helped: bool) -> str:

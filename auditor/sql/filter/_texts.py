@@ -50,7 +50,7 @@ def like(column: FilterColumn, pattern: Sequence[str | Wildcard], side: Side, di
 def _plain_literals(column: FilterColumn, values: Sequence[str], side: Side, dialect: Dialect) -> list[str]:
     """Return literals for a plain comparison of a column; none if that is not true whenever the exact one is.
 
-    It is not if blanks at the end are left out on this side, although its type keeps them. Labels of an enum are compared in other ways.
+    It is not if trailing blanks are left out on this side, although its type keeps them. Labels of an enum are compared in other ways.
     """
     native = column.native(side).name
     if native != "char" and not (native == "text" and column.text_kind.name == "text"):

@@ -94,11 +94,11 @@ class _Times:
         """Return the first time that is stored as this moment, or as a later one."""
         if not self.rounding:
             return moment
-        found = moment - unit // 2
+        threshold = moment - unit // 2
         year = EPOCHS.get(self.rounding)
-        if year is None or found >= _nanoseconds(dt.datetime(year, 1, 1)):
-            return found
-        return found + (1 if self.digits == FINEST else MICROSECOND)
+        if year is None or threshold >= _nanoseconds(dt.datetime(year, 1, 1)):
+            return threshold
+        return threshold + (1 if self.digits == FINEST else MICROSECOND)
 
     def _refuse(self) -> NoReturn:
         raise BadExpression(

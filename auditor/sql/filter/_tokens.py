@@ -23,13 +23,13 @@ FOREIGN_OPERANDS = frozenset({
     "CASE", "EXISTS", "SELECT", "BINARY", "ANY", "ALL", "DISTINCT", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME",
     "LOCALTIMESTAMP",
 })  # fmt: skip
-"""Words of SQL, which the language lacks, that stand where a column could; as the name of a column they must be quoted."""
+"""Words of SQL, not of the language, that stand where a column could; as the name of a column they must be quoted."""
 
 FOREIGN_OPERATORS = frozenset({
     "REGEXP", "RLIKE", "ILIKE", "SIMILAR", "GLOB", "MATCH", "DIV", "MOD", "XOR", "COLLATE", "SOUNDS", "MEMBER", "OVERLAPS", "AT", "ORDER",
     "GROUP", "HAVING", "LIMIT", "UNION", "TRUE", "FALSE", "DISTINCT", "UNKNOWN",
 })  # fmt: skip
-"""Words of SQL, which the language lacks, that follow a value."""
+"""Words of SQL, not of the language, that follow a value."""
 
 Sort = Literal["word", "quoted", "text", "number", "symbol", "end"]
 
@@ -64,24 +64,24 @@ def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or text.startswith(("--", "/*", "<=>", "->"), at):
+        match = _TOKEN.match(text, at)
+        if match is None or text.startswith(("--", "/*", "<=>", "->"), at):
             raise BadExpression(_describe_foreign(text, at))
-        sort, written = str(found.lastgroup), found.group()
-        at = found.end()
+        sort, written = str(match.lastgroup), match.group()
+        at = match.end()
         match sort:
             case "space":
                 continue
             case "text":
-                tokens.append(Token("text", written[1:-1].replace("''", "'"), written, found.start()))
+                tokens.append(Token("text", written[1:-1].replace("''", "'"), written, match.start()))
             case "quoted":
-                tokens.append(Token("quoted", written[1:-1].replace(written[0] * 2, written[0]), written, found.start()))
+                tokens.append(Token("quoted", written[1:-1].replace(written[0] * 2, written[0]), written, match.start()))
             case "number":
-                tokens.append(Token("number", written, written, found.start()))
+                tokens.append(Token("number", written, written, match.start()))
             case "word":
-                tokens.append(Token("word", written.upper(), written, found.start()))
+                tokens.append(Token("word", written.upper(), written, match.start()))
             case _:
-                tokens.append(Token("symbol", "<>" if written == "!=" else written, written, found.start()))
+                tokens.append(Token("symbol", "<>" if written == "!=" else written, written, match.start()))
     return [*tokens, Token("end", "", "", len(text))]
 
 

@@ -140,7 +140,7 @@ def operands(condition: Condition) -> list[Operand]:
     """Return every operand of a condition, and the operands of these."""
     match condition:
         case Junction(conditions=conditions):
-            return [operand for one in conditions for operand in operands(one)]
+            return [operand for condition in conditions for operand in operands(condition)]
         case Not(condition=inner):
             return operands(inner)
         case IsNull(column=column):
@@ -148,7 +148,7 @@ def operands(condition: Condition) -> list[Operand]:
         case Comparison(left=left, right=right):
             return _with_parts(left) + _with_parts(right)
         case In(operand=operand, values=values):
-            return [part for one in (operand, *values) for part in _with_parts(one)]
+            return [part for node in (operand, *values) for part in _with_parts(node)]
         case Like(operand=operand):
             return _with_parts(operand)
         case Truth():

@@ -14,7 +14,7 @@ import pytest
 
 import dialects
 from auditor import config
-from auditor.connections import ahead
+from auditor.connections import prefetch
 from auditor.errors import Unreachable
 
 AUDIT = """
@@ -92,9 +92,9 @@ def test_each_session_is_taken_once_and_the_rest_is_closed(configured: Path, mon
     settings = config.load(configured)
     here = settings.connections["here"]
     asked = (here.url, here.limits.statement_timeout, here.limits.lock_timeout)
-    with ahead.connecting(settings, "t"):
-        first, second = ahead.connect(*asked), ahead.connect(*asked)
-        assert first is not second, "what was opened ahead is taken once; then a new session is opened"
+    with prefetch.connecting(settings, "t"):
+        first, second = prefetch.connect(*asked), prefetch.connect(*asked)
+        assert first is not second, "a session opened early is taken once; then a new session is opened"
     by_url = dict(opened[:2])
     left = by_url[settings.connections["there"].url]
     assert left.closed.wait(60) and not by_url[here.url].closed.is_set()
@@ -112,7 +112,7 @@ def test_file_that_is_still_being_opened_is_closed_before_the_process_goes_on(co
         return sessions[-1]
 
     monkeypatch.setattr(dialects, "connect", connect)
-    with ahead.connecting(config.load(configured), "t"):
+    with prefetch.connecting(config.load(configured), "t"):
         threading.Timer(0.05, released.set).start()
     assert len(sessions) == 2 and all(session.closed.is_set() for session in sessions)
 
@@ -124,8 +124,8 @@ def test_error_of_a_login_is_raised_where_the_session_is_asked_for(configured: P
     settings = config.load(configured)
     here = settings.connections["here"]
     monkeypatch.setattr(dialects, "connect", refuse)
-    with ahead.connecting(settings, "t"), pytest.raises(Unreachable, match="nobody listens"):
-        ahead.connect(here.url, here.limits.statement_timeout, here.limits.lock_timeout)
+    with prefetch.connecting(settings, "t"), pytest.raises(Unreachable, match="nobody listens"):
+        prefetch.connect(here.url, here.limits.statement_timeout, here.limits.lock_timeout)
 
 
 @pytest.mark.parametrize("limits", [", limits: {statements: 2}", ", limits: {pause_when: {threads_running: 20}}"])
@@ -133,7 +133,7 @@ def test_connection_with_a_throttle_waits_for_it(configured: Path, limits: str, 
     asked: list[str] = []
     monkeypatch.setattr(dialects, "connect", lambda url, *_: asked.append(url) or _Session())  # type: ignore[func-returns-value]
     settings = config.load(_write(configured.parent, limits))
-    with ahead.connecting(settings, "t"), ahead.connecting(settings, "unknown"):
+    with prefetch.connecting(settings, "t"), prefetch.connecting(settings, "unknown"):
         there = settings.connections["there"]
-        ahead.connect(there.url, there.limits.statement_timeout, there.limits.lock_timeout)
+        prefetch.connect(there.url, there.limits.statement_timeout, there.limits.lock_timeout)
     assert asked == [there.url]

@@ -1,6 +1,6 @@
-"""Part repair: from finding 1,000 differences to having mended them, beside `pt-table-sync --execute`, MariaDB to MariaDB.
+"""Part repair: from finding 1,000 differences to having repaired them, beside `pt-table-sync --execute`, MariaDB to MariaDB.
 
-Each tool mends the same damage: 800 rows changed, 100 missing, 100 extra. What is timed is from the beginning of the search, when the
+Each tool repairs the same damage: 800 rows changed, 100 missing, 100 extra. What is timed is from the beginning of the search, when the
 program was loaded (of the other tool: without the seconds of its ``--version``), to the last commit. In a run before, which is not timed,
 it is looked at how many rows each server has locked.
 """
@@ -31,13 +31,13 @@ from tests.servers._process import Unavailable
 OURS, OTHER = "auditor", "pt-table-sync --execute"
 ROWS = 100_000
 DIFFERENCES = 1_000
-TABLES = {"mended": "no floats", "mended_doubles": "a DOUBLE"}
+TABLES = {"repaired": "no floats", "repaired_doubles": "a DOUBLE"}
 """The tables, and what their rows have."""
 
 COLUMNS = "id BIGINT PRIMARY KEY, customer INT NOT NULL, status VARCHAR(10), price DECIMAL(12,2), title VARCHAR(80), created DATETIME(6)"
 VALUES = "r, r * 7 % 5000, ELT(1 + r % 3, 'new', 'paid', 'sent'), r * 13 % 100000 / 100, CONCAT('title of order ', r),"
 VALUES += " TIMESTAMP'2024-01-01 00:00:00.000001' + INTERVAL r * 7 SECOND"
-DOUBLE = {"mended": ("", ""), "mended_doubles": (", weight DOUBLE", ", r / 3e0")}
+DOUBLE = {"repaired": ("", ""), "repaired_doubles": (", weight DOUBLE", ", r / 3e0")}
 
 CONFIGURATION = """\
 store: {{url: "sqlite:///{folder}/store.db"}}
@@ -54,8 +54,8 @@ audits:
 
 
 @dataclass
-class Mended:
-    """How one tool mended one table; ``why`` has the reason if it did not run."""
+class Repaired:
+    """How one tool repaired one table; ``why`` has the reason if it did not run."""
 
     tool: str
     table: str
@@ -74,73 +74,73 @@ class Mended:
     why: str = ""
 
 
-def measure(servers: Servers, rows: int, repeat: int) -> Iterator[list[Mended]]:
+def measure(servers: Servers, rows: int, repeat: int) -> Iterator[list[Repaired]]:
     """Measure both tools, with and without a column of floats; yield what was measured of each table."""
     try:
         source, target = servers["mariadb"].url, servers["replica"].url
     except Unavailable as reason:
-        yield [Mended(OURS, table, rows, why=str(reason)) for table in TABLES]
+        yield [Repaired(OURS, table, rows, why=str(reason)) for table in TABLES]
         return
     for table in TABLES:
-        ours, other = (Mended(tool, table, rows, load=os.getloadavg()[0]) for tool in (OURS, OTHER))
+        ours, other = (Repaired(tool, table, rows, load=os.getloadavg()[0]) for tool in (OURS, OTHER))
         print(f"repair: {rows:,} rows of {table}", file=sys.stderr, flush=True)
         _fill(source, table, rows)
-        with tempfile.TemporaryDirectory(prefix="mending-") as folder:
+        with tempfile.TemporaryDirectory(prefix="repairing-") as folder:
             for turn in range(repeat + 1):
                 is_timed = turn > 0
-                for one, mend in ((ours, _mend), (other, _mend_by_other)):
-                    if not one.why:
+                for repair, work in ((ours, _repair), (other, _repair_by_other)):
+                    if not repair.why:
                         _damage(source, target, table, rows)
-                        mend(one, Path(folder), source, target, is_timed)
-                        one.wrong = _count_wrong(source, target, table)
+                        work(repair, Path(folder), source, target, is_timed)
+                        repair.wrong = _count_wrong(source, target, table)
         yield [ours, other]
 
 
-def _mend(one: Mended, folder: Path, source: str, target: str, is_timed: bool) -> None:
-    (folder / "auditor.yaml").write_text(CONFIGURATION.format(folder=folder, source=source, target=target, table=one.table))
-    command = [sys.executable, "-m", "benchmarks.repair_process", "patch", str(folder / "auditor.yaml"), one.table]
+def _repair(repair: Repaired, folder: Path, source: str, target: str, is_timed: bool) -> None:
+    (folder / "auditor.yaml").write_text(CONFIGURATION.format(folder=folder, source=source, target=target, table=repair.table))
+    command = [sys.executable, "-m", "benchmarks.repair_process", "patch", str(folder / "auditor.yaml"), repair.table]
     environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONDONTWRITEBYTECODE": ""}  # compiled once, as an installed one is
     ended = process.run([*command, *([] if is_timed else ["slowly"])], environment=environment)
     if ended.code:
-        one.why = ended.error_message
+        repair.why = ended.error_message
         return
     figures = json.loads(ended.out.splitlines()[-1])
     if is_timed:
-        one.seconds.append(figures["find"] + figures["fix"])
-        one.whole.append(ended.seconds - figures["again"])
-        one.parts = {"find": figures["find"], "fix": figures["fix"]}
+        repair.seconds.append(figures["find"] + figures["fix"])
+        repair.whole.append(ended.seconds - figures["again"])
+        repair.parts = {"find": figures["find"], "fix": figures["fix"]}
     else:
-        one.locked = figures["locked"]
+        repair.locked = figures["locked"]
 
 
-def _mend_by_other(one: Mended, folder: Path, source: str, target: str, is_timed: bool) -> None:
+def _repair_by_other(repair: Repaired, folder: Path, source: str, target: str, is_timed: bool) -> None:
     if not shutil.which("pt-table-sync"):
-        one.why = "not installed; install it with: apt-get install percona-toolkit"
+        repair.why = "not installed; install it with: apt-get install percona-toolkit"
         return
-    ends = [f"h=127.0.0.1,P={urlsplit(url).port},u=root,D=audit,t={one.table}" for url in (source, target)]
+    ends = [f"h=127.0.0.1,P={urlsplit(url).port},u=root,D=audit,t={repair.table}" for url in (source, target)]
     command = ["pt-table-sync", "--execute", "--no-check-slave", "--no-check-triggers", "--no-check-child-tables", *ends]
     if is_timed:
         begun = process.run(["pt-table-sync", "--version"])
         ended = process.run(command)
-        one.seconds.append(ended.seconds - begun.seconds)
-        one.whole.append(ended.seconds)
+        repair.seconds.append(ended.seconds - begun.seconds)
+        repair.whole.append(ended.seconds)
     else:
-        with _looking(one, {"source": source, "target": target}):
+        with _looking(repair, {"source": source, "target": target}):
             ended = process.run(command)
     if ended.code not in (0, 2):  # 2: there were differences
-        one.why = ended.error_message
+        repair.why = ended.error_message
 
 
 @contextmanager
-def _looking(one: Mended, urls: dict[str, str]) -> Iterator[None]:
+def _looking(repair: Repaired, urls: dict[str, str]) -> Iterator[None]:
     """Look how many rows are locked during the block."""
     done = threading.Event()
-    one.locked = dict.fromkeys(urls, 0)
+    repair.locked = dict.fromkeys(urls, 0)
 
     def look() -> None:
         while not done.wait(BETWEEN_LOOKS):
             for side, url in urls.items():
-                one.locked[side] = max(one.locked[side], locked_rows(url))
+                repair.locked[side] = max(repair.locked[side], locked_rows(url))
 
     thread = threading.Thread(target=look, name="looking", daemon=True)
     thread.start()

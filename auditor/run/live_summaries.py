@@ -46,14 +46,14 @@ class LiveSums(Protocol):
     def begin(self, plan: Plan) -> LiveEpoch:
         """Begin an epoch under a plan. Raises StoreError."""
 
-    def place(self, epoch: LiveEpoch, position: int, found: Alignment) -> None:
+    def place(self, epoch: LiveEpoch, position: int, alignment: Alignment) -> None:
         """Say where the scan of an epoch stands, while the target is held there. Raises NotAligned and StoreError."""
 
     def keep(self, epoch: LiveEpoch, scanned: Summaries) -> bool:
         """Store what the scan of an epoch found; False if it has ended meanwhile. Raises StoreError."""
 
-    def prove(self, epoch: LiveEpoch, position: int, found: Alignment, lacking: Summaries | None) -> bool:
-        """Say that an epoch's sums equal a scan, once what they lack is added; False if it has ended meanwhile. Raises StoreError."""
+    def prove(self, epoch: LiveEpoch, position: int, alignment: Alignment, missing: Summaries | None) -> bool:
+        """Say that an epoch's sums equal a scan, once ``missing`` is added; False if it has ended meanwhile. Raises StoreError."""
 
     def end(self, epoch: LiveEpoch, reason: str) -> None:
         """End an epoch. Raises StoreError."""
@@ -83,7 +83,7 @@ def _wants_others(audit: Audit, how: Partitioning) -> bool:
     return asked.buckets not in (None, how.buckets) or (not asks_hash and (asked.strategy == "range" or asked.size is not None))
 
 
-class Living:
+class LiveSummaries:
     """What a run does with live summaries, and what it found of them."""
 
     def __init__(self, audit: Audit, sums: LiveSums | str, rescan: bool = False) -> None:
@@ -114,13 +114,13 @@ class Living:
 
     @property
     def sums(self) -> LiveSums:
-        """The sums. Raises LiveSummariesUnusable if there are none to be had."""
+        """The sums. Raises LiveSummariesUnusable if there are none."""
         if isinstance(self._sums, str):
             raise LiveSummariesUnusable(f"summaries: live needs the pipeline that keeps them: {self._sums}")
         return self._sums
 
     def choose(self, draft: Plan, stopped: threading.Event) -> Plan | None:
-        """Return the plan under which the target is compared with the sums; None if the source is to be scanned, which ``why_scan`` tells.
+        """Return the plan under which the target is compared with the sums; None if the source is to be scanned: see ``why_scan``.
 
         ``draft`` is the plan as the tables and settings are now, ``stopped`` ends waits. Raises LiveSummariesUnusable and StoreError.
         """
@@ -135,17 +135,17 @@ class Living:
             return None
         plan = live.under_epoch(draft, begun)
         if live.fingerprint(plan) != epoch.fingerprint:
-            self._begin_anew(epoch, "the columns that are compared, their types, the filter or the method changed")
+            self._start_again(epoch, "the columns that are compared, their types, the filter or the method changed")
             return None
         if _wants_others(self._audit, begun.partitioning):
-            self._begin_anew(epoch, f"the audit asks for other partitions than {begun.partitioning}")
+            self._start_again(epoch, f"the audit asks for other partitions than {begun.partitioning}")
             return None
         if why := self._why_not_this(epoch):
             self.why_scan = why
             return None
         return plan
 
-    def _begin_anew(self, epoch: LiveEpoch, reason: str) -> None:
+    def _start_again(self, epoch: LiveEpoch, reason: str) -> None:
         self.sums.end(epoch, reason)
         self.epoch, self.why_scan = None, f"the live summaries ended: {reason}"
 
@@ -161,7 +161,7 @@ class Living:
         """End the epoch whose sums are wrong; the source is scanned then."""
         assert self.epoch is not None
         log.warning("live summaries end: %s", error, extra={"action": "live_ended", "epoch": self.epoch.id})
-        self._begin_anew(self.epoch, str(error))
+        self._start_again(self.epoch, str(error))
 
     # what compares with the sums
 
@@ -169,7 +169,7 @@ class Living:
         """Note that the target was compared as of a position, with so many rows that had moved on."""
         time = self.sums.time_of(position)
         proved = self.epoch.proved_at if self.epoch and self.epoch.proved_position <= position else None
-        known = [one for one in (time, proved) if one]  # the table may have had no event since the scan
+        known = [moment for moment in (time, proved) if moment]  # the table may have had no event since the scan
         self.check = self._check_at(self.sums.place_of(position), max(known, default=None), moved=moved)
 
     # what scans the source
@@ -195,37 +195,37 @@ class Living:
                     self.sums.end(self.epoch, UNFINISHED)
             raise
 
-    def place(self, position: int, found: Alignment) -> None:
+    def place(self, position: int, alignment: Alignment) -> None:
         """Say where the scan stands, while the target is held there."""
         assert self.epoch is not None
         self.position = position
         if self.epoch.state != "kept":
-            self.sums.place(self.epoch, position, found)
+            self.sums.place(self.epoch, position, alignment)
 
     @property
     def proves(self) -> bool:
         """Whether this run's scan is compared with sums that the stream kept."""
         return self.epoch is not None and self.epoch.state == "kept"
 
-    def note_scanned(self, position: int, scanned: Summaries, lacking: Summaries | None = None) -> None:
-        """Note what the scan found of the source, and what the sums lack of it."""
-        self._scanned = position, scanned, lacking
+    def note_scanned(self, position: int, scanned: Summaries, missing: Summaries | None = None) -> None:
+        """Note what the scan found of the source, and what is missing of it from the sums."""
+        self._scanned = position, scanned, missing
 
     def note_lost(self, lost: Lost, as_in_target: frozenset[int] = frozenset()) -> None:
         """Note the rows that the stream lost, and in which of the partitions left the target holds what the stream had."""
         self.lost, self.as_in_target = lost, as_in_target
 
-    def save(self, found: Alignment | None) -> None:
+    def save(self, alignment: Alignment | None) -> None:
         """Begin the epoch with the scan, or prove it by that. Raises LiveSummariesUnusable and StoreError."""
-        if self._scanned is None or self.epoch is None or found is None:
+        if self._scanned is None or self.epoch is None or alignment is None:
             return
-        position, scanned, lacking = self._scanned
-        kept = self.sums.prove(self.epoch, position, found, lacking) if self.proves else self.sums.keep(self.epoch, scanned)
+        position, scanned, missing = self._scanned
+        kept = self.sums.prove(self.epoch, position, alignment, missing) if self.proves else self.sums.keep(self.epoch, scanned)
         now = self.sums.current()
         if not kept or now is None:
             raise LiveSummariesUnusable(f"the live summaries ended while the source was scanned: {self.sums.last_reason()}")
         self.epoch = now
-        self.check = self._check_at(found.position, found.time)
+        self.check = self._check_at(alignment.position, alignment.time)
 
     def _check_at(self, place: str, time: dt.datetime | None, moved: int = 0) -> LiveCheck:
         epoch = self.epoch

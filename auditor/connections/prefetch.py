@@ -1,6 +1,6 @@
-"""Connect ahead: servers answer logins while Python still loads the modules that a run needs later.
+"""Open sessions early: servers answer logins while Python still loads the modules that a run needs later.
 
-A session that is opened ahead waits until a run asks for one with the same URL and limits; what nobody asks for is closed.
+A session that was opened early waits until a run asks for one with the same URL and limits; those that nobody asks for are closed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def connecting(settings: Settings, audit: str) -> Iterator[None]:
     Nothing is opened for an audit that the settings do not hold, nor for one by way of a dump, nor where a connection limits statements
     or pauses: its throttle decides when to connect.
     """
-    found = settings.audits.get(audit)
-    names = [one.connection for one in found.places.values()] if found and not found.via else []
+    chosen = settings.audits.get(audit)
+    names = [place.connection for place in chosen.places.values()] if chosen and not chosen.via else []
     wanted = [settings.connections[name] for name in names if name in settings.connections]
     for connection in wanted:
         if connection.limits.statements is None and connection.limits.pause_when is None:
@@ -46,10 +46,10 @@ def connecting(settings: Settings, audit: str) -> Iterator[None]:
 
 
 def connect(url: str, statement_timeout: float, lock_timeout: float) -> Session:
-    """Return a session that was opened ahead, or a new one. Raises what ``dialects.connect`` raises."""
+    """Return a session that was opened early, or a new one. Raises what ``dialects.connect`` raises."""
     with _lock:
-        ready = _opening.get((url, statement_timeout, lock_timeout))
-        session = ready.pop(0) if ready else None
+        prepared = _opening.get((url, statement_timeout, lock_timeout))
+        session = prepared.pop(0) if prepared else None
     return session.result() if session else dialects.connect(url, statement_timeout, lock_timeout)
 
 
@@ -72,13 +72,13 @@ def _begin(connection: ConnectionSettings) -> None:
 
     with _lock:
         _opening[key].append(opened)
-    threading.Thread(target=work, name="connect ahead", daemon=True).start()
+    threading.Thread(target=work, name="open session early", daemon=True).start()
 
 
 def _close_all() -> None:
     """Close the sessions that nobody took, each when its login has ended. Waits for those that only open a file, not for servers."""
     with _lock:
-        left = [(url, opened) for (url, *_), ready in _opening.items() for opened in ready]
+        left = [(url, opened) for (url, *_), sessions in _opening.items() for opened in sessions]
         _opening.clear()
     for url, opened in left:
         if opens_file(url):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dialects.base import Session
 
 
-class Placing(ABC):
+class PlacedSession(ABC):
     """What a session can do that reads snapshots at known places of the server's log."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Placing(ABC):
 
     @abstractmethod
     def owned_ids(self) -> str:
-        """Return the ids of the transactions that are in the log, or will be, and that snapshots may still lack."""
+        """Return the ids of the transactions that are in the log, or will be, and that may still be missing from snapshots."""
 
     @abstractmethod
     def are_executed(self, ids: str, executed: str) -> bool:
@@ -46,6 +46,6 @@ class Placing(ABC):
     def begin_locked(self, table: str, helper: Session, log_end: Callable[[], str]) -> str:
         """Open a snapshot while ``helper``, another session, keeps writers off ``table``; return what ``log_end`` says meanwhile.
 
-        Waits a second for the lock, during which writers go on, and holds it for a second at most. The helper is of no use afterwards.
+        Waits a second for the lock, during which writers continue, and holds it for a second at most. The helper is of no use afterwards.
         Raises LockTimeout, and AccessDenied for a user who may not lock tables.
         """

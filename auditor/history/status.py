@@ -1,6 +1,6 @@
 """An audit's status: its last verdict with its age, what was verified, and what became of its last run. Every door reads this.
 
-Only runs with the audit's own settings count; one-off runs say nothing of it. A run that failed or was cancelled has no verdict, so it
+Only runs with the audit's own settings count; runs with others say nothing of it. A run that failed or was cancelled has no verdict, so it
 stands beside the last verdict and never replaces it. The verdict of a rolling audit is that of its whole table.
 """
 
@@ -77,7 +77,7 @@ class Standing:
     last_run: str = ""
     """A sentence on a last run that failed or was cancelled after the last verdict; empty if there is none."""
     active: StoredRun | None = None
-    """The running, else the pending run, also a one-off run."""
+    """The running, else the pending run, also one with other settings."""
     threshold: Threshold | None = None
     """The threshold under which the last verdict was reached."""
     verified_through: dt.datetime | None = None
@@ -248,14 +248,14 @@ def load_standings(
     states: Mapping[str, AuditState],
     only: str | None = None,
 ) -> dict[str, Standing]:
-    """Return what each of these audits stands at, by audit; with ``only`` the store is read for this one alone. Raises StoreError."""
+    """Return the status of each of these audits, by audit; with ``only`` the store is read for this one alone. Raises StoreError."""
     kept = runs.list_latest_runs(store, only)
     hashes = {name: fingerprint.hash_audit(name, audit, connections) for name, audit in audits.items()}
     return {name: _load_standing(store, name, audit, hashes[name], kept.get(name, []), at, states) for name, audit in audits.items()}
 
 
 def load_standing(store: Store, name: str, audit: Audit | None, connections: Mapping[str, ConnectionSettings], at: dt.datetime) -> Standing:
-    """Return what one audit stands at; ``audit`` is None if it is no longer configured. Raises StoreError."""
+    """Return the status of one audit; ``audit`` is None if it is no longer configured. Raises StoreError."""
     kept = runs.list_latest_runs(store, name).get(name, [])
     settings = fingerprint.hash_audit(name, audit, connections) if audit else None
     return _load_standing(store, name, audit, settings, kept, at, audit_state.get_states(store))
@@ -271,24 +271,24 @@ def _load_standing(
     states: Mapping[str, AuditState],
 ) -> Standing:
     table, paused, state = load_table_verdict(store, name, kept), audit_state.is_paused(states, name), states.get(name, NOTHING)
-    found = derive_standing(kept, at, audit, settings, state=state, paused=paused, table=table)
+    status = derive_standing(kept, at, audit, settings, state=state, paused=paused, table=table)
     if isinstance(audit, Audit) and audit.summaries:
-        found = replace(found, stream_through=_stream_through(store, kept))
-    if found.status != "stale" or (audit and audit.schedule):
-        return found
+        status = replace(status, stream_through=_stream_through(store, kept))
+    if status.status != "stale" or (audit and audit.schedule):
+        return status
     earlier = runs.list_runs(store, audit=name, state=State.DONE, limit=HABIT_RUNS, own_only=True)
     known = {run.run for run in kept}
     habit = [*kept, *(run for run in earlier if run.run not in known)]
     return replace(
-        derive_standing(habit, at, audit, settings, state=state, paused=paused, table=table), stream_through=found.stream_through
+        derive_standing(habit, at, audit, settings, state=state, paused=paused, table=table), stream_through=status.stream_through
     )
 
 
 def _stream_through(store: Store, kept: Sequence[StoredRun]) -> dt.datetime | None:
     """Return up to when the last run that matched saw the target equal to the stream."""
-    run = next((one for one in kept if one.verdict is Verdict.MATCH and not one.is_one_off), None)
-    found = load_report(store, run.run, 0) if run else None
-    return found.live.time if found and found.live else None
+    run = next((record for record in kept if record.verdict is Verdict.MATCH and not record.is_one_off), None)
+    report = load_report(store, run.run, 0) if run else None
+    return report.live.time if report and report.live else None
 
 
 def load_table_verdict(store: Store, name: str, kept: Sequence[StoredRun]) -> RollingVerdict | None:
