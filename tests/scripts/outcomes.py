@@ -31,13 +31,17 @@ MEANING = {
     "not comparable": "an audit refused a table, with a sentence; both sides had as many rows",
     "not carried": "it has views or sequences, which are passed by; all tables were equal",
     "empty": "its tables had no rows when they were looked at",
-    "locked": "it held its tables locked, ended its server, or took too long to be played to its end",
+    "locked": "it held its tables locked, left one crashed, ended its server, or took too long to be played to its end",
     "nothing": "it made no table that was there at a point",
     "not run": "it could not run here",
     "wrong": "a table differed without a word, or an error that nobody knows",
 }
 """What each outcome of a script means, in the order of the page."""
 
+
+CRASHED = {144, 145, 1194, 1195}
+"""Errors of a server for a table that is damaged, as scripts about repairs leave it: HA_ERR_CRASHED_ON_REPAIR, HA_ERR_CRASHED_ON_USAGE,
+ER_CRASHED_ON_USAGE, ER_CRASHED_ON_REPAIR (https://mariadb.com/kb/en/mariadb-error-code-reference/)."""
 
 REASONS = {"stopped": "why a table stopped", "ended": "why a pipeline was refused", "not comparable": "why an audit refused"}
 """The outcomes whose sentences are counted, and what stands above these."""
@@ -125,7 +129,9 @@ def _look(road: ScriptRoad, point: str) -> list[tuple[str, str, str, Found]]:
         return [(point, *found) for found in road.judge()]
     except AuditorError as error:
         return [(point, "", "", Found("ended", str(error)))]
-    except pymysql.OperationalError as error:  # of the script: it holds everything, or ended the server
+    except pymysql.Error as error:  # of the script: it holds everything, ended the server, or left a table that nobody can read
+        if not isinstance(error, pymysql.OperationalError) and error.args[0] not in CRASHED:
+            raise
         return [(point, "", "", Found("locked", str(error)))]
 
 
