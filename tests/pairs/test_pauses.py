@@ -114,7 +114,7 @@ def test_snapshot_is_given_up_in_a_long_pause(pair: LivePair, paused: Side, monk
         report = running.result()
     assert (report.state, report.verdict) == (State.DONE, Verdict.MATCH), report.reasons
     for side in ("source", "target"):
-        words = f"{side}: (a snapshot was|2 snapshots were) given up in a pause of more than 10 minutes, so what was read later"
+        words = f"{side}: (a snapshot was|2 snapshots were) given up in a pause of more than {0.5 / 60:g} minutes, so what was read later"
         assert [note for note in report.notes if re.match(words, note)], report.notes
 
 
