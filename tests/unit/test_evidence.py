@@ -179,8 +179,7 @@ def test_stretches_of_a_pre_scan_name_no_key(key: str, run: Run, store: Store, f
     said = payload_of(store, report.run)
     assert [one["side"] for one in said["statements"]] == [f"{side}{of}" for side in ("source", "target") for of in ("", " (stretches)")]
     assert {one["sql"] is None for one in said["statements"]} == {bool(report.plan.prescan.cuts)}
-    for hidden in (b"name-1", b"70000"):
-        assert hidden not in file_of(store, report.run)
+    assert not re.search(rb"name-1|(?<![0-9a-f])70[0-2][0-9]{4}(?![0-9a-f])", file_of(store, report.run))
 
 
 def test_erased_keys_leave_what_is_said_in_clear(run: Run, store: Store, settings: Settings, folder: Path) -> None:
