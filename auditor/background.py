@@ -57,7 +57,7 @@ class Service:
         *,
         failure: str | Callable[[Exception], str] = "",
         action: str = "service_failed",
-        about: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
         waits_first: bool = False,
         backoff: Backoff | None = None,
         at_end: Callable[[], None] = lambda: None,
@@ -65,7 +65,7 @@ class Service:
     ) -> None:
         """``run_once`` returns the seconds to wait until it is called again, None for ``every``, and NEVER if it is done.
 
-        ``failure`` says in the log what an error means, beside its ``action`` and the fields of ``about``. After an error the service waits
+        ``failure`` says in the log what an error means, beside its ``action`` and ``fields``. After an error the service waits
         as long as ``backoff`` says, or else ``every`` seconds. ``at_end`` is called in its thread after the last work. ``stopping`` is set
         to stop it, and may be that of several services.
         """
@@ -73,7 +73,7 @@ class Service:
         self.last_error: Exception | None = None
         """The error of the last attempt; None if it succeeded."""
         self._run_once, self._every, self._waits_first, self._backoff, self._at_end = run_once, every, waits_first, backoff, at_end
-        self._failure, self._extra = failure or f"{name} failed", {"action": action, **(about or {})}
+        self._failure, self._extra = failure or f"{name} failed", {"action": action, **(fields or {})}
         self._stopping = stopping or threading.Event()
         self._thread: threading.Thread | None = None
 

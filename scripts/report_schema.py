@@ -27,10 +27,10 @@ def schema() -> str:
 def _without_titles(value: Any) -> Any:
     """Return a schema without the titles that the names of classes and fields are turned into."""
     if isinstance(value, list):
-        return [_without_titles(one) for one in value]
+        return [_without_titles(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {name: _without_titles(one) for name, one in value.items() if name != "title" or not isinstance(one, str)}
+    return {name: _without_titles(item) for name, item in value.items() if name != "title" or not isinstance(item, str)}
 
 
 if __name__ == "__main__":

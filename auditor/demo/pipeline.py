@@ -144,22 +144,22 @@ class Demonstration:
 
     def _catch_up(self, settings: Settings, store: Store) -> None:
         def has_caught_up() -> bool:
-            found = status(settings, store, PIPELINE)
-            return found.lag_bytes == 0 and not any(target.pending_events for target in found.targets.values())
+            progress = status(settings, store, PIPELINE)
+            return progress.lag_bytes == 0 and not any(target.pending_events for target in progress.targets.values())
 
-        seen = stored.get_pipeline(store, PIPELINE).progress
-        _wait(lambda: stored.get_pipeline(store, PIPELINE).progress != seen, "reported nothing")
+        earlier = stored.get_pipeline(store, PIPELINE).progress
+        _wait(lambda: stored.get_pipeline(store, PIPELINE).progress != earlier, "reported nothing")
         _wait(has_caught_up, "did not catch up")
         self._show_progress(settings, store)
 
     def _show_progress(self, settings: Settings, store: Store) -> bool:
         """Print how far the pipeline is, and return whether each target holds something."""
-        found = status(settings, store, PIPELINE)
-        merged = {name: sum(table.events for table in found.targets[name].tables.values()) for name in TARGETS}
-        held = ", ".join(f"{name} holds {events:,}" for name, events in merged.items())
-        size = "" if found.lag_bytes is None else f" and {found.lag_bytes:,} bytes"
-        self._say(f"  {found.events:>9,} events staged, {found.lag_seconds or 0:.0f} s{size} behind the source; {held}")
-        for sentence in (found.reason, *found.warnings):
+        progress = status(settings, store, PIPELINE)
+        merged = {name: sum(table.events for table in progress.targets[name].tables.values()) for name in TARGETS}
+        counts = ", ".join(f"{name} holds {events:,}" for name, events in merged.items())
+        size = "" if progress.lag_bytes is None else f" and {progress.lag_bytes:,} bytes"
+        self._say(f"  {progress.events:>9,} events staged, {progress.lag_seconds or 0:.0f} s{size} behind the source; {counts}")
+        for sentence in (progress.reason, *progress.warnings):
             if sentence:
                 self._say(f"  {sentence}")
         return all(merged.values())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def list_runs(store: Store, *, audit: str | None = None, state: str | None = None, limit: int = 50, before: str | None = None) -> list[Run]:
     """Return the newest runs, of all audits or of one, older than ``before``. Raises StoreError, and UnknownRun for ``before``."""
-    return [as_run(one) for one in runs.list_runs(store, audit=audit, state=state, limit=limit, before=before)]
+    return [as_run(stored) for stored in runs.list_runs(store, audit=audit, state=state, limit=limit, before=before)]
 
 
 def get_run(store: Store, run: str) -> Run:

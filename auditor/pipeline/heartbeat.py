@@ -117,10 +117,10 @@ def run(settings: Settings, connection: str, every: float, stop: threading.Event
         written += 1
         return None
 
-    failure, about = f"{connection}: no heartbeat was written; it is tried again", {"connection": connection}
+    failure, fields = f"{connection}: no heartbeat was written; it is tried again", {"connection": connection}
     backoff, action = Backoff(2 * waits().first_retry, waits().longest_retry), "heartbeat_delayed"
     service = Service(
-        "heartbeats", beat, every, failure=failure, action=action, about=about, backoff=backoff, at_end=opened.close, stopping=stop
+        "heartbeats", beat, every, failure=failure, action=action, fields=fields, backoff=backoff, at_end=opened.close, stopping=stop
     )
     service.on_bug = fatal.append
     service.run()

@@ -68,8 +68,8 @@ class Watch:
         """Return what looks until ``stopped`` is set."""
         history = LagRecorder(self.store, self.name, list(self.settings.pipeline(self.name).targets))
         look, failure = partial(self._look_and_store, history), f"{self.name}: the pipeline could not be looked at"
-        about = {"pipeline": self.name}
-        return Service("watch", look, waits().watch_poll, failure=failure, about=about, at_end=self._close, stopping=stopped)
+        fields = {"pipeline": self.name}
+        return Service("watch", look, waits().watch_poll, failure=failure, fields=fields, at_end=self._close, stopping=stopped)
 
     def _look_and_store(self, history: LagRecorder) -> None:
         """Store a look. A source or store that is not reached is a warning in the log, and looked at again."""

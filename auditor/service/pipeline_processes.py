@@ -51,9 +51,11 @@ class PipelineProcesses:
             self._restarts[name] = threading.Event()
             first, longest = 2 * waits().first_retry, waits().longest_retry
             work = partial(self._run_process, name, Backoff(first, longest))
-            failure, about = f"{name}: its process cannot be started", {"pipeline": name}
+            failure, fields = f"{name}: its process cannot be started", {"pipeline": name}
             backoff = Backoff(first, longest)
-            self._services.append(Service(f"pipeline {name}", work, failure=failure, about=about, backoff=backoff, stopping=self._stopping))
+            self._services.append(
+                Service(f"pipeline {name}", work, failure=failure, fields=fields, backoff=backoff, stopping=self._stopping)
+            )
             self._services[-1].start()
 
     def restart(self, name: str) -> bool:

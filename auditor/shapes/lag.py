@@ -35,4 +35,4 @@ class LagHistory(Shape):
 
     def points_of(self, target: str | None) -> list[LagPoint]:
         """Return the points of a target, or of the pipeline itself (None)."""
-        return next(one.points for one in self.series if one.target == target)
+        return next(target_lags.points for target_lags in self.series if target_lags.target == target)

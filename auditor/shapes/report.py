@@ -320,9 +320,9 @@ class Live(Shape):
 
 def _compared(schema: dict[str, Any]) -> None:
     """Say in the schema that a run with a verdict is done and has a score, rows and partitions."""
-    found = {"state": {"const": "done"}, **{name: {"type": "object"} for name in ("score", "rows", "partitions")}}
+    required = {"state": {"const": "done"}, **{name: {"type": "object"} for name in ("score", "rows", "partitions")}}
     schema["if"] = {"properties": {"verdict": {"enum": ["match", "mismatch"]}}}
-    schema["then"] = {"properties": found}
+    schema["then"] = {"properties": required}
 
 
 class RunReport(Shape):

@@ -70,7 +70,7 @@ def test_errors_are_logged_once_as_long_as_they_are_the_same(caplog: pytest.LogC
     full, bug = QueueFull("full"), ValueError("a bug")
     work = Work(full, QueueFull("full"), full, None, full, bug, ValueError("a bug"))
     with caplog.at_level(logging.WARNING):
-        Service("ticker", work, failure="due runs were postponed", action="tick_failed", about={"shop": "a"}).run()
+        Service("ticker", work, failure="due runs were postponed", action="tick_failed", fields={"shop": "a"}).run()
     assert work.calls == 8 and [(one.levelname, one.getMessage()) for one in caplog.records] == [
         ("WARNING", "due runs were postponed: full"),
         ("WARNING", "due runs were postponed: full"),

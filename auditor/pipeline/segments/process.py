@@ -47,9 +47,9 @@ def cutting_service(
         staged.wait(waits().staged_poll)
         staged.clear()
 
-    failure, about = f"{writer.pipeline}: its segments wait, and nothing is lost", {"pipeline": writer.pipeline}
+    failure, fields = f"{writer.pipeline}: its segments wait, and nothing is lost", {"pipeline": writer.pipeline}
     backoff = Backoff(waits().first_retry, waits().longest_retry)
-    return Service("segments", cut, failure=failure, action="segments_failed", about=about, backoff=backoff, stopping=stopped)
+    return Service("segments", cut, failure=failure, action="segments_failed", fields=fields, backoff=backoff, stopping=stopped)
 
 
 def _cut(config_file: Path, pipeline: str, level: str) -> None:
