@@ -35,7 +35,6 @@ def as_run(stored: StoredRun) -> Run:
         keys=stored.overrides.get("keys"),
         times=stored.overrides.get("times"),
         definition=fingerprint.without_connections(stored.definition) if stored.is_ad_hoc else None,
-        cancel_requested=stored.cancel_requested,
         progress=progress,
         waiting_for={side: now["doing"] for side, now in progress.items() if str(now.get("doing", "")).startswith("waits")},
     )
