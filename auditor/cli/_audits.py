@@ -76,7 +76,7 @@ def check(options: argparse.Namespace) -> int:
     else:
         for result in results:
             if result.plan:
-                console().print(text.plan(result.plan))
+                console().print(text.plan(result.plan, options.verbose))
     for where, sentence in find_unverified(configured.urls):
         print(f"auditor: warning: {'.'.join(where)}: {sentence}", file=sys.stderr)
     problems |= {result.audit: result.error for result in results if result.error}

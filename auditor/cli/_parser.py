@@ -114,6 +114,7 @@ def _add_audit_commands(command: AddCommand) -> None:
     check = _with_config(command("check", _lazy("_audits", "check"), "Connect, plan the audits and report every problem"))
     check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
     add_format_option(check, "text", "json")
+    check.add_argument("--verbose", action="store_true", help="also print partitions, hashes and expected costs, as auditor plan does")
 
     more = "Nothing is written but temporary tables; without them, the values are part of each statement. It exits with 1 if a check fails."
     selftest = _with_config(command("selftest", _lazy("_selftest", "selftest"), "Test that an engine computes what audits need", more))
@@ -126,6 +127,7 @@ def _add_audit_commands(command: AddCommand) -> None:
     plan = _with_config(command("plan", _lazy("_audits", "check"), "Show how an audit will run: partitions, methods, expected costs"))
     plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
     add_format_option(plan, "text", "json")
+    plan.set_defaults(verbose=True)
 
     schema = _with_config(
         command(

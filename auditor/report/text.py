@@ -13,6 +13,7 @@ from auditor.planning.cost import estimate_cost, max_decodable_per_million
 from auditor.report import formatting
 from auditor.report.outline import Figure, outline
 from auditor.report.redact import redact, redact_plan
+from auditor.wording import plural
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""
@@ -164,8 +165,8 @@ def _costs(report: Report) -> Iterator[str]:
                 )
 
 
-def plan(plan: Plan) -> RenderableType:
-    """Return a plan: the method, the partitioning, the expected cost, and how each column is compared."""
+def plan(plan: Plan, verbose: bool) -> RenderableType:
+    """Return a plan: method, tables, and how each column is compared; ``verbose`` also hash, partitioning and expected cost."""
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for name in ("  column", "source type", "target type", "compared as", "why"):
         table.add_column(name, overflow="fold")
@@ -174,20 +175,30 @@ def plan(plan: Plan) -> RenderableType:
         # Text, because a string would be read as markup, and types have brackets.
         cells = (name, column.types["source"], column.types["target"], str(column.kind), column.why)
         table.add_row(*(Text(formatting.visible(cell)) for cell in cells))
-    partitioning = redact_plan(plan).partitioning
-    sizes = ", ".join(f"{name} = {value}" for name, value in (("k", plan.k), ("t", plan.t)) if value)
-    sizes = f" with {sizes}" if sizes else ""
-    load = max_decodable_per_million(plan)
-    costs = {side: estimate_cost(plan, side) for side in plan.read_sides}
     lines = [
-        f"method {plan.method}{sizes}, {plan.hash} of the {plan.encoding} row text",
-        f"partitions: {partitioning} ({partitioning.why})",
-        f"pre-scan: {plan.prescan or 'decided by the last runs when the audit runs'}",
-        *(f"{side}: {here.label}, about {here.estimate:,} rows" for side in plan.read_sides if (here := plan.sides[side])),
-        *(f"{side} is expected to send {cost.bytes:,} bytes in {cost.statements:,} statements" for side, cost in costs.items()),
-        *([f"one scan names every difference, up to {load:,.0f} scattered ones in a million rows"] if load else []),
+        f"method {plan.method}",
+        *(f"{side}: {here.label}{_about(here.estimate)}" for side in plan.read_sides if (here := plan.sides[side])),
+        *(_how(plan) if verbose else ()),
         *([f"watermark: rows from {plan.watermark} UTC on are left out on both sides"] if plan.watermark else []),
-        *(f"not compared: {one}" for one in plan.not_compared),
+        *(f"not compared: {column}" for column in plan.not_compared),
         *(f"note: {note}" for note in plan.notes),
     ]
     return Group(Text(formatting.visible(plan.audit), "bold"), *(_line(line) for line in lines), table)
+
+
+def _about(rows: int | None) -> str:
+    return "" if rows is None else f", about {plural(rows, 'row')}"
+
+
+def _how(plan: Plan) -> Iterator[str]:
+    """Yield how rows are hashed, partitioned and read, and what that is expected to cost."""
+    sizes = ", ".join(f"{name} = {value}" for name, value in (("k", plan.k), ("t", plan.t)) if value)
+    yield f"summaries: {plan.hash} of each row's {plan.encoding} text{f', {sizes}' if sizes else ''}"
+    partitioning = redact_plan(plan).partitioning
+    yield f"partitions: {partitioning} ({partitioning.why})"
+    yield f"pre-scan: {plan.prescan or 'decided by the last runs when the audit runs'}"
+    for side in plan.read_sides:
+        cost = estimate_cost(plan, side)
+        yield f"{side}: sends about {plural(cost.bytes, 'byte')}, in {plural(cost.statements, 'statement')}"
+    if load := max_decodable_per_million(plan):
+        yield f"one scan names every difference, up to {load:,.0f} scattered ones in a million rows"
