@@ -283,10 +283,10 @@ def test_each_batch_passes_the_projection_with_its_schema() -> None:
 @pytest.mark.parametrize(
     "count, handed_on, said",
     [
-        (LogCount(seen=3, taken=2, passed=1, rows=5), 5, ""),
-        (LogCount(seen=3, taken=2, passed=1, rows=5, refused=2), 3, ""),
-        (LogCount(seen=4, taken=2, passed=1, rows=5), 5, "the log sent 4 events of the tables that are read, and 3 were taken"),
-        (LogCount(seen=3, taken=2, passed=1, rows=5), 4, "5 rows were decoded, and 4 handed on"),
+        (LogCount(sent=3, taken=2, passed=1, rows=5), 5, ""),
+        (LogCount(sent=3, taken=2, passed=1, rows=5, refused=2), 3, ""),
+        (LogCount(sent=4, taken=2, passed=1, rows=5), 5, "the log sent 4 events of the tables that are read, and 3 were taken"),
+        (LogCount(sent=3, taken=2, passed=1, rows=5), 4, "5 rows were decoded, and 4 handed on"),
     ],
 )
 def test_events_that_the_log_sent_and_that_were_not_taken_are_an_error(count: LogCount, handed_on: int, said: str) -> None:

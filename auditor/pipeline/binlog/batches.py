@@ -164,7 +164,7 @@ class CurrentRows(RowBuffer):
         self.decode(event, at, stop, images.append, images.append)
         shown, ends = self.table.places, self.table.ends
         assert ends is not None
-        found: list[tuple[EventKind, int]] = []
+        kind_counts: list[tuple[EventKind, int]] = []
         for pair in zip(images[::2], images[1::2], strict=True) if kind == "update" else ((image, image) for image in images):
             before, after = (image if image[ends] in FOREVER else None for image in pair)
             if kind != "insert" and before:
@@ -173,8 +173,8 @@ class CurrentRows(RowBuffer):
                 self.after.extend(after[number] for number in shown)
             happens: EventKind = kind if kind != "update" or (before and after) else "delete" if before else "insert"
             if before or after:
-                found.append((happens, 1))
-        return found
+                kind_counts.append((happens, 1))
+        return kind_counts
 
 
 def _constant(text: str, count: int) -> pa.Array:

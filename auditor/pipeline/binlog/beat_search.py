@@ -31,17 +31,17 @@ def search_trail(source: Source, wanted: Trail, own_server: int, selection: Sele
     ``own_server`` is the server's number: what it committed itself is in no trail of another server. Of that, what stands before ``left``
     was read already, when this server was the source. Raises ChangeStreamError and EngineError.
     """
-    found, trail = BeatSearch(), Trail(wanted.beat)
-    for one in logged_transactions(source):
-        if one.beat == wanted.beat:
-            found.beat, trail = one.end, Trail(wanted.beat)
-            found.place = one.end if trail == wanted else None
-        elif one.server == own_server:
-            is_read = left is not None and one.end.order <= left.order
-            if found.place is None and not is_read and one.writes(selection):
-                found.own.append(one)
-        elif found.beat and trail.transactions < wanted.transactions:
-            trail = trail.behind(one.origin)
-            found.place = one.end if trail == wanted else None
-    found.transactions = trail.transactions if found.beat else 0
-    return found
+    search, trail = BeatSearch(), Trail(wanted.beat)
+    for transaction in logged_transactions(source):
+        if transaction.beat == wanted.beat:
+            search.beat, trail = transaction.end, Trail(wanted.beat)
+            search.place = transaction.end if trail == wanted else None
+        elif transaction.server == own_server:
+            is_read = left is not None and transaction.end.order <= left.order
+            if search.place is None and not is_read and transaction.writes(selection):
+                search.own.append(transaction)
+        elif search.beat and trail.transactions < wanted.transactions:
+            trail = trail.behind(transaction.origin)
+            search.place = transaction.end if trail == wanted else None
+    search.transactions = trail.transactions if search.beat else 0
+    return search

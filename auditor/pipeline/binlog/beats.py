@@ -66,10 +66,10 @@ class Trail:
         return {**beat, "transactions": self.transactions, "digest": self.digest}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Trail:
+    def from_json(cls, body: Mapping[str, Any]) -> Trail:
         """Return the trail that ``to_json`` wrote."""
-        beat = Beat(found["database"], found["serial"], dt.datetime.fromisoformat(found["at"]), found["server"])
-        return cls(beat, found["transactions"], found["digest"])
+        beat = Beat(body["database"], body["serial"], dt.datetime.fromisoformat(body["at"]), body["server"])
+        return cls(beat, body["transactions"], body["digest"])
 
 
 class BeatFinder:

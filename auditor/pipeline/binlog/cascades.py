@@ -72,25 +72,25 @@ def read_references(ask: Callable[[str], Sequence[Sequence[Any]]], server: str) 
     """
     if "mariadb" not in server.lower() and any(_text(value).upper() == "OFF" for _, value in ask(NATIVE)):
         return []
-    found: list[Reference] = []
+    references: list[Reference] = []
     for row in ask(CHILDREN):
-        database, table = (_text(one) for one in row)
+        database, table = (_text(value) for value in row)
         with suppress(NoSuchObject):  # dropped meanwhile
             [(_, definition)] = ask(f"SHOW CREATE TABLE {MySQL().table(database, table)}")
-            found += made_references(_text(definition), database, 0)
-    return found
+            references += made_references(_text(definition), database, 0)
+    return references
 
 
 def made_references(text: str, database: str, sql_mode: int) -> list[Reference]:
     """Return the foreign keys with actions that a CREATE or ALTER TABLE makes."""
-    found = TokenReader(tokens(text, sql_mode), database)
-    while found.left and not found.take("TABLE"):
-        found.left.pop(0)
-    _ = found.take("IF", "EXISTS") or found.take("IF", "NOT", "EXISTS")
-    child, left = found.take_table(), found.left
+    reader = TokenReader(tokens(text, sql_mode), database)
+    while reader.left and not reader.take("TABLE"):
+        reader.left.pop(0)
+    _ = reader.take("IF", "EXISTS") or reader.take("IF", "NOT", "EXISTS")
+    child, left = reader.take_table(), reader.left
     places = [place for place, token in enumerate(left) if token.is_word("REFERENCES")]
     made = [_reference(child, left[:place], TokenReader(left[place + 1 :], database)) for place in places if child]
-    return [one for one in made if one]
+    return [reference for reference in made if reference]
 
 
 def _reference(child: Name, before: Sequence[Token], behind: TokenReader) -> Reference | None:
@@ -139,9 +139,9 @@ class Cascades:
     def __init__(self, references: Iterable[Reference], selection: Selection) -> None:
         self._selection = selection
         self._by_parent: dict[Name, list[Reference]] = {}
-        for one in references:
-            self._by_parent.setdefault(one.parent, []).append(one)
-        self._reached = {parent: found for parent in self._by_parent if (found := self._reach(parent))}
+        for reference in references:
+            self._by_parent.setdefault(reference.parent, []).append(reference)
+        self._reached = {parent: reached for parent in self._by_parent if (reached := self._reach(parent))}
 
     def __bool__(self) -> bool:
         return bool(self._reached)
@@ -152,29 +152,29 @@ class Cascades:
 
     def silent(self) -> list[tuple[Name, Reference]]:
         """Return the tables that are read and change so, each with the foreign keys that begin the way to it."""
-        found = [pair for reached in self._reached.values() for pair in reached.deleted]
-        found += [(child, one) for reached in self._reached.values() for _, child, one in reached.updated]
-        return sorted(dict.fromkeys(found), key=str)
+        pairs = [pair for reached in self._reached.values() for pair in reached.deleted]
+        pairs += [(child, reference) for reached in self._reached.values() for _, child, reference in reached.updated]
+        return sorted(dict.fromkeys(pairs), key=str)
 
     def _reach(self, parent: Name) -> Reached | None:
-        deleted = [(child, one) for one in self._by_parent[parent] for child in self._follow(one, True, {one})]
+        deleted = [(child, reference) for reference in self._by_parent[parent] for child in self._follow(reference, True, {reference})]
         updated = [
-            (frozenset(name.lower() for name in one.referenced), child, one)
-            for one in self._by_parent[parent]
-            for child in self._follow(one, False, {one})
+            (frozenset(name.lower() for name in reference.referenced), child, reference)
+            for reference in self._by_parent[parent]
+            for child in self._follow(reference, False, {reference})
         ]
         return Reached(tuple(dict.fromkeys(deleted)), tuple(dict.fromkeys(updated))) if deleted or updated else None
 
-    def _follow(self, one: Reference, is_delete: bool, passed: set[Reference]) -> Iterator[Name]:
+    def _follow(self, reference: Reference, is_delete: bool, passed: set[Reference]) -> Iterator[Name]:
         """Yield the tables that are read and change if a row that this key references is deleted, or its columns are updated."""
-        action = one.on_delete if is_delete else one.on_update
+        action = reference.on_delete if is_delete else reference.on_update
         if action in _QUIET:
             return
-        if self._selection.has(*one.child):
-            yield one.child
+        if self._selection.has(*reference.child):
+            yield reference.child
         goes = is_delete and action == "CASCADE"
-        changed = {name.lower() for name in one.columns}
-        for other in self._by_parent.get(one.child, []):
+        changed = {name.lower() for name in reference.columns}
+        for other in self._by_parent.get(reference.child, []):
             if other not in passed and (goes or changed & {name.lower() for name in other.referenced}):
                 passed.add(other)
                 yield from self._follow(other, goes, passed)

@@ -60,7 +60,7 @@ def added_value(definition: Sequence[Token]) -> Value:
 def _default(kind: str, arguments: Sequence[str], left: Sequence[Token]) -> Value:
     negative = bool(left) and left[0].text == "-" and left[0].kind == "sign"
     literal = left[negative : negative + 1]
-    while literal and literal[-1].kind == "string" and [one.kind for one in left[negative + len(literal) :][:1]] == ["string"]:
+    while literal and literal[-1].kind == "string" and [part.kind for part in left[negative + len(literal) :][:1]] == ["string"]:
         literal = left[negative : negative + len(literal) + 1]  # strings that follow one another are one
     behind = left[negative + len(literal) :]
     if not literal or (behind and behind[0].kind == "sign" and behind[0].text in OPERATORS):
@@ -75,9 +75,9 @@ def _default(kind: str, arguments: Sequence[str], left: Sequence[Token]) -> Valu
     if token.is_word("TRUE", "FALSE"):
         token = Token("number", str(int(token.is_word("TRUE"))))
     if token.kind == "string":
-        if any(one.prefix not in ("", "n") and (len(literal) > 1 or not token.text.isascii()) for one in literal):
+        if any(part.prefix not in ("", "n") and (len(literal) > 1 or not token.text.isascii()) for part in literal):
             return {"unknown": CONVERTED}
-        token = Token("string", "".join(one.text for one in literal), token.prefix)
+        token = Token("string", "".join(part.text for part in literal), token.prefix)
     elif token.kind != "number":
         return {"unknown": "its default is an expression"}
     text = _plain(kind, arguments, token, "-" * negative + token.text)
@@ -94,14 +94,14 @@ def _plain(kind: str, arguments: Sequence[str], token: Token, text: str) -> str 
         return str(int(text)) if re.fullmatch(r"-?\d+", text) else None
     if kind in NUMBERS:
         scale = int(arguments[1]) if len(arguments) > 1 else 0 if kind in DECIMALS else None
-        found = re.fullmatch(r"-?\d+(?:\.(\d+))?", text)
-        return text if found and (scale is None or len(found[1] or "") <= scale) else None
+        match = re.fullmatch(r"-?\d+(?:\.(\d+))?", text)
+        return text if match and (scale is None or len(match[1] or "") <= scale) else None
     if kind in MOMENTS:
         return text if re.fullmatch(MOMENTS[kind], text) else None
     if kind == "ENUM":
         return text if token.kind == "string" and text in arguments else None
     if kind == "SET":
-        return text if token.kind == "string" and text == ",".join(one for one in arguments if one in text.split(",")) else None
+        return text if token.kind == "string" and text == ",".join(label for label in arguments if label in text.split(",")) else None
     if token.kind == "number":
         return text if re.fullmatch(r"-?(0|[1-9]\d*)", text) else None
     return text.rstrip(" ") if kind in PADDED else text
@@ -113,8 +113,8 @@ def _binary_default(kind: str, arguments: Sequence[str], literal: Sequence[Token
     digits = token.text if token.prefix == "x" else token.text[2:] if token.kind == "word" and token.text[:2] == "0x" else None
     if digits is not None and not more and re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
         return _bytes(kind, arguments, bytes.fromhex(digits))
-    text = "".join(one.text for one in literal)
-    if all(one.kind == "string" and one.prefix in ("", "n") for one in literal) and text.isascii():
+    text = "".join(part.text for part in literal)
+    if all(part.kind == "string" and part.prefix in ("", "n") for part in literal) and text.isascii():
         return _bytes(kind, arguments, text.encode())
     return {"unknown": CONVERTED}
 
@@ -130,22 +130,22 @@ def _arguments(definition: Sequence[Token]) -> list[str]:
     if len(definition) < 2 or definition[1].text != "(":
         return []
     texts = [token.text for token in definition[2:]]
-    return [one for one in texts[: texts.index(")")] if one != ","] if ")" in texts else []
+    return [text for text in texts[: texts.index(")")] if text != ","] if ")" in texts else []
 
 
 def _is_required(words: Sequence[str]) -> bool:
-    return any(one == "NOT" and other == "NULL" for one, other in itertools.pairwise(words)) or "PRIMARY" in words
+    return any(word == "NOT" and following == "NULL" for word, following in itertools.pairwise(words)) or "PRIMARY" in words
 
 
 def _outside_parentheses(definition: Sequence[Token]) -> list[Token]:
     """Return the tokens outside of parentheses, with the opening ones."""
-    found: list[Token] = []
+    outside: list[Token] = []
     depth = 0
     for token in definition:
         if token.kind == "sign" and token.text == ")":
             depth -= 1
         elif depth == 0:
-            found.append(token)
+            outside.append(token)
         if token.kind == "sign" and token.text == "(":
             depth += 1
-    return found
+    return outside

@@ -80,50 +80,50 @@ def read_statement(text: str, database: str, sql_mode: int = 0) -> Changes:
 
     ``database`` is the session's, for names without one; ``sql_mode`` says how it reads quotation marks and backslashes.
     """
-    found, changes = _Reader(tokens(text, sql_mode), database), Changes()
-    if found.take("SET", "STATEMENT"):
-        while found.left and not found.take("FOR"):
-            found.left.pop(0)
-    if found.take("ALTER"):
-        _alter(found, changes, text, sql_mode)
-    elif found.take("CREATE"):
-        _create(found, changes)
-    elif found.take("DROP"):
-        _drop(found, changes)
-    elif found.take("TRUNCATE"):
-        found.take("TABLE")
-        if table := found.table():
+    reader, changes = _Reader(tokens(text, sql_mode), database), Changes()
+    if reader.take("SET", "STATEMENT"):
+        while reader.left and not reader.take("FOR"):
+            reader.left.pop(0)
+    if reader.take("ALTER"):
+        _alter(reader, changes, text, sql_mode)
+    elif reader.take("CREATE"):
+        _create(reader, changes)
+    elif reader.take("DROP"):
+        _drop(reader, changes)
+    elif reader.take("TRUNCATE"):
+        reader.take("TABLE")
+        if table := reader.table():
             changes.add(table, {"op": "clear"})
-    elif found.take("RENAME", "TABLE") or found.take("RENAME", "TABLES"):
-        _rename(found, changes)
+    elif reader.take("RENAME", "TABLE") or reader.take("RENAME", "TABLES"):
+        _rename(reader, changes)
     return changes
 
 
-def _create(found: _Reader, changes: Changes) -> None:
-    replaces = found.take("OR", "REPLACE")
-    if found.take("TABLE"):  # and not TEMPORARY TABLE
-        is_sure = not found.take("IF", "NOT", "EXISTS") or replaces
-        if table := found.table():
+def _create(reader: _Reader, changes: Changes) -> None:
+    replaces = reader.take("OR", "REPLACE")
+    if reader.take("TABLE"):  # and not TEMPORARY TABLE
+        is_sure = not reader.take("IF", "NOT", "EXISTS") or replaces
+        if table := reader.table():
             changes.add(table, {"op": "create", "sure": is_sure})
-            if any(token.is_word("SELECT") for token in found.left):  # logged by rows, the statement lacks it
+            if any(token.is_word("SELECT") for token in reader.left):  # logged by rows, the statement lacks it
                 changes.add(table, {"op": "rows", "why": "CREATE TABLE ... SELECT brought rows that are not in the log"})
 
 
-def _drop(found: _Reader, changes: Changes) -> None:
-    if found.take("DATABASE") or found.take("SCHEMA"):
-        found.take("IF", "EXISTS")
-        changes.dropped_database = found.name() or ""
-    elif found.take("TABLE") or found.take("TABLES"):
-        found.take("IF", "EXISTS")
-        for part in split(found.left):
-            if table := _Reader(part, found.database).table():
+def _drop(reader: _Reader, changes: Changes) -> None:
+    if reader.take("DATABASE") or reader.take("SCHEMA"):
+        reader.take("IF", "EXISTS")
+        changes.dropped_database = reader.name() or ""
+    elif reader.take("TABLE") or reader.take("TABLES"):
+        reader.take("IF", "EXISTS")
+        for part in split(reader.left):
+            if table := _Reader(part, reader.database).table():
                 changes.add(table, {"op": "gone"})
 
 
-def _rename(found: _Reader, changes: Changes) -> None:
-    found.take("IF", "EXISTS")
-    for part in split(found.left):
-        pair = _Reader(part, found.database)
+def _rename(reader: _Reader, changes: Changes) -> None:
+    reader.take("IF", "EXISTS")
+    for part in split(reader.left):
+        pair = _Reader(part, reader.database)
         old = pair.table()
         while pair.left and not pair.take("TO"):  # WAIT n, NOWAIT
             pair.left.pop(0)
@@ -132,22 +132,22 @@ def _rename(found: _Reader, changes: Changes) -> None:
             changes.renames.append((old, new))
 
 
-def _alter(found: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
+def _alter(reader: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
     is_lossy = False
-    while found.take("ONLINE") or found.take("OFFLINE") or (found.left and found.left[0].is_word("IGNORE")):
-        is_lossy = found.take("IGNORE") or is_lossy
-    if not found.take("TABLE"):
+    while reader.take("ONLINE") or reader.take("OFFLINE") or (reader.left and reader.left[0].is_word("IGNORE")):
+        is_lossy = reader.take("IGNORE") or is_lossy
+    if not reader.take("TABLE"):
         return
-    found.take("IF", "EXISTS")
-    table = found.table()
+    reader.take("IF", "EXISTS")
+    table = reader.table()
     if table is None:
         return
-    if found.take("WAIT"):
-        found.left.pop(0)
-    found.take("NOWAIT")
+    if reader.take("WAIT"):
+        reader.left.pop(0)
+    reader.take("NOWAIT")
     strict = bool(sql_mode & STRICT) and not is_lossy
-    for part in split(found.left):
-        spec = _Reader(part, found.database)
+    for part in split(reader.left):
+        spec = _Reader(part, reader.database)
         if new := _new_name(spec):
             changes.renames.append((table, new))
             continue
@@ -204,7 +204,7 @@ def _definition(spec: _Reader) -> dict[str, Any]:
     ends = (place for place, token in enumerate(spec.left) if place and token.is_word(*ATTRIBUTES) and not _is_in_type(spec.left, place))
     end = next(ends, len(spec.left))
     words = [token.text.upper() if token.kind == "word" else "" for token in spec.left]
-    required = any(one == "NOT" and other == "NULL" for one, other in pairwise(words)) or "PRIMARY" in words
+    required = any(word == "NOT" and following == "NULL" for word, following in pairwise(words)) or "PRIMARY" in words
     return {"type": _type_text(spec.left[:end]), "nullable": not required, "charset": _charset(spec)}
 
 
@@ -213,9 +213,9 @@ def _is_in_type(left: Sequence[Token], place: int) -> bool:
     return left[place].is_word("CHARACTER") and not any(token.is_word("SET") for token in left[place + 1 : place + 2])
 
 
-def _type_text(found: Sequence[Token]) -> str:
+def _type_text(definition: Sequence[Token]) -> str:
     text = ""
-    for token in found:
+    for token in definition:
         is_apart = bool(text) and not text.endswith(("(", ",")) and token.text not in ("(", ",", ")")
         text += " " * is_apart + _written(token)
     return text

@@ -67,7 +67,7 @@ class Reading:
         cascades = Cascades(self.references, self.selection) if notes else None
         rows = RowEvents(self.selection, self.project, self.source, notes, tracked, cascades)
         handed_on = 0
-        for batch in (one for some in (_RangeReader(self, log_range, rows).read(), rows.flush()) for one in some):
+        for batch in (batch for batches in (_RangeReader(self, log_range, rows).read(), rows.flush()) for batch in batches):
             handed_on += batch.num_rows if batch["row"][0].as_py() >= 0 else 0
             yield batch
         rows.count.check(handed_on)
@@ -90,7 +90,7 @@ class _RangeReader:
         """How many transactions were passed."""
         self._stamp: Stamp | None = None
         """Of the transaction that is read. It stays when the connection is lost."""
-        self._seen = self._taken = 0
+        self._sent = self._taken = 0
         """How many events of that transaction this connection brought, and of how many of them everything was taken."""
         self._answers: dict[str, Sequence[Sequence[Any]]] = {}
         self._decided: _RangeReader | None = None
@@ -102,7 +102,7 @@ class _RangeReader:
             dump: Dump | None = None
             try:
                 dump = Dump(Request(self._reading.source, self._begin, other_server_id(), blocking=False))
-                self._transactions, self._seen = MariaDBTransactions() if dump.mariadb else Transactions(), 0
+                self._transactions, self._sent = MariaDBTransactions() if dump.mariadb else Transactions(), 0
                 self._rows.begin(dump.mariadb)
                 with refused(lambda: self._end):
                     yield from self._take(dump)
@@ -176,19 +176,19 @@ class _RangeReader:
 
     def _is_new(self) -> bool:
         """Count an event of the transaction; return whether no earlier connection brought it."""
-        self._seen += 1
-        return self._seen > self._taken
+        self._sent += 1
+        return self._sent > self._taken
 
     def _take_rows(self, kind: int, event: bytes, body: int, stop: int) -> Iterable[pa.RecordBatch]:
         """Take a rows event, unless it is passed by; return batches that are full."""
         self._rows.see(event, body)
-        self._seen += 1
-        if self._seen <= self._taken or self._is_held:
+        self._sent += 1
+        if self._sent <= self._taken or self._is_held:
             self._rows.pass_by(event, body)
             return ()
-        found = self._rows.rows(kind, event, body, stop, self._stamp or self._current)
-        self._taken = self._seen
-        return found
+        batches = self._rows.rows(kind, event, body, stop, self._stamp or self._current)
+        self._taken = self._sent
+        return batches
 
     @property
     def _is_held(self) -> bool:
@@ -221,17 +221,17 @@ class _RangeReader:
                 yield from self._decide(LogRange(self._begin, offsets([offset])), self._stamp)
             if transactions.decided and transactions.decided[1]:
                 yield from self._decide(self._prepared_range(transactions.decided[0]), self._stamp)
-        self._passed, self._stamp, self._seen, self._taken = self._passed + 1, None, 0, 0
+        self._passed, self._stamp, self._sent, self._taken = self._passed + 1, None, 0, 0
         self._patience.reset()
 
     def _prepared_range(self, xid: str) -> LogRange:
-        found = self._range.prepared.get(xid)
-        if found is None:
+        log_range = self._range.prepared.get(xid)
+        if log_range is None:
             raise LogRefused(
                 f"{self._end}: an XA transaction is committed that was prepared before the stream began; bootstrap the tables again from"
                 " here on"
             )
-        return found
+        return log_range
 
     def _decide(self, log_range: LogRange, fate: Stamp) -> Batches:
         """Read the rows of an XA transaction, which were passed by where it was prepared; go on where an earlier attempt failed."""
@@ -275,11 +275,11 @@ class _RangeReader:
         text = _text(kind, event, body, stop)
         if reason := refusal(text):
             self._take_statement(statement_of(kind, event, body, stop), reason)
-        elif found := savepoint(text):
-            self._rows.at_savepoint(*found, self._current)
+        elif action := savepoint(text):
+            self._rows.at_savepoint(*action, self._current)
         if self._fate is None:
             self._note_changes(kind, event, body, stop, self._current.position - 1)
-        self._taken = self._seen
+        self._taken = self._sent
 
     def _take_statement(self, statement: TableStatement, what: str) -> None:
         """Take a statement that stands for rows: what is read of the tables that it writes ends here."""
@@ -321,11 +321,11 @@ class _RangeReader:
                 self._rows.pass_by(event, body)
             else:
                 self._rows.partial_update(event, body, self._current)
-                self._taken = self._seen
+                self._taken = self._sent
             return
         if kind == types.EXECUTE_LOAD_QUERY and self._is_new():
             self._take_statement(statement_of(kind, event, body, stop), "a statement (LOAD)")
-            self._taken = self._seen
+            self._taken = self._sent
         if kind == types.INCIDENT:
             raise LogRefused(f"{self._end}: the source says that it lost events here; bootstrap the tables again")
 

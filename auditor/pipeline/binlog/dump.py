@@ -91,8 +91,8 @@ class Source:
         wanted = f"table_schema = {literal(database)} AND table_name = {literal(table)}"
         sql = f"SELECT column_name, COALESCE(generation_expression, '') FROM information_schema.columns WHERE {wanted}"
         with closing(self.connect()) as connection:
-            found = query(connection, sql)
-        return {str(name): value.decode() if isinstance(value, bytes) else str(value) for name, value in found}
+            rows = query(connection, sql)
+        return {str(name): value.decode() if isinstance(value, bytes) else str(value) for name, value in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def log_ignores(connection: Any, database: str) -> bool:
 def log_filters(connection: Any) -> tuple[list[str], list[str]]:
     """Return the databases that alone are in the server's binary log, and those that are not. Raises what `log_status` raises."""
     row = _log_status_row(connection)
-    only, ignored = ([one for one in str(row[number] or "").split(",") if one] for number in (2, 3))
+    only, ignored = ([database for database in str(row[number] or "").split(",") if database] for number in (2, 3))
     return only, ignored
 
 
@@ -162,7 +162,7 @@ def _ask(connection: Any, statement: str) -> tuple[list[str], list[tuple[Any, ..
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement)
-            return [str(one[0]) for one in cursor.description or ()], list(cursor.fetchall())
+            return [str(column[0]) for column in cursor.description or ()], list(cursor.fetchall())
     except (pymysql.MySQLError, OSError) as error:
         known = translate_error(error)
         if isinstance(known, AccessDenied):

@@ -63,24 +63,24 @@ def search_log(source: Source, wanted: GlobalId, own_server: str, selection: Sel
     ``own_server`` is the server itself, as `GlobalId.server` has it; of its own transactions those are left out whose number is in
     ``known`` or below it. Raises LogRefused for a log without global ids, ChangeStreamError and EngineError.
     """
-    found = Search()
+    search = Search()
     earlier: list[GlobalId] = []
-    for one in logged_transactions(source):
-        if one.gtid is None:
-            raise LogRefused(f"{one.end}: a transaction has no global id; switch them on (gtid_mode) before the next failover")
-        known_as = GlobalId.parse(one.gtid)
-        found.sequences.add(known_as.sequence)
+    for transaction in logged_transactions(source):
+        if transaction.gtid is None:
+            raise LogRefused(f"{transaction.end}: a transaction has no global id; switch them on (gtid_mode) before the next failover")
+        known_as = GlobalId.parse(transaction.gtid)
+        search.sequences.add(known_as.sequence)
         is_same = known_as.sequence == wanted.sequence
         if known_as == wanted:
-            found.place, found.out_of_order = one.end, earlier
-        elif found.place is None:
+            search.place, search.out_of_order = transaction.end, earlier
+        elif search.place is None:
             if is_same and known_as.number > wanted.number:
                 earlier.append(known_as)
-            if known_as.server == own_server and known_as.number > known.get(own_server, 0) and one.writes(selection):
-                found.own.append(one)
+            if known_as.server == own_server and known_as.number > known.get(own_server, 0) and transaction.writes(selection):
+                search.own.append(transaction)
         elif is_same and known_as.number < wanted.number:
-            found.out_of_order.append(known_as)
-    return found
+            search.out_of_order.append(known_as)
+    return search
 
 
 def first_state(source: Source) -> dict[str, int]:

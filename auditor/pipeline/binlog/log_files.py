@@ -44,9 +44,11 @@ def read_log_files(connection: Any) -> LogFiles:
         raise ChangeStreamError("the source keeps no binary log; start it with log_bin")
     # MariaDB before 10.6 and old settings count days. https://mariadb.com/kb/en/replication-and-binary-log-system-variables/
     names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'version_comment', 'basedir'"
-    found = {str(name): str(value or "") for name, value in query(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")}
-    expiry = float(found.get("binlog_expire_logs_seconds") or 0) or float(found.get("expire_logs_days") or 0) * 86400
+    variables = {
+        str(name): str(value or "") for name, value in query(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    }
+    expiry = float(variables.get("binlog_expire_logs_seconds") or 0) or float(variables.get("expire_logs_days") or 0) * 86400
     version = server_version(connection)
-    facts = {"version": version, "comment": found.get("version_comment", ""), "folder": found.get("basedir", "")}
+    facts = {"version": version, "comment": variables.get("version_comment", ""), "folder": variables.get("basedir", "")}
     notes = versions.note_log(server_label(version), versions.recognise("mysql", facts))
     return LogFiles({str(row[0]): int(row[1]) for row in rows}, int(expiry) or None, notes)

@@ -40,10 +40,10 @@ def find_gaps(source: Source, tables: Sequence[str]) -> list[tuple[bool, str]]:
 
 
 def _find_gaps(connection: Any, selection: Selection) -> Iterator[tuple[bool, str]]:
-    databases = [one for row in query(connection, DATABASES) if selection.has_database(one := _text(row[0]))]
-    for one in databases:
-        if log_ignores(connection, one):
-            yield True, f"binlog-do-db or binlog-ignore-db leaves out the database {one}; mend that {OPTION_FILE}"
+    databases = [database for row in query(connection, DATABASES) if selection.has_database(database := _text(row[0]))]
+    for database in databases:
+        if log_ignores(connection, database):
+            yield True, f"binlog-do-db or binlog-ignore-db leaves out the database {database}; mend that {OPTION_FILE}"
     if any(log_filters(connection)):
         yield (
             False,
@@ -61,9 +61,9 @@ def _of_a_replica(
 ) -> Iterator[tuple[bool, str]]:
     logs = settings.get("log_replica_updates", settings.get("log_slave_updates", "ON")).upper() == "ON"
     option = "log_replica_updates" if "log_replica_updates" in settings else "log_slave_updates"
-    mend = f"set {option} = ON {OPTION_FILE}, or read the source that it replicates from"
+    way_out = f"set {option} = ON {OPTION_FILE}, or read the source that it replicates from"
     if settings.get("wsrep_on", "OFF").upper() == "ON" and not logs:
-        yield True, f"it is a node of a Galera cluster with {option} = OFF, and logs nothing that other nodes write; {mend}"
+        yield True, f"it is a node of a Galera cluster with {option} = OFF, and logs nothing that other nodes write; {way_out}"
     try:
         status = _replica_status(connection)
     except AccessDenied:
@@ -76,9 +76,9 @@ def _of_a_replica(
                 " MONITOR ON *.* TO the user",
             )
     if status and not logs:
-        yield True, f"it is a replica with {option} = OFF, and logs nothing of what it replicates; {mend}"
-    for one in status:
-        filters = {name.lower(): _text(value) for name, value in one.items() if name.lower().startswith("replicate_") and value}
+        yield True, f"it is a replica with {option} = OFF, and logs nothing of what it replicates; {way_out}"
+    for replica in status:
+        filters = {name.lower(): _text(value) for name, value in replica.items() if name.lower().startswith("replicate_") and value}
         for name in _filtered(connection, selection, databases, filters):
             yield True, f"it is a replica whose filters ({', '.join(sorted(filters))}) leave out {name}; mend them {OPTION_FILE}"
 
@@ -99,23 +99,23 @@ def _filtered(connection: Any, selection: Selection, databases: Sequence[str], f
     """
 
     def named(option: str) -> list[str]:
-        return [one.strip() for one in filters.get(f"replicate_{option}", "").split(",") if one.strip()]
+        return [text.strip() for text in filters.get(f"replicate_{option}", "").split(",") if text.strip()]
 
-    if not databases or not any(named(one) for one in _OPTIONS):
+    if not databases or not any(named(option) for option in _OPTIONS):
         return []
-    listed = query(connection, TABLES.format(databases=", ".join(MySQL().string_literal(one) for one in databases)))
-    found = []
-    for database, table in ((_text(one), _text(other)) for one, other in listed):
+    listed = query(connection, TABLES.format(databases=", ".join(MySQL().string_literal(database) for database in databases)))
+    filtered = []
+    for database, table in ((_text(database), _text(table)) for database, table in listed):
         if not selection.has(database, table):
             continue
         name = f"{database}.{table}"
         of_database = (named("do_db") and database not in named("do_db")) or database in named("ignore_db")
-        chosen = [*(re.escape(one) for one in named("do_table")), *map(_wild, named("wild_do_table"))]
-        left_out = [*(re.escape(one) for one in named("ignore_table")), *map(_wild, named("wild_ignore_table"))]
-        is_chosen = any(re.fullmatch(one, name) for one in chosen)
-        if of_database or (chosen and not is_chosen) or (not is_chosen and any(re.fullmatch(one, name) for one in left_out)):
-            found.append(name)
-    return found
+        chosen = [*(re.escape(pattern) for pattern in named("do_table")), *map(_wild, named("wild_do_table"))]
+        left_out = [*(re.escape(pattern) for pattern in named("ignore_table")), *map(_wild, named("wild_ignore_table"))]
+        is_chosen = any(re.fullmatch(pattern, name) for pattern in chosen)
+        if of_database or (chosen and not is_chosen) or (not is_chosen and any(re.fullmatch(pattern, name) for pattern in left_out)):
+            filtered.append(name)
+    return filtered
 
 
 _OPTIONS = ("do_db", "ignore_db", "do_table", "ignore_table", "wild_do_table", "wild_ignore_table")
@@ -124,7 +124,7 @@ _OPTIONS = ("do_db", "ignore_db", "do_table", "ignore_table", "wild_do_table", "
 def _wild(pattern: str) -> str:
     """Return the regular expression of a pattern with % and _, before each of which a backslash takes its meaning."""
     pieces = re.findall(r"\\.|.", pattern, re.DOTALL)
-    return "".join(".*" if one == "%" else "." if one == "_" else re.escape(one.removeprefix("\\")) for one in pieces)
+    return "".join(".*" if piece == "%" else "." if piece == "_" else re.escape(piece.removeprefix("\\")) for piece in pieces)
 
 
 def _text(value: Any) -> str:

@@ -61,8 +61,8 @@ def logged_transactions(source: Source) -> Iterator[Logged]:
                 is_compressed = kind == types.TRANSACTION_PAYLOAD
                 if is_compressed:
                     beats.unpack(buffer[body : stop - checksum])
-                about = (transactions.server, transactions.origin, beats.take())
-                yield Logged(transactions.last_gtid, Place(file, offset), None if is_compressed else frozenset(tables), *about)
+                names = None if is_compressed else frozenset(tables)
+                yield Logged(transactions.last_gtid, Place(file, offset), names, transactions.server, transactions.origin, beats.take())
                 tables = set()
             if Place(file, offset).order >= end.order and offset:
                 return

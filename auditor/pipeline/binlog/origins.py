@@ -32,7 +32,7 @@ class Origins:
             self._decode(event, at, stop, values.extend, values.extend)
         except (ValueError, IndexError, KeyError, OverflowError, struct.error) as error:
             raise LogRefused(f"a row of {self.table.name} cannot be decoded ({error}); report this") from error
-        names = (one.decode() if isinstance(one, bytes) else one for one in values[self._place :: self._width])
+        names = (value.decode() if isinstance(value, bytes) else value for value in values[self._place :: self._width])
         return any(name in self._left_out for name in names)
 
 

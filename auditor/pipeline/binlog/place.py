@@ -38,9 +38,9 @@ class Place:
         """Return a place that a server names. Raises ValueError or OverflowError if no log has it."""
         if not _FILE.fullmatch(file):
             raise ValueError(f"{file[:80]!r} is no file of a binary log")
-        found = cls(file, offset)
-        found.position(0).pack()
-        return found
+        place = cls(file, offset)
+        place.position(0).pack()
+        return place
 
     @property
     def file_number(self) -> int:

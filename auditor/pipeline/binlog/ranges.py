@@ -183,10 +183,10 @@ class LogScan:
             self.mark = Mark(Place(file, passed), transactions.last_gtid or self.mark.gtid, self.mark.prepared, beats.trail, born)
         raise ConnectionLost(f"connection {self._request.source.name}: the server ended the stream of its binary log")
 
-    def _keep(self, found: LogRange, makes_references: bool) -> None:
+    def _keep(self, log_range: LogRange, makes_references: bool) -> None:
         """Keep a transaction that has statements."""
-        self.statements.append(found)
-        self.references += [found] if makes_references else []
+        self.statements.append(log_range)
+        self.references += [log_range] if makes_references else []
 
     def _begin_file(self, cutter: _Cutter, place: Place, checksum: int, known: int, born: int) -> tuple[int, int]:
         """Note what the event says that stands first in each file, and return it. Raises SourceReplaced."""
@@ -232,10 +232,10 @@ def _no_end(begin: Place, offset: int) -> LogRefused:
     )
 
 
-def check_born(source: Source, place: Place, known: int, found: int) -> None:
+def check_born(source: Source, place: Place, known: int, born: int) -> None:
     """Check that a file of the log was begun when it was known to be; 0 for not known. Raises SourceReplaced."""
-    if known and found != known:
-        when, then = (f"{dt.datetime.fromtimestamp(one, dt.UTC):%Y-%m-%d %H:%M:%S}" for one in (found, known))
+    if known and born != known:
+        when, then = (f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%d %H:%M:%S}" for seconds in (born, known))
         raise SourceReplaced(
             f"connection {source.name}: {place.file}, which was read up to {place}, was begun at {then} UTC, and the file of that name now"
             f" at {when} UTC: the log was reset, or the source restored to an earlier time, and targets may be ahead of it; {REPLACED}"
@@ -280,9 +280,9 @@ class _Cutter:
             prepared[transactions.prepared] = LogRange(mark.place, offsets([end]))
         if transactions.decided:
             xid, is_commit = transactions.decided
-            found = prepared.pop(xid, None)
-            if is_commit and found:
-                self._prepared[xid] = found
+            log_range = prepared.pop(xid, None)
+            if is_commit and log_range:
+                self._prepared[xid] = log_range
         return Mark(mark.place, mark.gtid, prepared, born=mark.born)
 
     def new_file(self, file: str) -> None:
@@ -337,7 +337,7 @@ def file_name(event: bytes) -> str:
 
 def as_offset(mark: Mark, epoch: int) -> dict[str, Any]:
     """Return the mark as an offset of Spark: what JSON holds."""
-    prepared = {xid: f"{found.start}:{found.end}" for xid, found in sorted(mark.prepared.items())}
+    prepared = {xid: f"{log_range.start}:{log_range.end}" for xid, log_range in sorted(mark.prepared.items())}
     offset = {"epoch": epoch, "file": mark.place.file, "position": mark.place.offset, "gtid": mark.gtid or ""}
     known = {"prepared": prepared} if prepared else {}
     known |= {"heartbeat": mark.trail.to_json()} if mark.trail else {}

@@ -76,10 +76,10 @@ class Chunk:
 
     def row(self, table: TableMap, key: list[str | None] | None) -> list[str | None]:
         """Return a row of the table that has these first values of the key alone."""
-        found: list[str | None] = [None] * len(table.columns)
+        row: list[str | None] = [None] * len(table.columns)
         for number, text in zip(table.key, key or (), strict=False):
-            found[number] = text
-        return found
+            row[number] = text
+        return row
 
 
 def read_chunk(buffer: ChunkBuffer, pipeline: str, transaction: object) -> Chunk | None:
@@ -118,10 +118,10 @@ def sent_buffer(chunk: Chunk, project: Project) -> RowBuffer:
 
 def take_sent(chunk: Chunk, buffer: RowBuffer) -> list[tuple[EventKind, int]]:
     """Append the bounds, keys and rows that a chunk holds; return kinds of events with their numbers."""
-    found = _take_bounds(chunk, buffer)
+    kind_counts = _take_bounds(chunk, buffer)
     for row in chunk.body["rows"]:
         buffer.after.extend(row)
-    return [*found, ("refresh", len(chunk.body["rows"]))] if chunk.body["rows"] else found
+    return [*kind_counts, ("refresh", len(chunk.body["rows"]))] if chunk.body["rows"] else kind_counts
 
 
 def _decode_nothing(*_: object) -> int:
@@ -146,14 +146,14 @@ def take_rows(chunk: Chunk | None, buffer: ChunkBuffer, count: int, transaction:
 def _take_bounds(chunk: Chunk, buffer: RowBuffer) -> list[tuple[EventKind, int]]:
     """Append the bounds of a chunk, and the keys that may be absent."""
     chunk.is_open = True
-    found: list[tuple[EventKind, int]] = []
+    kind_counts: list[tuple[EventKind, int]] = []
     if chunk.body["bounds"]:
         low, high = (chunk.row(buffer.table, end) for end in chunk.body["bounds"])
         buffer.before.extend(low)
         buffer.after.extend(high)
-        found.append(("bounds", 1))
+        kind_counts.append(("bounds", 1))
     for key in chunk.body["keys"]:
         buffer.before.extend(chunk.row(buffer.table, key))
     if chunk.body["keys"]:
-        found.append(("absent", len(chunk.body["keys"])))
-    return found
+        kind_counts.append(("absent", len(chunk.body["keys"])))
+    return kind_counts

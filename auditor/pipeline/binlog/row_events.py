@@ -153,9 +153,9 @@ class RowEvents:
         if whole not in self._buffers:
             known = self._known(described, stamp, (body["database"], body["table"]))
             self._buffers[whole] = refresh_buffer(chunk, *known, self._project)
-        found = self._buffers[whole]
-        assert isinstance(found, ChunkBuffer)
-        return found
+        buffer = self._buffers[whole]
+        assert isinstance(buffer, ChunkBuffer)
+        return buffer
 
     def _sent_buffer(self, chunk: Chunk) -> RowBuffer:
         """Return the buffer of the table whose rows a chunk holds."""
@@ -170,7 +170,7 @@ class RowEvents:
         number = int.from_bytes(event[body : body + 6], "little")
         if number not in self._tables and number != types.DUMMY_TABLE:
             raise ValueError(f"rows of the table number {number} come, which the log does not describe before them")
-        self.count.seen += self._tables.get(number) is not None
+        self.count.sent += self._tables.get(number) is not None
 
     def pass_by(self, event: bytes, body: int) -> None:
         """Count a rows event that is taken where its transaction is committed, or was taken before."""
@@ -223,16 +223,17 @@ class RowEvents:
         assert self.notes is not None
         if int.from_bytes(event[body + 6 : body + 8], "little") & NO_CHECKS:
             return
-        found, what = [], ""
+        pairs, what = [], ""
         if kind in types.DELETE_TYPES:
-            found, what = list(reached.deleted), "deleted rows"
+            pairs, what = list(reached.deleted), "deleted rows"
         elif kind in types.UPDATE_TYPES and reached.updated:
             changed = self._changed_columns(described, kind, event, body, stop, stamp)
-            found = [(child, one) for names, child, one in reached.updated if changed is None or changed & names]
+            pairs = [(child, reference) for names, child, reference in reached.updated if changed is None or changed & names]
             what = "changed keys"
-        for child, one in dict(found).items():
+        for child, reference in dict(pairs).items():
+            table = ".".join(child)
             reason = (
-                f"{'.'.join(child)}: an event of {'.'.join(one.parent)} {what}, and by the foreign key {one} rows of {'.'.join(child)} may"
+                f"{table}: an event of {'.'.join(reference.parent)} {what}, and by the foreign key {reference} rows of {table} may"
                 " have gone or changed, which the source does not log; skip this, then send its rows again: auditor pipeline bootstrap"
             )
             self.notes.refuse(child, stamp.position, -1, stamp.time, stamp.gtid, reason)
@@ -260,20 +261,20 @@ class RowEvents:
         event, at, stop = _rows_in(buffer.table, kind, event, body, stop, stamp.place)
         before, after = buffer.before.extend, buffer.after.extend
         name: EventKind
-        found: list[tuple[EventKind, int]]
+        kind_counts: list[tuple[EventKind, int]]
         if images == 2:
-            name, one, other = "update", before, after
+            name, first, second = "update", before, after
         elif kind in types.INSERT_TYPES:
-            name, one, other = "insert", after, after
+            name, first, second = "insert", after, after
         else:
-            name, one, other = "delete", before, before
+            name, first, second = "delete", before, before
         try:
             if isinstance(buffer, CurrentRows):
-                found = buffer.take(name, event, at, stop)
+                kind_counts = buffer.take(name, event, at, stop)
                 count = 0
             else:
-                count = buffer.decode(event, at, stop, one, other) // images
-                found = [(name, count)]
+                count = buffer.decode(event, at, stop, first, second) // images
+                kind_counts = [(name, count)]
         except MALFORMED as error:
             raise LogRefused(
                 f"{stamp.place}: a row of {buffer.table.name} cannot be decoded ({error}); leave the table out and report this"
@@ -284,10 +285,10 @@ class RowEvents:
                 if self._chunk is None or "rows" not in self._chunk.body:
                     return buffer
                 buffer = self._sent_buffer(self._chunk)
-                found = take_sent(self._chunk, buffer)
+                kind_counts = take_sent(self._chunk, buffer)
             else:
-                found = take_rows(self._chunk, buffer, count, stamp)
-        for what, number in found:
+                kind_counts = take_rows(self._chunk, buffer, count, stamp)
+        for what, number in kind_counts:
             buffer.add(what, stamp.gtid, stamp.position, stamp.time, stamp.rows, number, size)
             stamp.rows += number
             self.count.rows += number
@@ -325,15 +326,17 @@ class RowEvents:
         """Take back the rows of a transaction from a number on, those of tables that undid them; the other tables stop."""
         written = {name for name, last in self._handed_on.items() if last >= (stamp.position, first)}
         buffered = [
-            one for one in self._buffers.values() if isinstance(one, RowBuffer) and one.rows and one.last >= (stamp.position, first)
+            buffer
+            for buffer in self._buffers.values()
+            if isinstance(buffer, RowBuffer) and buffer.rows and buffer.last >= (stamp.position, first)
         ]
-        written |= {(one.table.database, one.table.table) for one in buffered}
+        written |= {(buffer.table.database, buffer.table.table) for buffer in buffered}
         undone = _transactional(self._source, written) if written and is_known else set()
         undone -= {name for name, last in self._handed_on.items() if last >= (stamp.position, first)}
         if self.notes is None and written - undone:
             raise LogRefused(
                 f"{stamp.place}: the log holds a ROLLBACK after rows that it may not have undone, of"
-                f" {', '.join('.'.join(one) for one in sorted(written - undone))}; bootstrap the tables again"
+                f" {', '.join('.'.join(name) for name in sorted(written - undone))}; bootstrap the tables again"
             )
         for buffer in buffered:
             if (buffer.table.database, buffer.table.table) in undone:
@@ -348,8 +351,8 @@ class RowEvents:
     def statement(self, statement: TableStatement, position: int, stamp: Stamp) -> None:
         """Note what a statement does to tables that are read."""
         if self.notes is not None:
-            found = read_statement(statement.characters, statement.database, statement.sql_mode)
-            for table, body in changes_of(found, self._selection).items():
+            changes = read_statement(statement.characters, statement.database, statement.sql_mode)
+            for table, body in changes_of(changes, self._selection).items():
                 self.notes.change(table, position, stamp.time, stamp.gtid, body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

@@ -58,12 +58,12 @@ class Selection:
 
     def has_database(self, database: str) -> bool:
         """Return whether tables of a database may be read, or those of bootstraps stand there."""
-        return any(fnmatchcase(database, one) for one in self.databases)
+        return any(fnmatchcase(database, pattern) for pattern in self.databases)
 
     @property
     def databases(self) -> set[str]:
         """The databases of tables that are read, or patterns of them, and that of bootstraps."""
-        return {one for one, _ in self._patterns} | ({self.refreshes.schema} if self.refreshes else set())
+        return {database for database, _ in self._patterns} | ({self.refreshes.schema} if self.refreshes else set())
 
     def shadowed(self, database: str, table: str) -> tuple[str, str] | None:
         """Return the table that is read, and beside which this one stands while a tool alters it, with the kind of this one; else None."""
@@ -77,4 +77,7 @@ class Selection:
         return (name, kind) if name and self._matches(database, name) else None
 
     def _matches(self, database: str, table: str) -> bool:
-        return any(fnmatchcase(database, one) and fnmatchcase(table, other) for one, other in self._patterns)
+        return any(
+            fnmatchcase(database, database_pattern) and fnmatchcase(table, table_pattern)
+            for database_pattern, table_pattern in self._patterns
+        )

@@ -35,9 +35,9 @@ def check_server(connection: Any, name: str, known: str, mark: Mark) -> str:
 
     A restored copy of a server has its identity, but not the global id of the last transaction before the mark. Raises SourceReplaced.
     """
-    found = identify_server(connection)
-    if known and found != known:
-        raise SourceReplaced(f"connection {name} leads to another server ({found}) than the one that was read ({known}); {REPLACED}")
+    identity = identify_server(connection)
+    if known and identity != known:
+        raise SourceReplaced(f"connection {name} leads to another server ({identity}) than the one that was read ({known}); {REPLACED}")
     if mark.gtid and not _has_written(connection, mark):
         raise SourceReplaced(
             f"connection {name} leads to a server whose log has no transaction {mark.gtid} before {mark.place}: it was reset, or restored"
@@ -49,7 +49,7 @@ def check_server(connection: Any, name: str, known: str, mark: Mark) -> str:
             f"connection {name} leads to a server whose {mark.place.file} ends at {sizes[mark.place.file]}, and it was read up to"
             f" {mark.place}: the source was restored to an earlier time, and targets may be ahead of it; {REPLACED}"
         )
-    return found
+    return identity
 
 
 def _has_written(connection: Any, mark: Mark) -> bool:

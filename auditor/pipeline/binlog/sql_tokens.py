@@ -50,10 +50,10 @@ def tokens(statement: str, sql_mode: int = 0) -> list[Token]:
 
 
 def _tokens(statement: str, has_quoted_names: bool, has_escapes: bool) -> Iterator[Token]:
-    for found in (_TOKEN if has_escapes else _PLAIN_TOKEN).finditer(statement):
-        kind, text = str(found.lastgroup), found[0]
+    for match in (_TOKEN if has_escapes else _PLAIN_TOKEN).finditer(statement):
+        kind, text = str(match.lastgroup), match[0]
         if kind == "name":
-            yield Token("name", found["name"].replace("``", "`"))
+            yield Token("name", match["name"].replace("``", "`"))
         elif kind == "string" and has_quoted_names and text.startswith('"'):
             yield Token("name", text[1:-1].replace('""', '"'))
         elif kind == "string":
@@ -65,15 +65,15 @@ def _tokens(statement: str, has_quoted_names: bool, has_escapes: bool) -> Iterat
 
 def _unquoted(text: str, has_escapes: bool) -> str:
     if not has_escapes:
-        return _DOUBLED.sub(lambda one: one[0][0], text)
-    return _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]) if one[1] else one[0][0], text)
+        return _DOUBLED.sub(lambda match: match[0][0], text)
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]) if match[1] else match[0][0], text)
 
 
-def split(found: Sequence[Token]) -> list[list[Token]]:
+def split(token_list: Sequence[Token]) -> list[list[Token]]:
     """Return what stands between the commas that are in no parentheses."""
     parts: list[list[Token]] = [[]]
     depth = 0
-    for token in found:
+    for token in token_list:
         depth += (token.text == "(") - (token.text == ")") if token.kind == "sign" else 0
         if token.kind == "sign" and token.text == "," and depth == 0:
             parts.append([])
@@ -85,8 +85,8 @@ def split(found: Sequence[Token]) -> list[list[Token]]:
 class TokenReader:
     """Takes the tokens of a statement from the left; ``database`` is that of names without one."""
 
-    def __init__(self, found: Sequence[Token], database: str) -> None:
-        self.left = list(found)
+    def __init__(self, token_list: Sequence[Token], database: str) -> None:
+        self.left = list(token_list)
         self.database = database
 
     def take(self, *words: str) -> bool:

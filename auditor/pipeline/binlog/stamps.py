@@ -37,7 +37,7 @@ class Stamp:
 class LogCount:
     """What a task saw of the chosen tables, and what became of it."""
 
-    seen: int = 0
+    sent: int = 0
     """Rows events that the dump brought."""
     taken: int = 0
     """Those that were decoded, or noted as refused."""
@@ -50,9 +50,9 @@ class LogCount:
 
     def check(self, handed_on: int) -> None:
         """Raise EventsMissed unless each event was dealt with, and each row was handed on."""
-        if self.seen != self.taken + self.passed:
+        if self.sent != self.taken + self.passed:
             raise EventsMissed(
-                f"the log sent {self.seen:,} events of the tables that are read, and {self.taken + self.passed:,} were taken"
+                f"the log sent {self.sent:,} events of the tables that are read, and {self.taken + self.passed:,} were taken"
             )
         if self.rows != handed_on + self.refused:
             raise EventsMissed(f"{self.rows:,} rows were decoded, and {handed_on + self.refused:,} handed on")

@@ -33,11 +33,11 @@ def refusal(statement: bytes) -> str | None:
 
 def savepoint(statement: bytes) -> tuple[str, str] | None:
     """Return what a statement does to a savepoint (SAVEPOINT, RELEASE or ROLLBACK) and its name, '' for the whole transaction."""
-    found = _SAVEPOINT.match(_without_comments(statement))
-    if not found:
+    match = _SAVEPOINT.match(_without_comments(statement))
+    if not match:
         return None
-    verb = next(one for one in found.groups()[:3] if one).decode().upper()
-    name = (found[4] or b"").strip().decode(errors="replace")
+    verb = next(word for word in match.groups()[:3] if word).decode().upper()
+    name = (match[4] or b"").strip().decode(errors="replace")
     return verb, name[1:-1].replace("``", "`") if name.startswith("`") else name.lower()
 
 

@@ -11,24 +11,24 @@ ALL_TABLES = "*"
 """Stands for all tables of a database that was dropped."""
 
 
-def changes_of(found: Changes, selection: Selection) -> dict[Name, dict[str, Any]]:
+def changes_of(changes: Changes, selection: Selection) -> dict[Name, dict[str, Any]]:
     """Return the body of the note on each table that a statement changes: of those that are read, and of copies beside them.
 
     ``ops`` is what it does, in the order of its text; ``reason``, if it is there, why the table cannot go on by itself; ``advances`` says
     that the target changes all rows of the table here; ``beside`` the table that a copy will become.
     """
     bodies: dict[Name, dict[str, Any]] = {}
-    for table, ops in found.ops.items():
+    for table, ops in changes.ops.items():
         if selection.has(*table):
             bodies[table] = _body(table, ops)
         elif (beside := selection.shadowed(*table)) and beside[1] in COPIES:
             bodies[table] = {"ops": list(ops), "beside": beside[0]}
-    for table, ops in _renamed(found, selection).items():
+    for table, ops in _renamed(changes, selection).items():
         body = bodies.setdefault(table, {"ops": []})
         body["ops"] += ops
         body |= {key: value for key, value in _body(table, body["ops"]).items() if key != "ops"}
-    if found.dropped_database:
-        bodies[found.dropped_database, ALL_TABLES] = _body((found.dropped_database, ALL_TABLES), [{"op": "gone"}])
+    if changes.dropped_database:
+        bodies[changes.dropped_database, ALL_TABLES] = _body((changes.dropped_database, ALL_TABLES), [{"op": "gone"}])
     return bodies
 
 
@@ -41,12 +41,12 @@ def _body(table: Name, ops: list[dict[str, Any]]) -> dict[str, Any]:
     return body
 
 
-def _renamed(found: Changes, selection: Selection) -> dict[Name, list[dict[str, Any]]]:
+def _renamed(changes: Changes, selection: Selection) -> dict[Name, list[dict[str, Any]]]:
     """Return what the renames of a statement, which happen one after the other, do to tables in the end."""
     origins: dict[Name, Name] = {}
     """By name the name that its table had before; only of names that the statement mentions."""
     gone: set[Name] = set()
-    for old, new in found.renames:
+    for old, new in changes.renames:
         origin = origins.pop(old, old)
         gone |= {old}
         gone -= {new}

@@ -38,19 +38,25 @@ class TableNotes:
 
     def refuse(self, table: Name, position: int, row: int, time: int, gtid: str | None, reason: str) -> None:
         """Note an event of the log, of one table, whose rows cannot be had: number ``row`` of the transaction at a position."""
-        found = self._poison.get(table)
-        if found and found.reason == reason:
-            found.last, found.events = position, found.events + 1
+        poison = self._poison.get(table)
+        if poison and poison.reason == reason:
+            poison.last, poison.events = position, poison.events + 1
         else:
             self.pass_rows(table)
             self._poison[table] = _Poison(position, row, position, 1, time, gtid, reason)
 
     def pass_rows(self, table: Name) -> None:
         """Note that a table has rows that can be had: what is refused later is another stretch of the log."""
-        if found := self._poison.pop(table, None):
-            body = {"stage": "decoding", "reason": found.reason}
+        if poison := self._poison.pop(table, None):
+            body = {"stage": "decoding", "reason": poison.reason}
             self._add(
-                "poison", table, found.first, found.row, found.time, found.gtid, {"last": found.last, "events": found.events, "body": body}
+                "poison",
+                table,
+                poison.first,
+                poison.row,
+                poison.time,
+                poison.gtid,
+                {"last": poison.last, "events": poison.events, "body": body},
             )
 
     def change(self, table: Name, position: int, time: int, gtid: str | None, body: Mapping[str, Any]) -> None:

@@ -80,7 +80,7 @@ def read_statements(source: Source, begin: Place, end: int) -> list[TableStateme
 
     Raises PositionLost, LogRefused, AccessDenied, ConnectionLost and Unreachable.
     """
-    found: list[TableStatement] = []
+    statements: list[TableStatement] = []
     checksum = 0
     with closing(Dump(Request(source, begin, other_server_id(), blocking=False))) as dump, refused(lambda: begin):
         for event, at, stop in dump.events():
@@ -89,11 +89,11 @@ def read_statements(source: Source, begin: Place, end: int) -> list[TableStateme
             if kind == types.FORMAT:
                 checksum = types.checksum_bytes(event, stop)
             elif kind == types.TRANSACTION_PAYLOAD:
-                found += _payload_statements(event[body:last], begin)
+                statements += _payload_statements(event[body:last], begin)
             elif kind in _QUERIES:
-                found += table_statements(kind, event, body, last)
+                statements += table_statements(kind, event, body, last)
             if offset >= end and kind not in (types.FORMAT, types.ROTATE):
-                return found
+                return statements
     raise PositionLost(f"the source's binary log ends before {Place(begin.file, end)}; bootstrap the tables again")
 
 
@@ -118,15 +118,15 @@ def statement_of(kind: int, event: bytes, body: int, stop: int) -> TableStatemen
 
 def _variables(data: bytes) -> dict[int, bytes]:
     """Return the values of the variables up to the first one that is not known here."""
-    at, found = 0, {}
+    at, values = 0, {}
     while at < len(data):
         code = data[at]
         size = _SIZES.get(code) or (1 + data[at + 1] if code in (TIME_ZONE, CATALOG) else 0)
         if not size:
             break
-        found[code] = data[at + 1 : at + 1 + size]
+        values[code] = data[at + 1 : at + 1 + size]
         at += 1 + size
-    return found
+    return values
 
 
 def _payload_statements(data: bytes, begin: Place) -> Iterator[TableStatement]:

@@ -65,7 +65,10 @@ class TrackedTable:
         """Return it as JSON holds it."""
         if self.reason:
             return {"reason": self.reason}
-        return {"columns": [[one.name, one.type, one.unsigned, one.charset, list(one.labels)] for one in self.columns], "key": [*self.key]}
+        return {
+            "columns": [[column.name, column.type, column.unsigned, column.charset, list(column.labels)] for column in self.columns],
+            "key": [*self.key],
+        }
 
     @classmethod
     def from_body(cls, body: Mapping[str, Any]) -> TrackedTable:
@@ -80,8 +83,8 @@ class TrackedColumns:
     """The columns of all tables that are read, by the position in the log from behind which on they had them."""
 
     def __init__(self, versions: Mapping[Name, Sequence[tuple[int, Mapping[str, Any]]]]) -> None:
-        self._positions = {name: [position for position, _ in found] for name, found in versions.items()}
-        self._tables = {name: [TrackedTable.from_body(body) for _, body in found] for name, found in versions.items()}
+        self._positions = {name: [position for position, _ in history] for name, history in versions.items()}
+        self._tables = {name: [TrackedTable.from_body(body) for _, body in history] for name, history in versions.items()}
 
     def __contains__(self, name: Name) -> bool:
         return name in self._positions
@@ -99,15 +102,17 @@ class TrackedColumns:
 
 def pack_versions(versions: Mapping[Name, Sequence[tuple[int, Mapping[str, Any]]]], since: int) -> bytes:
     """Return what tasks need that decode events behind position ``since``, to be unpacked by `unpack_versions`."""
-    needed = [[*name, found[max(0, bisect_left([one for one, _ in found], since + 1) - 1) :]] for name, found in versions.items()]
+    needed = [
+        [*name, history[max(0, bisect_left([position for position, _ in history], since + 1) - 1) :]] for name, history in versions.items()
+    ]
     return zlib.compress(json.dumps(needed, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 @lru_cache(maxsize=4)
 def unpack_versions(packed: bytes) -> TrackedColumns:
     """Return what `pack_versions` packed; a worker of Spark keeps it from one task to the next."""
-    found = json.loads(zlib.decompress(packed))
-    return TrackedColumns({(database, table): [(position, body) for position, body in some] for database, table, some in found})
+    needed = json.loads(zlib.decompress(packed))
+    return TrackedColumns({(database, table): [(position, body) for position, body in history] for database, table, history in needed})
 
 
 def complete(table: TableMap, tracked: TrackedTable) -> TableMap:

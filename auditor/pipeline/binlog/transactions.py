@@ -109,8 +109,8 @@ class Transactions:
         return self._single_statement(buffer, text, end)
 
     def _single_statement(self, buffer: bytes, text: int, end: int) -> bool:
-        if buffer.startswith(b"XA ", text) and (found := _XID_TEXT.match(buffer, text, end)):
-            self.decided = xid_key(int(found[4]), bytes.fromhex(found[2].decode()), bytes.fromhex(found[3].decode())), found[1] == b"COMMIT"
+        if buffer.startswith(b"XA ", text) and (match := _XID_TEXT.match(buffer, text, end)):
+            self.decided = xid_key(int(match[4]), bytes.fromhex(match[2].decode()), bytes.fromhex(match[3].decode())), match[1] == b"COMMIT"
         return self._ended()
 
     def _xa_prepare(self, buffer: bytes, body: int) -> bool:

@@ -35,12 +35,12 @@ TABLES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE T
 DATABASES = "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA"
 
 
-def written_tables(found: Sequence[Token], database: str) -> list[Name] | None:
+def written_tables(token_list: Sequence[Token], database: str) -> list[Name] | None:
     """Return the tables that a statement with these tokens may write, perhaps more; None if that is not known.
 
     ``database`` is the session's.
     """
-    left = TokenReader(found, database)
+    left = TokenReader(token_list, database)
     if left.take("INSERT") or left.take("REPLACE"):
         _pass(left)
         return [name] if (name := left.take_table()) else None
@@ -55,7 +55,7 @@ def written_tables(found: Sequence[Token], database: str) -> list[Name] | None:
         first = left.take_table()
         if first and (is_update or is_from) and (not left.left or left.left[0].is_word(*_ENDS)):
             return [first]
-        return list(_names(found, database))
+        return list(_names(token_list, database))
     return None
 
 
@@ -64,12 +64,12 @@ def _pass(left: TokenReader) -> None:
         left.left.pop(0)
 
 
-def _names(found: Sequence[Token], database: str) -> Iterator[Name]:
+def _names(token_list: Sequence[Token], database: str) -> Iterator[Name]:
     """Yield everything in a statement that may be the name of a table."""
-    yield from ((database, token.text) for token in found if token.is_name)
-    for one, (dot, other) in zip(found, pairwise(found[1:]), strict=False):
-        if one.is_name and dot.text == "." and other.is_name:
-            yield one.text, other.text
+    yield from ((database, token.text) for token in token_list if token.is_name)
+    for qualifier, (dot, name) in zip(token_list, pairwise(token_list[1:]), strict=False):
+        if qualifier.is_name and dot.text == "." and name.is_name:
+            yield qualifier.text, name.text
 
 
 def chosen_tables(statement: TableStatement, selection: Selection, ask: Ask) -> list[Name]:
@@ -77,18 +77,18 @@ def chosen_tables(statement: TableStatement, selection: Selection, ask: Ask) -> 
 
     For all tables of a database there is one named `ALL_TABLES` as well, which stands for those that were dropped since.
     """
-    found = tokens(statement.characters, statement.sql_mode)
-    names = written_tables(found, statement.database)
+    token_list = tokens(statement.characters, statement.sql_mode)
+    names = written_tables(token_list, statement.database)
     if names is not None and not any(ask(_hidden(name)) for name in dict.fromkeys(names)):
-        return list(dict.fromkeys(name for one in names for name in _as_written(one) if selection.has(*name)))
-    mentioned = {statement.database, *(token.text for token in found if token.is_name)}
+        return list(dict.fromkeys(name for written in names for name in _as_written(written) if selection.has(*name)))
+    mentioned = {statement.database, *(token.text for token in token_list if token.is_name)}
     known = [str(row[0]) for row in ask(DATABASES)]
-    databases = [one for one in known if selection.has_database(one) and (names is not None or one in mentioned)]
+    databases = [database for database in known if selection.has_database(database) and (names is not None or database in mentioned)]
     if not databases:
         return []
-    listed = ask(TABLES.format(databases=", ".join(MySQL().string_literal(one) for one in databases)))
+    listed = ask(TABLES.format(databases=", ".join(MySQL().string_literal(database) for database in databases)))
     there = [(_text(database), _text(table)) for database, table in listed]
-    return [*(name for name in there if selection.has(*name)), *((one, ALL_TABLES) for one in databases)]
+    return [*(name for name in there if selection.has(*name)), *((database, ALL_TABLES) for database in databases)]
 
 
 def _as_written(name: Name) -> Iterable[Name]:
