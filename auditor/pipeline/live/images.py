@@ -63,7 +63,7 @@ def hash_rows(columns: Sequence[pa.Array], plan: Plan) -> tuple[Integers, Intege
     Raises ValueRefused.
     """
     plans = list(plan.columns)
-    texts = [canonical_texts(column, one) for column, one in zip(columns, plans, strict=True)]
+    texts = [canonical_texts(column, column_plan) for column, column_plan in zip(columns, plans, strict=True)]
     rows = row_texts(texts, plans, plan.salt)
     digest, count = (hashlib.sha256 if plan.hash == "sha256" else hashlib.md5), plan.bits // 60
     size = 15 * count // 2 + count % 2
@@ -107,7 +107,7 @@ def _key_numbers(columns: Sequence[pa.Array], texts: Sequence[pa.Array], plan: P
             rest = np.fmod(keys, Q) if keys.dtype == np.int64 else (keys % np.uint64(Q)).astype(np.int64)
             total += (np.asarray(rest, np.int64) + Q) * factor
         return total % P
-    lists = zip(*(one.to_pylist() for one in texts), strict=True)
+    lists = zip(*(column_texts.to_pylist() for column_texts in texts), strict=True)
     numbers = [key_number(plan, key) for key in lists]
     if None in numbers:
         raise ValueRefused("a key has no place among the partitions: it is a date that is no day")
@@ -123,7 +123,7 @@ def add_up(images: Images, plan: Plan) -> Summaries:
     order = np.argsort(images.partition, kind="stable")
     partition, sign, x = images.partition[order], images.sign[order], images.x[order] % P
     hashes = images.hashes[order]
-    halves = [half for one in hashes.T for half in (one >> WORD, one & LOW)]
+    halves = [half for column in hashes.T for half in (column >> WORD, column & LOW)]
     starts = np.flatnonzero(np.diff(partition, prepend=partition[0] - 1))
     symbol, sums = halves[0], []
     term = symbol

@@ -32,9 +32,9 @@ def published(root: Folder) -> Sequence[PublishedEpoch]:
         text = read_note(root, NOTE)
     except OSError as error:
         raise StagingFailed(f"{root}/{NOTE} cannot be read: {error.strerror or error}") from error
-    found = []
-    for one in json.loads(text or "[]"):
-        plan = load_plan(json.dumps(one["plan"]).encode())
+    epochs = []
+    for epoch in json.loads(text or "[]"):
+        plan = load_plan(json.dumps(epoch["plan"]).encode())
         if plan is not None:  # else it is of another version: its parts have no sums, and the epoch ends
-            found.append(PublishedEpoch(one["id"], one["table"], one["where"], plan))
-    return found
+            epochs.append(PublishedEpoch(epoch["id"], epoch["table"], epoch["where"], plan))
+    return epochs

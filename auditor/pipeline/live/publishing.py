@@ -27,7 +27,7 @@ def publish(store: Store, pipeline: str, root: Folder) -> None:
 
 
 def _list(store: Store, pipeline: str) -> str:
-    return json.dumps([_to_json(one) for one in live_epochs.list_epochs(store, pipeline=pipeline, lasting=True)])
+    return json.dumps([_to_json(epoch) for epoch in live_epochs.list_epochs(store, pipeline=pipeline, lasting=True)])
 
 
 def _to_json(epoch: LiveEpoch) -> dict[str, object]:

@@ -43,7 +43,7 @@ def sums_path(part: Part | str, epoch: str) -> str:
 class _Epoch:
     """What one task found for an epoch."""
 
-    about: PublishedEpoch
+    published_epoch: PublishedEpoch
     images: list[Images] = field(default_factory=list)
     shapes: dict[str, str] = field(default_factory=dict)
     """Digest of the compared columns by id of the schema; '' for a schema that lacks one."""
@@ -56,12 +56,12 @@ class TaskSums:
 
     def __init__(self, root: str) -> None:
         self._root = folder_at(root)
-        self._epochs = [_Epoch(one) for one in published(self._root)]
+        self._epochs = [_Epoch(epoch) for epoch in published(self._root)]
 
     def take(self, schema: TableSchema, events: pa.RecordBatch) -> None:
         """Take events of a table, all of one schema; notes and announcements among them are passed by."""
         for epoch in self._epochs:
-            if epoch.about.table != f"{schema.database}.{schema.table}" or epoch.refused:
+            if epoch.published_epoch.table != f"{schema.database}.{schema.table}" or epoch.refused:
                 continue
             try:
                 _take(epoch, schema, events)
@@ -74,26 +74,28 @@ class TaskSums:
         for epoch in self._epochs:
             images = _joined(epoch.images)
             for part in listed:
-                if part.table != epoch.about.table:
+                if part.table != epoch.published_epoch.table:
                     continue
                 chosen = None
                 if images is not None:
                     chosen = images.chosen((images.position >= part.first) & (images.position <= part.last))
                 shapes = sorted(set(epoch.shapes.values()))
                 refused = epoch.refused or ("a compared column was changed in the midst of it" if len(shapes) > 1 else "")
-                content = _content(chosen if chosen is not None else no_images(epoch.about.plan), shapes[0] if shapes else "", refused)
-                _put(self._root, sums_path(part, epoch.about.id), content)
+                content = _content(
+                    chosen if chosen is not None else no_images(epoch.published_epoch.plan), shapes[0] if shapes else "", refused
+                )
+                _put(self._root, sums_path(part, epoch.published_epoch.id), content)
 
 
 def _take(epoch: _Epoch, schema: TableSchema, events: pa.RecordBatch) -> None:
-    plan, names = epoch.about.plan, [column.name for column in schema.columns]
+    plan, names = epoch.published_epoch.plan, [column.name for column in schema.columns]
     missing = [column.name for column in plan.columns if column.name not in names]
     if missing:
         raise ValueRefused(f"the source's table no longer has the column {missing[0]}, which is compared")
     indexes = [names.index(column.name) for column in plan.columns]
     epoch.shapes[schema.id] = _shape(schema, indexes)
     if schema.id not in epoch.filters:
-        epoch.filters[schema.id] = RowFilter(epoch.about.where, schema) if epoch.about.where else None
+        epoch.filters[schema.id] = RowFilter(epoch.published_epoch.where, schema) if epoch.published_epoch.where else None
     for image, kinds, sign in (("before", REMOVING, -1), ("after", ADDING, 1)):
         chosen = events.filter(pc.is_in(events["kind"], kinds))
         if not chosen.num_rows:
@@ -119,7 +121,7 @@ def _joined(some: list[Images]) -> Images | None:
     if not some:
         return None
     names = ("position", "sign", "partition", "x", "hashes")
-    return Images(*(np.concatenate([getattr(one, name) for one in some]) for name in names))
+    return Images(*(np.concatenate([getattr(images, name) for images in some]) for name in names))
 
 
 def _content(images: Images, shape: str, refused: str) -> bytes:

@@ -43,12 +43,12 @@ def canonical_texts(texts: pa.Array, column: ColumnPlan) -> pa.Array:
 
     Raises ValueRefused for a value whose text cannot be computed here.
     """
-    found = _of_kind(texts, column)
+    canonical = _of_kind(texts, column)
     if column.trim:
-        found = pc.utf8_trim(found, " ")
+        canonical = pc.utf8_trim(canonical, " ")
     if column.case:
-        found = (pc.ascii_lower if column.case == "lower" else pc.ascii_upper)(found)
-    return found if column.null_as is None else found.fill_null(column.null_as)
+        canonical = (pc.ascii_lower if column.case == "lower" else pc.ascii_upper)(canonical)
+    return canonical if column.null_as is None else canonical.fill_null(column.null_as)
 
 
 def row_texts(columns: list[pa.Array], plans: list[ColumnPlan], salt: str) -> pa.Array:

@@ -26,11 +26,11 @@ FEW = 20
 
 def describe_tables(connection: Any, tables: Collection[Name]) -> dict[Name, TrackedTable]:
     """Return the columns of these tables, of those that are there. Raises AuditorError."""
-    found: dict[Name, TrackedTable] = {}
+    described: dict[Name, TrackedTable] = {}
     for database in {name[0] for name in tables}:
         names = [table for other, table in tables if other == database]
-        found |= {name: table for name, table in _describe(connection, database, names).items() if name[1] in names}
-    return found
+        described |= {name: table for name, table in _describe(connection, database, names).items() if name[1] in names}
+    return described
 
 
 def _describe(connection: Any, database: str, names: list[str]) -> dict[Name, TrackedTable]:
@@ -49,11 +49,11 @@ def _describe(connection: Any, database: str, names: list[str]) -> dict[Name, Tr
     for table in columns:
         if table not in keys and (not some or table in names):
             keys[table] = _unique_key(connection, (database, table), nullable.get(table, set()))
-    return {(database, table): TrackedTable(tuple(found), tuple(keys.get(table, ()))) for table, found in columns.items()}
+    return {(database, table): TrackedTable(tuple(of_table), tuple(keys.get(table, ()))) for table, of_table in columns.items()}
 
 
 def _column(name: str, kind: str, native: str, charset: str | None) -> TrackedColumn:
-    labels = [one.text for one in tokens(without_comments(native)) if one.kind == "string"] if kind in ("enum", "set") else []
+    labels = [token.text for token in tokens(without_comments(native)) if token.kind == "string"] if kind in ("enum", "set") else []
     return TrackedColumn(name, kind, " unsigned" in native.lower() and not labels, charset, tuple(labels))
 
 

@@ -27,13 +27,13 @@ def check_tracker(settings: Settings, store: Store, name: str) -> Iterator[tuple
         yield "error", str(error)
         return
     if here < there:
-        versions = [".".join(map(str, one)) for one in (here, there)]
+        versions = [".".join(map(str, version)) for version in (here, there)]
         yield (
             "warning",
             f"its version is {versions[0]}, and the source's {versions[1]}, whose statements it may not know; give it the source's",
         )
-    for table, found in sorted(trackers.read_columns(store, name).items()):
-        if reason := found[-1][1].get("reason"):
+    for table, history in sorted(trackers.read_columns(store, name).items()):
+        if reason := history[-1][1].get("reason"):
             way_out = "rows of it are not read; SET GLOBAL binlog_row_metadata = 'FULL', then copy the table again"
             yield "warning", f"{'.'.join(table)}: the columns are not known: {reason}; {way_out}"
 

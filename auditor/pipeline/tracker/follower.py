@@ -116,8 +116,8 @@ class Follower:
                 self._disconnect()
             if self._checkpoint is None:
                 self._open(start, epoch, is_tracked)
-            for one in statements:
-                self._pass(one, epoch)
+            for log_range in statements:
+                self._pass(log_range, epoch)
             assert self._checkpoint
             if self._checkpoint[1].order < end.order or self._checkpoint[0] < epoch:
                 self._checkpoint = epoch, end
@@ -169,15 +169,15 @@ class Follower:
         wrong = self._server.restore(trackers.read_dump(self._store, self._name))
         reach("tracker.restored")
         if wrong:
-            names = ", ".join(".".join(one).rstrip(".") for one in wrong[:3])
+            names = ", ".join(".".join(name).rstrip(".") for name in wrong[:3])
             text = "%s: the tracker was brought back to its dump at %s: %s%s"
             place = f"{known['file']}:{known['position']}"
             extra = {"action": "tracker_restored", "pipeline": self._name, "tables": len(wrong)}
             log.warning(text, self._name, place, names, f" and {len(wrong) - 3} more" if len(wrong) > 3 else "", extra=extra)
         self._checkpoint = reached
         self._add_chosen(reached)
-        for one in missed:
-            self._pass(one, epoch)
+        for log_range in missed:
+            self._pass(log_range, epoch)
 
     def _add_chosen(self, reached: tuple[int, Place]) -> None:
         """Add the columns of tables that are read now, and were not before."""
@@ -203,9 +203,9 @@ class Follower:
                 except NoSuchObject:  # dropped meanwhile
                     continue
                 after = log_status(connection).end
-            for one in self._scan(passed, before):
-                base = Place(one.start.file, one.end) if self._is_about_tables(one) else base
-            changed = [one for one in self._scan(before, after) if self._is_about_tables(one)]
+            for log_range in self._scan(passed, before):
+                base = Place(log_range.start.file, log_range.end) if self._is_about_tables(log_range) else base
+            changed = [log_range for log_range in self._scan(before, after) if self._is_about_tables(log_range)]
             place, passed = before, before
             if not changed:
                 break
@@ -223,7 +223,7 @@ class Follower:
         """
         failed = self._server.take_over(dump)
         reach("tracker.created")
-        begin, position = (one.position(epoch).pack() for one in gap)
+        begin, position = (edge.position(epoch).pack() for edge in gap)
         made = self._server.describe([name for name in dump if name[1]])
         columns: dict[Name, Any] = {}
         for name, table in described.items():
@@ -249,20 +249,20 @@ class Follower:
             scan.advance(end)
             return scan.statements
 
-    def _plans(self, one: LogRange) -> list[tuple[TableStatement, Replay]]:
-        found = read_statements(self._source, one.start, one.end)
-        return [(statement, plan) for statement in found if (plan := plan_replay(statement, self._carries))]
+    def _plans(self, log_range: LogRange) -> list[tuple[TableStatement, Replay]]:
+        statements = read_statements(self._source, log_range.start, log_range.end)
+        return [(statement, plan) for statement in statements if (plan := plan_replay(statement, self._carries))]
 
-    def _is_about_tables(self, one: LogRange) -> bool:
-        return bool(self._plans(one))
+    def _is_about_tables(self, log_range: LogRange) -> bool:
+        return bool(self._plans(log_range))
 
-    def _pass(self, one: LogRange, epoch: int) -> None:
+    def _pass(self, log_range: LogRange, epoch: int) -> None:
         """Replay what a transaction does to tables, unless the tracker is behind it already."""
         assert self._checkpoint
-        if (epoch, one.start.order) < (self._checkpoint[0], self._checkpoint[1].order):
+        if (epoch, log_range.start.order) < (self._checkpoint[0], self._checkpoint[1].order):
             return
-        end = Place(one.start.file, one.end)
-        if plans := self._plans(one):
+        end = Place(log_range.start.file, log_range.end)
+        if plans := self._plans(log_range):
             text = "; ".join(" ".join(statement.characters.split())[:SHOWN] for statement, _ in plans)
             trackers.note_statement(self._store, self._name, str(end), text)
             reach("tracker.noted")
@@ -270,7 +270,7 @@ class Follower:
             for statement, plan in plans:
                 lost |= self._replay(statement, plan, f"{text} at {end}")
             reach("tracker.applied")
-            self._record(list(dict.fromkeys(name for _, plan in plans for name in plan.tables)), lost, epoch, one.start, end)
+            self._record(list(dict.fromkeys(name for _, plan in plans for name in plan.tables)), lost, epoch, log_range.start, end)
             reach("tracker.recorded")
         self._checkpoint = epoch, end
 
@@ -289,8 +289,8 @@ class Follower:
         return lost
 
     def _is_lost(self, name: Name) -> bool:
-        found = self._versions.get(name)
-        return bool(found and "reason" in found[-1][1])
+        history = self._versions.get(name)
+        return bool(history and "reason" in history[-1][1])
 
     def _record(self, tables: Sequence[Name], lost: Mapping[Name, str], epoch: int, begin: Place, end: Place) -> None:
         """Record what the tracker has after a transaction that changed tables; of those that are read, the columns from there on."""
@@ -323,6 +323,6 @@ def open_follower(settings: Settings, name: str) -> Follower | None:
     if settings.pipeline(name).tracker is None:
         return None
     assert settings.store
-    found = Follower(settings, open_store(settings.store.url), name)
-    found._owns_store = True
-    return found
+    follower = Follower(settings, open_store(settings.store.url), name)
+    follower._owns_store = True
+    return follower

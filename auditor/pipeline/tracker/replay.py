@@ -48,11 +48,11 @@ class _Words(TokenReader):
 
     def take_any(self, *words: str) -> bool:
         """Take all that is next of these keywords; return whether there was any."""
-        found = False
+        has_any = False
         while self.left and self.left[0].is_word(*words):
             del self.left[0]
-            found = True
-        return found
+            has_any = True
+        return has_any
 
     def skip_to(self, *words: str) -> bool:
         """Take everything up to this keyword, and it; return whether it was there."""
@@ -121,17 +121,20 @@ def _new_name(words: _Words) -> Name | None:
 
 def _moves_rows_only(left: Sequence[Token]) -> bool:
     """Return whether an ALTER TABLE moves rows without changing columns, and could not be replayed without them."""
-    return any(one.is_word("IMPORT", "DISCARD", "EXCHANGE") and other.is_word("TABLESPACE", "PARTITION") for one, other in pairwise(left))
+    return any(
+        token.is_word("IMPORT", "DISCARD", "EXCHANGE") and following.is_word("TABLESPACE", "PARTITION")
+        for token, following in pairwise(left)
+    )
 
 
 def _other_tables(words: _Words) -> list[Name]:
     """Return the other tables that an ALTER TABLE makes or takes, as CONVERT PARTITION does in MariaDB."""
-    found = []
+    tables = []
     for part in split(words.left):
         spec = _Words(part, words.database)
         if spec.take("CONVERT") and spec.skip_to("TABLE") and (name := spec.table()):
-            found.append(name)
-    return found
+            tables.append(name)
+    return tables
 
 
 def _create(words: _Words, text: bytes, carries: Carries) -> Replay | None:
@@ -182,10 +185,10 @@ def _rename(words: _Words, carries: Carries) -> Replay | None:
         pair = _Words(part, words.database)
         old = pair.table()
         new = pair.table() if pair.skip_to("TO") else None
-        if old and new and (found := _moved(old, new, carries)):
-            whole.statements += found.statements
-            whole.tables += [name for name in found.tables if name not in whole.tables]
-            whole.lost = {name: why for name, why in whole.lost.items() if name not in found.tables} | found.lost
+        if old and new and (moved := _moved(old, new, carries)):
+            whole.statements += moved.statements
+            whole.tables += [name for name in moved.tables if name not in whole.tables]
+            whole.lost = {name: why for name, why in whole.lost.items() if name not in moved.tables} | moved.lost
     return whole if whole.statements or whole.lost else None
 
 

@@ -87,8 +87,8 @@ class TrackerServer:
     def check_own(self, origin: Source, carried: Callable[[str], bool], marks: bool = True) -> None:
         """Check that this server may be used, as the tracker of this pipeline alone, and mark it as such. Raises ConfigError."""
         with closing(origin.connect()) as connection:
-            if found := find_unfit(self.connection, connection):
-                raise ConfigError(f"{self.source.name}: {found}")
+            if unfit := find_unfit(self.connection, connection):
+                raise ConfigError(f"{self.source.name}: {unfit}")
         tables = _count_tables(self.connection)
         owner = self._owner() if OWN in _list_databases(self.connection) else None
         if owner is None:
@@ -101,7 +101,7 @@ class TrackerServer:
                 f"{self.source.name}: the server at tracker: is that of pipeline {owner[0]!r} of another store; give it an empty server, or"
                 f" drop the databases of this one, {OWN} last"
             )
-        elif foreign := sorted(one for one in tables if one != OWN and not carried(one)):
+        elif foreign := sorted(database for database in tables if database != OWN and not carried(database)):
             raise ConfigError(self._holds(foreign))
 
     def _holds(self, foreign: list[str]) -> str:
@@ -186,7 +186,7 @@ class TrackerServer:
     def read_dump(self, tables: Iterable[Name] | None = None) -> dict[Name, str | None]:
         """Return the statements that make these tables, or everything, anew; None for one that is not there. Raises AuditorError."""
         if tables is None:
-            return dict(read_dump(self.connection, lambda one: one != OWN))
+            return dict(read_dump(self.connection, lambda database: database != OWN))
         return {name: show_table(self.connection, name) for name in tables}
 
     def describe(self, tables: Collection[Name]) -> dict[Name, TrackedTable]:
@@ -204,7 +204,7 @@ class TrackerServer:
             elif name[0] in gone and not name[1]:
                 self.run(f"DROP DATABASE IF EXISTS {quote(name[0])}")
         reach("tracker.emptied")
-        for name in _in_order({one: dump[one] for one in wrong if one in dump}):
+        for name in _in_order({name: dump[name] for name in wrong if name in dump}):
             self._make(name, dump[name])
         return wrong
 
@@ -246,32 +246,32 @@ def _in_order(dump: Mapping[Name, str]) -> list[Name]:
 
 def read_dump(connection: Any, wanted: Callable[[str], bool]) -> dict[Name, str]:
     """Return the statements that make the tables of some databases of a server, and these themselves. Raises AuditorError."""
-    found: dict[Name, str] = {}
+    statements: dict[Name, str] = {}
     for database in sorted(_list_databases(connection)):
         if wanted(database) and database not in SYSTEM:
-            found[database, ""] = _database_statement(connection, database)
-            found |= {name: _table_statement(connection, name) for name in _list_tables(connection, database)}
-    return found
+            statements[database, ""] = _database_statement(connection, database)
+            statements |= {name: _table_statement(connection, name) for name in _list_tables(connection, database)}
+    return statements
 
 
 def show_table(connection: Any, name: Name) -> str | None:
     """Return the statement that makes a table, or a database, whose table is ''; None if there is none. Raises AuditorError."""
     if not name[1]:
         return _database_statement(connection, name[0]) if name[0] in _list_databases(connection) else None
-    if name[1] not in [one for _, one in _list_tables(connection, name[0], name[1])]:
+    if name[1] not in [table for _, table in _list_tables(connection, name[0], name[1])]:
         return None
     return _table_statement(connection, name)
 
 
 def find_unfit(tracker: Any, source: Any) -> str:
     """Return why a server cannot be the tracker of another one; '' if it can. Both are connections."""
-    kinds = ["mariadb" in server_version(one).lower() for one in (tracker, source)]
+    kinds = ["mariadb" in server_version(connection).lower() for connection in (tracker, source)]
     if kinds[0] != kinds[1]:
         names = ["MariaDB" if kind else "MySQL" for kind in kinds]
         return f"the server at tracker: is {names[0]}, and the source {names[1]}, whose statements it cannot read; give it a {names[1]}"
     if _identify(tracker) == _identify(source):
         return "the server at tracker: is the source itself, where replayed statements would come back in its log; give it another server"
-    cases = [query(one, "SELECT @@lower_case_table_names")[0][0] for one in (tracker, source)]
+    cases = [query(connection, "SELECT @@lower_case_table_names")[0][0] for connection in (tracker, source)]
     if cases[0] != cases[1]:
         return f"lower_case_table_names is {cases[0]} at tracker:, and {cases[1]} on the source; start the tracker with the source's"
     return ""
