@@ -51,7 +51,7 @@ def _check(options: argparse.Namespace) -> int:
         print_json([dataclasses.asdict(one) for one in found])
     else:
         for one in found:
-            print(f"{one.severity}: {one.about}: {one.sentence}")
+            print(f"{one.severity}: {one.subject}: {one.sentence}")
         if all(one.severity == "note" for one in found):
             print(f"pipeline {options.pipeline}: nothing is missing")
     return 2 if any(one.severity == "error" for one in found) else 0

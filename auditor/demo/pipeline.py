@@ -119,7 +119,7 @@ class Demonstration:
         self._say("auditor pipeline check shop: looks at source, targets and Spark's executors ...")
         problems = pipelines.check(settings, path, store, PIPELINE)
         for problem in problems:
-            self._say(f"auditor pipeline check shop: {problem.severity}: {problem.about}: {problem.sentence}")
+            self._say(f"auditor pipeline check shop: {problem.severity}: {problem.subject}: {problem.sentence}")
         self._promise("nothing is missing", not any(problem.severity == "error" for problem in problems))
 
     def _wait_for_start(self, store: Store) -> None:

@@ -28,25 +28,25 @@ def read_values(settings: Settings, name: str, schema: TableSchema) -> dict[str,
     None if the table has other columns by now, or the source cannot be asked: nothing waits for it.
     """
     rules = settings.pipeline(name).columns_of(schema.table)
-    excluded, renamed = {one.lower() for one in rules.exclude}, {old.lower(): new for old, new in rules.rename.items()}
+    excluded, renamed = {column.lower() for column in rules.exclude}, {old.lower(): new for old, new in rules.rename.items()}
     try:
         rows = _read(source_of(settings, name), schema)
     except AuditorError as error:
         extra = {"action": "catalogue_unread", "pipeline": name, "table": f"{schema.database}.{schema.table}"}
         log.warning("%s: the catalogue's columns of %s cannot be read: %s", name, schema.table, error, extra=extra)
         return None
-    found = {renamed.get(column.lower(), column): value for column, value in rows.items() if column.lower() not in excluded}
-    masked = {renamed.get(one.lower(), one).lower() for one in rules.mask}
-    if {one.lower() for one in found} != {column.name.lower() for column in schema.columns}:
+    values = {renamed.get(column.lower(), column): value for column, value in rows.items() if column.lower() not in excluded}
+    masked = {renamed.get(column.lower(), column).lower() for column in rules.mask}
+    if {column.lower() for column in values} != {column.name.lower() for column in schema.columns}:
         return None
-    return {column: value for column, value in found.items() if column.lower() not in masked}
+    return {column: value for column, value in values.items() if column.lower() not in masked}
 
 
 def _read(source: Source, schema: TableSchema) -> dict[str, Any]:
     names = {"database": _quoted(schema.database), "table": _quoted(schema.table)}
     with closing(source.connect()) as connection:
         is_bare = "mariadb" not in server_version(connection).lower()  # MariaDB writes defaults as a statement does
-        rows = [[None if one is None else _text(one) for one in row] for row in query(connection, COLUMNS.format(**names))]
+        rows = [[None if value is None else _text(value) for value in row] for row in query(connection, COLUMNS.format(**names))]
     return {str(row[0]): _value(row[1:], is_bare) for row in rows}
 
 

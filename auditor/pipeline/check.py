@@ -61,7 +61,7 @@ class Finding:
     """Something that a pipeline needs and that is not so."""
 
     severity: Literal["error", "warning", "note"]
-    about: str
+    subject: str
     """The source, a table, or a target."""
     sentence: str
 
@@ -69,7 +69,7 @@ class Finding:
 def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     """Return everything that keeps a pipeline from running, or may do so later. Raises UnknownPipeline."""
     pipeline = settings.pipeline(name)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     schemas: list[TableSchema] = []
     connection = settings.connections[pipeline.source.connection]
     try:
@@ -77,23 +77,23 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     except AuditorError as error:
         return [Finding("error", f"source {pipeline.source.connection}", str(error))]
     try:
-        found += [Finding(severity, "source", sentence) for severity, sentence in check_source(session, pipeline.tracker is not None)]
+        findings += [Finding(severity, "source", sentence) for severity, sentence in check_source(session, pipeline.tracker is not None)]
         for result in _read_tables(session, pipeline, salt):
             if isinstance(result, Finding):
-                found.append(result)
+                findings.append(result)
             else:
                 schemas.append(result)
-        found += find_shared(settings, name, [".".join(one) for one in list_tables(session, pipeline)])
+        findings += find_shared(settings, name, [".".join(table) for table in list_tables(session, pipeline)])
         if session.dialect.CHANGE_STREAM == "binlog":
-            found += _check_cascades(session, pipeline, connection.url)
-            found += _check_scope(settings, name)
+            findings += _check_cascades(session, pipeline, connection.url)
+            findings += _check_scope(settings, name)
     except AuditorError as error:
-        found.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
+        findings.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
     finally:
         session.close()
     for target in pipeline.targets:
-        found += _check_target(settings, name, target, schemas)
-    return found
+        findings += _check_target(settings, name, target, schemas)
+    return findings
 
 
 def home_of(session: Session) -> str:
@@ -104,10 +104,14 @@ def home_of(session: Session) -> str:
 def list_tables(session: Session, pipeline: Pipeline) -> list[tuple[str, str]]:
     """Return the databases and names of the pipeline's tables; what has no rows of its own, as a view, is passed by. Raises EngineError."""
     if session.dialect.CHANGE_STREAM != "binlog":
-        return [(one.schema, one.name) for one in session.dialect.list_tables(session) if not one.is_view and pipeline.replicates(one.name)]
+        return [
+            (table.schema, table.name)
+            for table in session.dialect.list_tables(session)
+            if not table.is_view and pipeline.replicates(table.name)
+        ]
     home = home_of(session)
-    found = [(str(database), str(name)) for database, name, _ in session.query_listed(_statement(session, "pipeline_tables"))]
-    return sorted((database, name) for database, name in found if pipeline.replicates(name, database, home))
+    tables = [(str(database), str(name)) for database, name, _ in session.query_listed(_statement(session, "pipeline_tables"))]
+    return sorted((database, name) for database, name in tables if pipeline.replicates(name, database, home))
 
 
 def _versioned(session: Session) -> set[str]:
@@ -123,12 +127,12 @@ def _versioned(session: Session) -> set[str]:
 
 def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]:
     """Return the columns of the pipeline's tables as the source's catalogue has them, by ``database.table``. Raises EngineError."""
-    found: dict[str, TableSchema] = {}
+    schemas: dict[str, TableSchema] = {}
     for database, name in list_tables(session, pipeline):
         for table in session.dialect.describe(session, Place((database, name))):
             if table.names[-2:] == (database, name):  # and none whose name has letters of other cases
-                found[f"{database}.{name}"] = _schema(database, name, table)
-    return found
+                schemas[f"{database}.{name}"] = _schema(database, name, table)
+    return schemas
 
 
 def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterator[Finding]:
@@ -137,20 +141,22 @@ def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterato
     A target is asked only where names differ in the case of their letters alone; one that cannot be reached says so elsewhere.
     """
     for target, chosen in settings.pipeline(name).targets.items():
-        found: dict[str, list[str]] = {one: [] for one in tables if is_own_table(chosen.place_of(one)[1])}
-        found |= find_alike(lambda one: one, chosen.place_of, tables)
-        if find_alike(str.lower, chosen.place_of, tables).keys() - found.keys():
+        shared: dict[str, list[str]] = {table: [] for table in tables if is_own_table(chosen.place_of(table)[1])}
+        shared |= find_alike(lambda text: text, chosen.place_of, tables)
+        if find_alike(str.lower, chosen.place_of, tables).keys() - shared.keys():
             with suppress(AuditorError), open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
-                found |= find_alike(folding(session), chosen.place_of, tables)
-        told: set[str] = set()
-        for table, others in found.items():
-            if table not in told:
-                told |= {table, *others}
+                shared |= find_alike(folding(session), chosen.place_of, tables)
+        reported: set[str] = set()
+        for table, others in shared.items():
+            if table not in reported:
+                reported |= {table, *others}
                 yield Finding("error", f"target {target}", describe_shared(target, chosen.place_of, table, others))
 
 
 def _schema(database: str, name: str, table: Table) -> TableSchema:
-    columns = tuple(ColumnSchema(one.name, re.sub(r" character set \w+$", "", one.native), one.nullable) for one in table.columns)
+    columns = tuple(
+        ColumnSchema(column.name, re.sub(r" character set \w+$", "", column.native), column.nullable) for column in table.columns
+    )
     return TableSchema(database, name, columns, table.primary_key)
 
 
@@ -189,12 +195,12 @@ def _check_cascades(session: Session, pipeline: Pipeline, url: str) -> Iterator[
     """Yield the tables that change with events of others without events of their own."""
     references = read_references(session.query, session.server)
     selection = Selection(pipeline.source.tables, dialects.parse_url(url).database)
-    for child, one in Cascades(references, selection).silent():
+    for child, reference in Cascades(references, selection).silent():
         yield Finding(
             "warning",
             f"table {'.'.join(child)}",
-            f"its rows change by the foreign key {one}, and this server does not log that; the table stops at the first such event of"
-            f" {'.'.join(one.parent)}; let the application change its rows itself, or leave the table out",
+            f"its rows change by the foreign key {reference}, and this server does not log that; the table stops at the first such event of"
+            f" {'.'.join(reference.parent)}; let the application change its rows itself, or leave the table out",
         )
 
 
@@ -210,7 +216,7 @@ def prove(settings: Settings, name: str) -> Finding:
     Raises UnknownPipeline.
     """
     pipeline = settings.pipeline(name)
-    about, began = f"source {pipeline.source.connection}", time.monotonic()
+    subject, began = f"source {pipeline.source.connection}", time.monotonic()
     try:
         source = source_of(settings, name)
         with closing(source.connect()) as connection:
@@ -223,13 +229,13 @@ def prove(settings: Settings, name: str) -> Finding:
                         ranges = scan.advance(log_status(connection).end)
                     if _has_come(pipeline, source, writer.table, scan, ranges, written.serial):
                         seconds = time.monotonic() - began
-                        return Finding("note", about, f"proved: a row of {writer.table} came through the log within {seconds:.1f} s")
+                        return Finding("note", subject, f"proved: a row of {writer.table} came through the log within {seconds:.1f} s")
                     time.sleep(waits().log_proof_poll)
         limit = f"{waits().log_proof:g} s"
         sentence = f"a row that was written into {writer.table} did not come through the log within {limit}; check what the log leaves out"
-        return Finding("error", about, f"{sentence}, and whether both connections lead to one server")
+        return Finding("error", subject, f"{sentence}, and whether both connections lead to one server")
     except AuditorError as error:
-        return Finding("error", about, f"not proved: {error}")
+        return Finding("error", subject, f"not proved: {error}")
 
 
 def _has_come(pipeline: Pipeline, source: Source, table: str, scan: LogScan, ranges: list[LogRange], serial: int) -> bool:
@@ -238,7 +244,7 @@ def _has_come(pipeline: Pipeline, source: Source, table: str, scan: LogScan, ran
         return scan.mark.trail is not None and scan.mark.trail.beat.serial == serial
     named = table.replace("`", "")
     reading = Reading(source, Selection([named], ""), 0, waits().log_proof)
-    values = (row for one in ranges for batch in reading.batches(one) for row in batch["after"].to_pylist())
+    values = (row for log_range in ranges for batch in reading.batches(log_range) for row in batch["after"].to_pylist())
     return any(row and str(serial) in row for row in values)
 
 
@@ -249,37 +255,39 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
         if not any(alone.replicates(schema.table, schema.database, home) for schema in schemas.values()):
             yield Finding("warning", f"table {pattern}", "the source has no such table; correct source: tables")
     for table, schema in schemas.items():
-        about = f"table {schema.table if schema.database == home else table}"
+        subject = f"table {schema.table if schema.database == home else table}"
         if "." in schema.database:
-            yield Finding("error", about, DOTTED)
+            yield Finding("error", subject, DOTTED)
             continue
         if table in versioned:
-            yield Finding("warning", about, "it is system-versioned: the rows that a SELECT shows are carried, and none of its history")
+            yield Finding("warning", subject, "it is system-versioned: the rows that a SELECT shows are carried, and none of its history")
         try:
             yield Projection(schema, Rules(pipeline.columns_of(schema.table), salt)).schema
         except AuditorError as error:
-            yield Finding("error", about, str(error))
+            yield Finding("error", subject, str(error))
 
 
 def _check_target(settings: Settings, name: str, target: str, schemas: list[TableSchema]) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     chosen = settings.pipeline(name).targets[target]
     try:
         with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
-            found += [Finding("note", f"target {target}", note) for note in session.notes]
+            findings += [Finding("note", f"target {target}", note) for note in session.notes]
             for schema in schemas:
                 try:
                     table = f"{schema.database}.{schema.table}"
                     place = chosen.place_of(table)
                     made, _ = examine(session, place, name, schema, None, chosen.keys_of(table))
-                    found += [Finding("warning", f"target {target}", one) for one in _values_refused(session, place, schema, made)]
+                    findings += [
+                        Finding("warning", f"target {target}", sentence) for sentence in _values_refused(session, place, schema, made)
+                    ]
                 except NoSuchObject:  # the schema will be made
                     continue
                 except AuditorError as error:
-                    found.append(Finding("error", f"target {target}", str(error)))
+                    findings.append(Finding("error", f"target {target}", str(error)))
     except AuditorError as error:
-        found.append(Finding("error", f"target {target}", str(error)))
-    return found
+        findings.append(Finding("error", f"target {target}", str(error)))
+    return findings
 
 
 def _values_refused(session: Session, place: tuple[str, str], schema: TableSchema, made: TargetTable) -> Iterator[str]:
@@ -294,9 +302,11 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
     for target in there.columns if there else ():
         source = columns.get(names.get(target.name, ""))
         if source and source.nullable and not target.nullable and source.name not in schema.key:
-            mend = f"ALTER TABLE {there.sql if there else ''} ALTER COLUMN {dialect.quote(target.name)} DROP NOT NULL"
-            yield f"{table}.{source.name} may be NULL in the source, and not in the target: a NULL would stop the table; run there: {mend}"
-        length, longest = (_length(one) for one in (source.type if source else "", target.native))
+            way_out = f"ALTER TABLE {there.sql if there else ''} ALTER COLUMN {dialect.quote(target.name)} DROP NOT NULL"
+            yield (
+                f"{table}.{source.name} may be NULL in the source, and not in the target: a NULL would stop the table; run there: {way_out}"
+            )
+        length, longest = (_length(native) for native in (source.type if source else "", target.native))
         if source and length and longest and longest < length and not dialect.REFUSES_LONG_VALUES:
             yield (
                 f"{table}.{source.name} is {source.type}, and {target.native} in the target: a longer value would stop the table; widen the"
@@ -306,8 +316,8 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
 
 def _length(native: str) -> int | None:
     """Return how many characters a type of texts holds; None if it says none."""
-    found = re.match(r"(?:var)?char(?:acter)?(?: varying)?\((\d+)\)", native.lower())
-    return int(found[1]) if found else None
+    match = re.match(r"(?:var)?char(?:acter)?(?: varying)?\((\d+)\)", native.lower())
+    return int(match[1]) if match else None
 
 
 def _statement(session: Session, template: str) -> str:

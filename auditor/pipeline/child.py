@@ -35,7 +35,7 @@ class Child:
     module: str
     """Its main module, which calls `serve`."""
     arguments: tuple[str, ...]
-    about: str
+    label: str
     """What it is, for messages."""
 
     def service(self, name: str, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
@@ -48,8 +48,8 @@ class Child:
             if stopped.is_set():
                 return NEVER
             wait = backoff.fail()
-            extra = {"action": "process_ended", "child": self.about, "again_in": wait}
-            log.warning("%s: %s; it is started again", self.about, ended, extra=extra)
+            extra = {"action": "process_ended", "child": self.label, "again_in": wait}
+            log.warning("%s: %s; it is started again", self.label, ended, extra=extra)
             return wait
 
         return Service(name, run_process, backoff=Backoff(waits().first_retry, waits().longest_retry), stopping=stopped)

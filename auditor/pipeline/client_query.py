@@ -116,8 +116,8 @@ class ClientQuery:
 
     def _entries(self, reader: Any, partitions: Sequence[Any]) -> list[Any]:
         """Let a task write the parts of each partition, and return their entries."""
-        found = self._run_tasks(partial(read_and_write, reader, self._staging.writer()), partitions)
-        return [entry for entries in found for entry in entries]
+        answers = self._run_tasks(partial(read_and_write, reader, self._staging.writer()), partitions)
+        return [entry for entries in answers for entry in entries]
 
 
 def planned_from(root: Folder) -> Any:

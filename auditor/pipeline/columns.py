@@ -58,8 +58,8 @@ class Projection:
         self._masked = frozenset(index for index, name in enumerate(names) if name in mask)
         self._filter = RowFilter(rules.columns.where, schema) if rules.columns.where is not None else None
         columns = tuple(_project(schema.columns[index], index in self._masked, rename) for index in self._kept)
-        found = [column.name.lower() for column in columns]
-        if twice := next((name for name in found if found.count(name) > 1), None):
+        lowered = [column.name.lower() for column in columns]
+        if twice := next((name for name in lowered if lowered.count(name) > 1), None):
             raise ColumnRefused(f"{table}: two columns would be named {twice!r}; rename or exclude one of them")
         self.schema = TableSchema(schema.database, schema.table, columns, tuple(rename.get(name, name) for name in schema.key))
         """The table's columns as parts and targets have them."""
@@ -151,13 +151,13 @@ def digest(salt: bytes, text: str) -> str:
 
 def _resolve(table: str, names: list[str], chosen: object) -> list[str]:
     """Return the columns that settings name, whatever their case."""
-    found = []
+    resolved = []
     for wanted in chosen:  # type: ignore[attr-defined]
         matching = [name for name in names if name == wanted] or [name for name in names if name.lower() == wanted.lower()]
         if not matching:
             raise ColumnRefused(f"{table} has no column {wanted!r}, which the pipeline's columns: name; its columns are {', '.join(names)}")
-        found.append(matching[0])
-    return found
+        resolved.append(matching[0])
+    return resolved
 
 
 def _project(column: ColumnSchema, masked: bool, rename: dict[str, str]) -> ColumnSchema:
@@ -185,7 +185,7 @@ def _announcement(schema: TableSchema, count: int) -> pa.Array:
 
 def _with(batch: pa.RecordBatch, columns: dict[str, pa.Array], schema_id: str) -> pa.RecordBatch:
     """Return a batch with some columns replaced, and the id of its schema."""
-    found = {**columns, "schema_id": pa.array([schema_id] * batch.num_rows, pa.string())}
+    arrays = {**columns, "schema_id": pa.array([schema_id] * batch.num_rows, pa.string())}
     return pa.RecordBatch.from_arrays(
-        [found.get(field.name, batch[field.name]).cast(field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA
+        [arrays.get(field.name, batch[field.name]).cast(field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA
     )

@@ -78,10 +78,10 @@ class Dumped:
 def dump(spark: SparkSession, task: DumpTask) -> Dumped:
     """Write a dump by a task of Spark. Raises AuditorError."""
     try:
-        found = spark.sparkContext.parallelize([task], 1).map(write_dump).collect()
+        answers = spark.sparkContext.parallelize([task], 1).map(write_dump).collect()
     except Exception as error:  # of Python or of Java
         raise translate(error) from error
-    answer = found[0]
+    answer = answers[0]
     if isinstance(answer, AuditorError):
         raise answer
     assert isinstance(answer, Dumped)
@@ -118,7 +118,9 @@ class _Writing:
         self.table, self.snapshot, self.readers, self.folder = table, snapshot, snapshot.readers, folder
         self.dialect = main.session.dialect
         excluded = {name.lower() for name in audit.columns.exclude}
-        self.columns: list[DumpColumn] = dump_columns(self.dialect, [one for one in table.columns if one.name.lower() not in excluded])
+        self.columns: list[DumpColumn] = dump_columns(
+            self.dialect, [column for column in table.columns if column.name.lower() not in excluded]
+        )
         if not self.columns:
             raise ConfigError(f"audit excludes every column of {table.sql}; leave some to be dumped")
         self.as_of = main.run_once(watermark.read_clock)
@@ -139,7 +141,7 @@ class _Writing:
 
     def _cut(self, session: Session) -> list[str]:
         """Return the conditions of ranges of the key that hold about FILE_ROWS rows each, and together every row once."""
-        column = next((one for one in self.table.columns if [one.name.lower()] == [name.lower() for name in self.key]), None)
+        column = next((column for column in self.table.columns if [column.name.lower()] == [name.lower() for name in self.key]), None)
         everything = ["1 = 1"]
         if column is None or column.kind is None or column.kind.name != "integer":
             return everything
@@ -186,19 +188,19 @@ class _Writing:
         private = os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, FILE_MODE), "wb")
         with private as file, pq.ParquetWriter(file, files, compression="zstd") as writer:
             waiting: list[pa.RecordBatch] = []
-            held = 0
+            waiting_rows = 0
             for batch in session.stream(statement):
                 arrays = [to_arrow(column, values) for column, values in zip(self.columns, batch, strict=True)]
                 waiting.append(pa.RecordBatch.from_arrays(arrays, schema=files))
-                held += len(waiting[-1])
-                if held >= GROUP_ROWS:
-                    writer.write_table(pa.Table.from_batches(waiting), held)
-                    rows, held, waiting = rows + held, 0, []
+                waiting_rows += len(waiting[-1])
+                if waiting_rows >= GROUP_ROWS:
+                    writer.write_table(pa.Table.from_batches(waiting), waiting_rows)
+                    rows, waiting_rows, waiting = rows + waiting_rows, 0, []
             if waiting:
-                writer.write_table(pa.Table.from_batches(waiting), held)
-        return rows + held
+                writer.write_table(pa.Table.from_batches(waiting), waiting_rows)
+        return rows + waiting_rows
 
 
 def _bounds(key: str, low: int | None, high: int | None) -> list[str]:
-    found = [] if low is None else [f"{key} >= {low}"]
-    return found if high is None else [*found, f"{key} < {high}"]
+    conditions = [] if low is None else [f"{key} >= {low}"]
+    return conditions if high is None else [*conditions, f"{key} < {high}"]

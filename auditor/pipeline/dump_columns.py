@@ -38,11 +38,11 @@ class DumpColumn:
 
 def dump_columns(dialect: Dialect, columns: Sequence[Column]) -> list[DumpColumn]:
     """Return how these columns of a table are dumped."""
-    found = []
+    dumped = []
     for column in columns:
         stored = _stored(column.kind)
-        found.append(DumpColumn(column.name, column.kind, stored, dumps.value(dialect, dialect.quote(column.name), column.kind, stored)))
-    return found
+        dumped.append(DumpColumn(column.name, column.kind, stored, dumps.value(dialect, dialect.quote(column.name), column.kind, stored)))
+    return dumped
 
 
 def schema(columns: Sequence[DumpColumn], metadata: dict[str, str]) -> pa.Schema:
@@ -58,13 +58,13 @@ def to_arrow(column: DumpColumn, values: Sequence[Any]) -> pa.Array:
         texts = [None if value is None else str(value) for value in values]
         if column.stored.name == "binary":
             return pa.array([None if text is None else bytes.fromhex(text) for text in texts], column.type)
-        found = pa.array(texts, pa.string())
+        text_array = pa.array(texts, pa.string())
         if column.stored.name == "time":
-            moments = pc.binary_join_element_wise("1970-01-01", found, " ")
+            moments = pc.binary_join_element_wise("1970-01-01", text_array, " ")
             return moments.cast(pa.timestamp("us")).cast(column.type)
         if column.stored.name == "timestamptz":
-            return found.cast(pa.timestamp("us")).cast(column.type)
-        return found.cast(column.type)
+            return text_array.cast(pa.timestamp("us")).cast(column.type)
+        return text_array.cast(column.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise ColumnRefused(
             f"the column {column.name!r} holds a value that Parquet's {column.type} does not hold, such as a day or a time that is none;"

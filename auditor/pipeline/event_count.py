@@ -59,11 +59,13 @@ class EventCount:
     def check(self, written: Mapping[str, Tally]) -> None:
         """Raise StagingFailed unless exactly the events that were taken are in the parts that were written, by table."""
         for table in sorted({*self.tables, *written}):
-            wanted, found = self.tables.get(table, Tally()), written.get(table, Tally())
-            if wanted.events != found.events:
-                raise StagingFailed(f"{wanted.events:,} events of {table} were decoded, and {found.events:,} came into parts; {BUG}")
-            if wanted != found:
-                raise StagingFailed(f"the {found.events:,} events of {table} that came into parts are not those that were decoded; {BUG}")
+            wanted, in_parts = self.tables.get(table, Tally()), written.get(table, Tally())
+            if wanted.events != in_parts.events:
+                raise StagingFailed(f"{wanted.events:,} events of {table} were decoded, and {in_parts.events:,} came into parts; {BUG}")
+            if wanted != in_parts:
+                raise StagingFailed(
+                    f"the {in_parts.events:,} events of {table} that came into parts are not those that were decoded; {BUG}"
+                )
 
 
 def _is_row(events: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:

@@ -130,9 +130,9 @@ class TableSchema:
     @classmethod
     def from_json(cls, text: str) -> TableSchema:
         """Return the schema that ``to_json`` wrote."""
-        found = json.loads(text)
-        columns = tuple(ColumnSchema(**column) for column in found["columns"])
-        return cls(found["database"], found["table"], columns, tuple(found["key"]))
+        body = json.loads(text)
+        columns = tuple(ColumnSchema(**column) for column in body["columns"])
+        return cls(body["database"], body["table"], columns, tuple(body["key"]))
 
     @property
     def id(self) -> str:

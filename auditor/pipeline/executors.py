@@ -79,7 +79,7 @@ def find_lacks(session: SparkSession, settings: Settings, config_file: Path, nam
     try:
         marker = f"of pipeline {name}"
         packages = {**PACKAGES, **_drivers(settings, name), **({"boto3": "boto3"} if isinstance(root, S3Folder) else {})}
-        versions = {one: str(import_module(one).__version__) for one in packages}
+        versions = {module: str(import_module(module).__version__) for module in packages}
         needs = Needs(f"{sys.version_info[0]}.{sys.version_info[1]}", versions, str(config_file), str(root), marker)
         write_note(root, MARKER, marker)
         answers = _ask(session, _questions(needs))
@@ -88,24 +88,24 @@ def find_lacks(session: SparkSession, settings: Settings, config_file: Path, nam
     finally:
         with suppress(OSError):
             delete(root, [MARKER])
-    found = [sentence for answer in answers for sentence in judge(needs, answer)]
+    sentences = [sentence for answer in answers for sentence in judge(needs, answer)]
     if masked := sorted(table for table, columns in pipeline.columns.items() if columns.mask):
-        found += find_open_ways(session, pipeline.master, masked[0])
-    return list(dict.fromkeys(found))
+        sentences += find_open_ways(session, pipeline.master, masked[0])
+    return list(dict.fromkeys(sentences))
 
 
 def find_open_ways(session: SparkSession, master: str, table: str) -> Iterator[str]:
     """Yield where the salt of masked columns, which tasks need, would travel so that others on the way can read it."""
     if spark.is_local(master):
         return
-    about = f"{table} has masked columns, whose salt tasks get"
+    subject = f"{table} has masked columns, whose salt tasks get"
     if any(str(session.conf.get(name, "false")).lower() != value for name, value in ENCRYPTED.items()):
         settings = " and ".join(f"{name} {value}" for name, value in ENCRYPTED.items())
-        yield f"{about}, and Spark does not encrypt what it sends to executors; set {settings} for it, or exclude these columns"
+        yield f"{subject}, and Spark does not encrypt what it sends to executors; set {settings} for it, or exclude these columns"
     if spark.is_connect_url(master):
         url = dialects.parse_url(master)
         if url.host not in LOOPBACK and url.option("use_ssl", "false").lower() != "true":
-            yield f"{about}, and the way to {url.host} is not encrypted; add ?use_ssl=true to master, or exclude these columns"
+            yield f"{subject}, and the way to {url.host} is not encrypted; add ?use_ssl=true to master, or exclude these columns"
 
 
 def judge(needs: Needs, answer: Mapping[str, Any]) -> Iterator[str]:
@@ -160,9 +160,9 @@ def _questions(needs: Needs) -> Callable[[int], str]:
 
         def write() -> None:
             if bucket:
-                about = {"Bucket": bucket, "Key": f"{prefix}/.probe-{socket.gethostname()}-{number}".lstrip("/")}
-                client().put_object(Body=b"a task wrote this", **about)
-                client().delete_object(**about)
+                probe_object = {"Bucket": bucket, "Key": f"{prefix}/.probe-{socket.gethostname()}-{number}".lstrip("/")}
+                client().put_object(Body=b"a task wrote this", **probe_object)
+                client().delete_object(**probe_object)
                 return
             probe = Path(root) / f".probe-{socket.gethostname()}-{number}"
             probe.write_text("a task wrote this")
@@ -193,22 +193,22 @@ def _ask(session: SparkSession, answer: Callable[[int], str]) -> list[dict[str, 
     try:
         return [json.loads(text) for text in spark.on_executors(session)(answer, range(count))]
     except AuditorError as error:
-        if found := re.search(r"\[PYTHON_VERSION_MISMATCH\] (.+)", str(error.__cause__)):  # a worker says so before it reads the function
-            raise ConfigError(f"{found[1]} Set PYSPARK_PYTHON to the same version on all hosts") from error
+        if match := re.search(r"\[PYTHON_VERSION_MISMATCH\] (.+)", str(error.__cause__)):  # a worker says so before it reads the function
+            raise ConfigError(f"{match[1]} Set PYSPARK_PYTHON to the same version on all hosts") from error
         raise
 
 
 def _drivers(settings: Settings, name: str) -> dict[str, str]:
     """Return the drivers of targets that tasks load; one that cannot be loaded is reported by the check of targets."""
-    found: dict[str, str] = {}
+    drivers: dict[str, str] = {}
     for target in settings.pipeline(name).targets.values():
         with suppress(AuditorError):
             dialect = writing_dialect(target.connection, settings.connections[target.connection])
-            found |= dialect.DRIVERS if dialect.LOADS == "side by side" else dialect.FILE_PACKAGES
-    return found
+            drivers |= dialect.DRIVERS if dialect.LOADS == "side by side" else dialect.FILE_PACKAGES
+    return drivers
 
 
 def _pip_name(module: str) -> str:
     """Return what pip calls a package that tasks import."""
     drivers = ({**engine.DRIVERS, **engine.FILE_PACKAGES} for engine in dialects.working())
-    return PACKAGES.get(module) or next(found[module] for found in drivers if module in found)
+    return PACKAGES.get(module) or next(names[module] for names in drivers if module in names)

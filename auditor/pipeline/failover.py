@@ -126,30 +126,32 @@ def _by_global_id(
         )
     known = {**offset.get("known", {}), wanted.server: wanted.number}
     own = str(server.number) if is_mariadb else server.uuid
-    found = search_log(server.source, wanted, own, selection, known)
+    search = search_log(server.source, wanted, own, selection, known)
     if is_mariadb:
         is_gone = first_state(server.source).get(own, 0) > known.get(own, 0)
     else:
         is_gone = own not in known and bool(_purged(server.source, own))
-    gaps = _gaps(wanted, found, mark, server.source.name, is_gone)
-    there = Mark(found.place, wanted.text, trail=mark.trail) if found.place else Mark(server.end)
-    is_own_alone = len(gaps) == 1 and bool(found.own)
-    return known, there, f"transaction {wanted.text}" if found.place else "", gaps, _tables(found.own) if is_own_alone else []
+    gaps = _gaps(wanted, search, mark, server.source.name, is_gone)
+    there = Mark(search.place, wanted.text, trail=mark.trail) if search.place else Mark(server.end)
+    is_own_alone = len(gaps) == 1 and bool(search.own)
+    return known, there, f"transaction {wanted.text}" if search.place else "", gaps, _tables(search.own) if is_own_alone else []
 
 
-def _gaps(wanted: GlobalId, found: Search, mark: Mark, name: str, own_gone: bool) -> list[str]:
+def _gaps(wanted: GlobalId, search: Search, mark: Mark, name: str, own_gone: bool) -> list[str]:
     where = f"connection {name}:"
-    if found.place is None:
+    if search.place is None:
         lost = f"the log lacks transaction {wanted.text}, which was read last, at {mark.place}"
         return [f"{where} {lost}: it never arrived there, or is purged; all tables may differ"]
     gaps = []
-    if ":" not in wanted.text and len(found.sequences) > 1:
-        gaps.append(f"{where} the log has several domains ({', '.join(sorted(found.sequences))}), which have no common order")
-    if found.out_of_order:
-        gaps.append(f"{where} {_few([one.text for one in found.out_of_order])} stand in another order than in the old server's log")
-    if found.own:
-        own = _few([one.gtid for one in found.own if one.gtid])
-        gaps.append(f"{where} it wrote {own} itself, before {found.place}, with rows of {_few(_tables(found.own)) or _NOT_TOLD}")
+    if ":" not in wanted.text and len(search.sequences) > 1:
+        gaps.append(f"{where} the log has several domains ({', '.join(sorted(search.sequences))}), which have no common order")
+    if search.out_of_order:
+        gaps.append(
+            f"{where} {_few([global_id.text for global_id in search.out_of_order])} stand in another order than in the old server's log"
+        )
+    if search.own:
+        own = _few([transaction.gtid for transaction in search.own if transaction.gtid])
+        gaps.append(f"{where} it wrote {own} itself, before {search.place}, with rows of {_few(_tables(search.own)) or _NOT_TOLD}")
     if own_gone:
         gaps.append(f"{where} it wrote transactions itself that its log no longer has")
     return gaps
@@ -159,29 +161,31 @@ def _by_heartbeat(
     left: Mapping[str, Any], mark: Mark, trail: Trail, server: _NewServer, selection: Selection
 ) -> tuple[Mark, str, list[str], list[str]]:
     """Return where to go on, behind what, and the gaps with their tables."""
-    known = [Place(file, position) for one, file, position in left.values() if one == server.identity]
-    found = search_trail(server.source, trail, server.number, selection, max(known, key=lambda one: one.order, default=None))
-    gaps = _gaps_of_trail(trail, found, mark, server.source.name)
-    there = Mark(found.place, trail=trail) if found.place else Mark(found.beat, trail=Trail(trail.beat)) if found.beat else Mark(server.end)
-    behind = f"{trail.beat} and {_count(trail.transactions)}" if found.place else str(trail.beat) if found.beat else ""
-    return there, behind, gaps, _tables(found.own) if found.place else []
+    known = [Place(file, position) for identity, file, position in left.values() if identity == server.identity]
+    search = search_trail(server.source, trail, server.number, selection, max(known, key=lambda place: place.order, default=None))
+    gaps = _gaps_of_trail(trail, search, mark, server.source.name)
+    there = (
+        Mark(search.place, trail=trail) if search.place else Mark(search.beat, trail=Trail(trail.beat)) if search.beat else Mark(server.end)
+    )
+    behind = f"{trail.beat} and {_count(trail.transactions)}" if search.place else str(trail.beat) if search.beat else ""
+    return there, behind, gaps, _tables(search.own) if search.place else []
 
 
-def _gaps_of_trail(trail: Trail, found: BeatSearch, mark: Mark, name: str) -> list[str]:
+def _gaps_of_trail(trail: Trail, search: BeatSearch, mark: Mark, name: str) -> list[str]:
     where, read = f"connection {name}:", f"{_count(trail.transactions)} that were read behind {trail.beat}, up to {mark.place}"
-    if found.beat is None:
+    if search.beat is None:
         return [
             f"{where} the log lacks {trail.beat}, the last one before {mark.place}: it never arrived there, or is purged; all tables may"
             " differ"
         ]
-    if found.place is None and found.transactions < trail.transactions:
-        return [f"{where} of {read}, the log has {found.transactions}: the others never arrived there; all tables may differ"]
-    if found.place is None:
+    if search.place is None and search.transactions < trail.transactions:
+        return [f"{where} of {read}, the log has {search.transactions}: the others never arrived there; all tables may differ"]
+    if search.place is None:
         return [f"{where} instead of {read}, the log has others, or has them in another order; all tables may differ"]
-    if found.own:
-        count = "a transaction" if len(found.own) == 1 else f"{len(found.own)} transactions"
-        about = _few(_tables(found.own)) or _NOT_TOLD
-        return [f"{where} it wrote {count} itself, the last one at {found.own[-1].end}, before {found.place}, with rows of {about}"]
+    if search.own:
+        count = "a transaction" if len(search.own) == 1 else f"{len(search.own)} transactions"
+        tables = _few(_tables(search.own)) or _NOT_TOLD
+        return [f"{where} it wrote {count} itself, the last one at {search.own[-1].end}, before {search.place}, with rows of {tables}"]
     return []
 
 
@@ -192,11 +196,11 @@ def _count(transactions: int) -> str:
     return "1 transaction" if transactions == 1 else f"{transactions:,} transactions"
 
 
-def _tables(found: list[Logged]) -> list[str]:
+def _tables(transactions: list[Logged]) -> list[str]:
     """Return the tables of transactions; none if one of these names no tables."""
-    if any(one.tables is None for one in found):
+    if any(transaction.tables is None for transaction in transactions):
         return []
-    return sorted({f"{database}.{table}" for one in found for database, table in one.tables or ()})
+    return sorted({f"{database}.{table}" for transaction in transactions for database, table in transaction.tables or ()})
 
 
 def _few(names: list[str]) -> str:

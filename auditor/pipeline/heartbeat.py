@@ -103,7 +103,7 @@ def run(settings: Settings, connection: str, every: float, stop: threading.Event
         nonlocal written, writer
         try:
             writer = writer or opened.enter_context(open_heartbeat(settings, connection))
-            found = writer.write()
+            heartbeat = writer.write()
         except AuditorError as error:
             writer = None
             opened.close()
@@ -112,8 +112,8 @@ def run(settings: Settings, connection: str, every: float, stop: threading.Event
             fatal.append(error)
             return NEVER
         if not written or service.last_error:
-            extra = {"action": "heartbeat", "connection": connection, "serial": found.serial}
-            log.info("%s: heartbeat %d was written, and one follows every %g s", connection, found.serial, every, extra=extra)
+            extra = {"action": "heartbeat", "connection": connection, "serial": heartbeat.serial}
+            log.info("%s: heartbeat %d was written, and one follows every %g s", connection, heartbeat.serial, every, extra=extra)
         written += 1
         return None
 

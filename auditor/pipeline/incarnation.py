@@ -48,12 +48,12 @@ def check_staging(store: Store, pipeline: str, root: Folder, checkpoint: Path | 
 
 
 def _check_folder(store: Store, pipeline: str, root: Folder, checkpoint: Path | None, known: str) -> None:
-    found = (read_note(root, NOTE) or "").strip()
+    noted = (read_note(root, NOTE) or "").strip()
     begun = bool(known) or bool(parts.list_tables(store, pipeline)) or pipelines.get_pipeline(store, pipeline).source_offset is not None
-    if (found and found != known) or (not found and not begun and _last(checkpoint, "commits") is not None):
+    if (noted and noted != known) or (not noted and not begun and _last(checkpoint, "commits") is not None):
         stands = f"incarnation {known} of it" if known else "nothing of it"
         raise IncarnationsDiffer(
-            f"pipeline {pipeline}: the parts below {root} belong to {f'incarnation {found}' if found else 'an earlier life'}, and the store"
+            f"pipeline {pipeline}: the parts below {root} belong to {f'incarnation {noted}' if noted else 'an earlier life'}, and the store"
             f" knows {stands}: the store, or the folder, was lost or restored, and rows may be missing in between; {ways_on(pipeline)}"
         )
 
@@ -69,12 +69,12 @@ def _check_not_behind(pipeline: str, offset: Any, known: Any) -> None:
 
 def _check_checkpoint(pipeline: str, checkpoint: Path, offset: Any, incarnation: str) -> None:
     """Delete a checkpoint that is not the store's, or older than it: the stream then goes on from where the store stands."""
-    found = (read_note(checkpoint, NOTE) or incarnation).strip()
-    places = [order(one) for one in (_last(checkpoint, "commits"), _last(checkpoint, "offsets")) if one is not None]
-    if found == incarnation and (offset is None or not places or order(offset) in places):
+    noted = (read_note(checkpoint, NOTE) or incarnation).strip()
+    places = [order(entry) for entry in (_last(checkpoint, "commits"), _last(checkpoint, "offsets")) if entry is not None]
+    if noted == incarnation and (offset is None or not places or order(offset) in places):
         return
     shutil.rmtree(checkpoint)
-    why = "older than the store" if found == incarnation else f"that of incarnation {found}"
+    why = "older than the store" if noted == incarnation else f"that of incarnation {noted}"
     log.warning("%s: the checkpoint is %s; it goes on from %s", pipeline, why, show(offset), extra={"action": "checkpoint_dropped"})
 
 

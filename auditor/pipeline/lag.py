@@ -55,7 +55,7 @@ class LagRecorder:
         self._last = now
         state, merges = pipelines.get_pipeline(self.store, self.name), pipelines.list_merges(self.store, self.name)
         whole = Lag(source_lag(progress, now), progress.lag_bytes, self._rate(("", ""), state.events, seconds))
-        found: dict[Place, Lag] = {}
+        by_place: dict[Place, Lag] = {}
         for target in self.targets:
             reports = merges.get(target, {})
             piles = parts.sum_parts(self.store, self.name, {table: report.position for table, report in reports.items()})
@@ -63,9 +63,9 @@ class LagRecorder:
             for table in sorted({*piles, *reports}):
                 pile, merged = piles.get(table, Pile()), reports[table].events if table in reports else 0
                 of_tables[table] = Lag(table_lag(pile, now), pile.bytes, self._rate((target, table), merged, seconds))
-            found |= {(target, table): lag for table, lag in of_tables.items()}
-            found[target, ""] = _together(list(of_tables.values()), whole.seconds)
-        lags.record_lag(self.store, self.name, now, whole, found)
+            by_place |= {(target, table): lag for table, lag in of_tables.items()}
+            by_place[target, ""] = _together(list(of_tables.values()), whole.seconds)
+        lags.record_lag(self.store, self.name, now, whole, by_place)
         if self._thinned is None or now - self._thinned >= THINNING:
             lags.thin(self.store, self.name, now)
             self._thinned = now
@@ -76,7 +76,7 @@ class LagRecorder:
         return round(max(0, events - before) / seconds, 3) if before is not None and seconds else 0.0
 
 
-def _together(found: list[Lag], behind: float | None) -> Lag:
+def _together(table_lags: list[Lag], behind: float | None) -> Lag:
     """Return what a target lags behind as a whole."""
-    waiting = [one.seconds or 0.0 for one in found if one.bytes]
-    return Lag(target_lag(waiting, behind), sum(one.bytes or 0 for one in found), round(sum(one.rate for one in found), 3))
+    waiting = [lag.seconds or 0.0 for lag in table_lags if lag.bytes]
+    return Lag(target_lag(waiting, behind), sum(lag.bytes or 0 for lag in table_lags), round(sum(lag.rate for lag in table_lags), 3))

@@ -56,15 +56,15 @@ class StreamSums:
 
     def current(self) -> LiveEpoch | None:
         """Return the epoch of the audit that has not ended; one of another table or target is not it."""
-        found = live_epochs.current_epoch(self.store, self.subject.audit)
-        if found is None:
+        epoch = live_epochs.current_epoch(self.store, self.subject.audit)
+        if epoch is None:
             return None
-        return found if EpochSubject(found.audit, found.pipeline, found.target, found.table) == self.subject else None
+        return epoch if EpochSubject(epoch.audit, epoch.pipeline, epoch.target, epoch.table) == self.subject else None
 
     def last_reason(self) -> str:
         """Return why the audit's last epoch ended; '' if it never had one."""
-        found = live_epochs.list_epochs(self.store, audit=self.subject.audit)
-        return (found[0].reason or UNKNOWN) if found else ""
+        epochs = live_epochs.list_epochs(self.store, audit=self.subject.audit)
+        return (epochs[0].reason or UNKNOWN) if epochs else ""
 
     def plan_of(self, epoch: LiveEpoch) -> Plan | None:
         """Return the plan under which an epoch began."""
@@ -72,8 +72,8 @@ class StreamSums:
 
     def begin(self, plan: Plan) -> LiveEpoch:
         """Begin an epoch under a plan."""
-        about = {"fingerprint": live.fingerprint(plan), "layout": live.layout(plan), "where": self.where}
-        return live_epochs.begin_epoch(self.store, self.subject, plan=json.loads(dump_plan(plan)), **about)
+        plan_facts = {"fingerprint": live.fingerprint(plan), "layout": live.layout(plan), "where": self.where}
+        return live_epochs.begin_epoch(self.store, self.subject, plan=json.loads(dump_plan(plan)), **plan_facts)
 
     def place(self, epoch: LiveEpoch, position: int, alignment: Alignment) -> None:
         """Say where the scan of an epoch stands."""
@@ -120,10 +120,10 @@ class StreamSums:
 
     def place_of(self, position: int) -> str:
         """Return a position as a place of the source's log."""
-        found = Position.unpack(position)
+        log_position = Position.unpack(position)
         offset = pipelines.get_pipeline(self.store, self.pipeline).source_offset
         name = str(offset["file"]).rpartition(".")[0] if offset else "binlog"
-        return f"{name}.{found.file:06d}:{found.offset}"
+        return f"{name}.{log_position.file:06d}:{log_position.offset}"
 
     def time_of(self, position: int) -> dt.datetime | None:
         """Return when the source committed the last event of the table up to a position."""

@@ -64,15 +64,15 @@ def write_parts(root: Folder, batches: Iterable[pa.RecordBatch]) -> list[Written
     that fails, no part is left half written. Raises StagingFull on a full disk, StagingFailed if the folder cannot be written.
     """
     tables: dict[tuple[str, str], _TableWriter] = {}
-    held = 0
+    held_bytes = 0
     try:
         for batch in batches:
             if batch.num_rows:
                 name = batch["database"][0].as_py(), batch["table"][0].as_py()
                 if name not in tables:
                     tables[name] = _TableWriter(root, ".".join(name))
-                held += tables[name].take(batch)
-                held -= _make_room(tables[name], tables.values(), held)
+                held_bytes += tables[name].take(batch)
+                held_bytes -= _make_room(tables[name], tables.values(), held_bytes)
         return [written for _, table in sorted(tables.items()) for written in table.end()]
     except BaseException:
         for table in tables.values():
@@ -80,16 +80,16 @@ def write_parts(root: Folder, batches: Iterable[pa.RecordBatch]) -> list[Written
         raise
 
 
-def _make_room(table: _TableWriter, tables: Collection[_TableWriter], held: int) -> int:
+def _make_room(table: _TableWriter, tables: Collection[_TableWriter], held_bytes: int) -> int:
     """Write a row group of a table that has enough for one, or of those that have most where too much is held; return how many bytes."""
     due = [table] if table.is_full else []
-    if held > HELD_BYTES:
-        due = sorted((one for one in tables if one.bytes >= LEAST_BYTES), key=lambda one: one.bytes, reverse=True)
+    if held_bytes > HELD_BYTES:
+        due = sorted((writer for writer in tables if writer.bytes >= LEAST_BYTES), key=lambda writer: writer.bytes, reverse=True)
     written = 0
-    for one in due:
-        if one.is_open or sum(other.is_open for other in tables) < MOST_OPEN:
-            written += one.write_group()
-        if one is not table and held - written <= HELD_BYTES // 2:
+    for writer in due:
+        if writer.is_open or sum(other.is_open for other in tables) < MOST_OPEN:
+            written += writer.write_group()
+        if writer is not table and held_bytes - written <= HELD_BYTES // 2:
             break
     return written
 
@@ -99,7 +99,7 @@ class _TableWriter:
 
     def __init__(self, root: Folder, table: str) -> None:
         self._root, self._table = root, table
-        self._held: list[pa.RecordBatch] = []
+        self._waiting: list[pa.RecordBatch] = []
         self._announced: dict[str, str] = {}
         """The JSON of schemas, by id, of which no part was written yet."""
         self._known: set[str] = set()
@@ -132,16 +132,16 @@ class _TableWriter:
         if not rows.num_rows:
             return 0
         size: int = rows.nbytes
-        self._held.append(rows)
+        self._waiting.append(rows)
         self._rows, self.bytes = self._rows + rows.num_rows, self.bytes + size
         return size
 
     def write_group(self) -> int:
         """Write what is held, and return how many bytes that was. Raises StagingFull and StagingFailed."""
-        if not self._held:
+        if not self._waiting:
             return 0
-        events, size = pa.Table.from_batches(self._held).select(ARROW_SCHEMA.names), self.bytes
-        self._held, self._rows, self.bytes = [], 0, 0
+        events, size = pa.Table.from_batches(self._waiting).select(ARROW_SCHEMA.names), self.bytes
+        self._waiting, self._rows, self.bytes = [], 0, 0
         events = events.sort_by([("position", "ascending"), ("row", "ascending")]).combine_chunks()
         if _place(events, 0) <= self._last:
             raise StagingFailed(f"the source gave events of {self._table} that lie before earlier ones; report this as a bug of the source")
@@ -222,8 +222,8 @@ class _UnfinishedPart:
             if self._unfinished and isinstance(self._root, Path):
                 self._unfinished.replace(self._root / self._path)
                 _sync(self._unfinished.parent)
-        about = (self.schema_id, str(self._path), self._time, self._handle.hash.hexdigest())
-        return Part(self._table, self._first, self._last, self.tally.events, size, *about)
+        path, checksum = str(self._path), self._handle.hash.hexdigest()
+        return Part(self._table, self._first, self._last, self.tally.events, size, self.schema_id, path, self._time, checksum)
 
     def abandon(self) -> None:
         """Delete what was written."""

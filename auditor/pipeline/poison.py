@@ -56,32 +56,32 @@ def find_stopped(store: Store, pipeline: str, table: str, place: str) -> list[Ta
     wanted = re.fullmatch(r"(?:.*\.)?(\d+):(\d+)(?::(\d+))?", place)
     if not wanted:
         raise ConfigError(f"{place!r} is no event of a binary log; write it as status shows it: binlog.000012:4567:0")
-    found = [note for note in notes if _is_at(note.position, int(wanted[1]), int(wanted[2])) and wanted[3] in (None, str(note.row))]
-    if not found:
+    at_place = [note for note in notes if _is_at(note.position, int(wanted[1]), int(wanted[2])) and wanted[3] in (None, str(note.row))]
+    if not at_place:
         file = log_file(store, pipeline)
         there = ", ".join(dict.fromkeys(f"{note.table} at {place_of(note, file)}" for note in notes)) or "nothing"
         raise ConfigError(f"nothing stops {table} at {place}; what stops it: {there}")
-    return found + _following(store, pipeline, found[-1], notes)
+    return at_place + _following(store, pipeline, at_place[-1], notes)
 
 
 def _following(store: Store, pipeline: str, note: TableNote, stops: Sequence[TableNote]) -> list[TableNote]:
     """Return what stops the table right behind a note for the same reason, with no event between that could be had."""
-    found: list[TableNote] = []
-    for one in stops:
-        if one.table != note.table or one.target or note.target or (one.position, one.row) <= (note.last, note.row):
+    following: list[TableNote] = []
+    for stop in stops:
+        if stop.table != note.table or stop.target or note.target or (stop.position, stop.row) <= (note.last, note.row):
             continue
-        staged = parts.list_parts(store, pipeline, note.table, (found or [note])[-1].last, limit=1)
-        if one.reason != note.reason or (staged and staged[0].first < one.position):
+        staged = parts.list_parts(store, pipeline, note.table, (following or [note])[-1].last, limit=1)
+        if stop.reason != note.reason or (staged and staged[0].first < stop.position):
             break
-        found.append(one)
-    return found
+        following.append(stop)
+    return following
 
 
 def _is_at(position: int, file: int, offset: int) -> bool:
-    found = Position.unpack(position)
-    return (found.file, found.offset) == (file, offset)
+    log_position = Position.unpack(position)
+    return (log_position.file, log_position.offset) == (file, offset)
 
 
 def _short(position: int) -> str:
-    found = Position.unpack(position)
-    return f"{found.file:06d}:{found.offset}"
+    log_position = Position.unpack(position)
+    return f"{log_position.file:06d}:{log_position.offset}"

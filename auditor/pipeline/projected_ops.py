@@ -10,7 +10,7 @@ from auditor.pipeline.columns import Rules, digest
 
 def project_ops(body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     """Return the body of a note without excluded columns, with renamed ones by their new names and masked values as digests."""
-    return {**body, "ops": [found for op in body["ops"] for found in _project(op, rules)]}
+    return {**body, "ops": [projected for op in body["ops"] for projected in _project(op, rules)]}
 
 
 def _project(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
@@ -21,19 +21,19 @@ def _project(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
     column = op["column"]
     if _is_in(column, rules.columns.exclude):
         return []
-    found = {**op, "column": _name(column, rules)}
+    projected = {**op, "column": _name(column, rules)}
     if "type" in op and _is_in(column, rules.columns.mask):
-        found["type"] = ""  # the digests of values, which may have changed
+        projected["type"] = ""  # the digests of values, which may have changed
     if "value" in op and _is_in(column, rules.columns.mask):
         text = op["value"].get("hex", op["value"].get("text"))
-        found["value"] = {"text": digest(rules.salt, text)} if text is not None else op["value"]
-    return [found]
+        projected["value"] = {"text": digest(rules.salt, text)} if text is not None else op["value"]
+    return [projected]
 
 
 def _renamed(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
     """Return what a renamed column is to the target: it may be excluded, or masked, under one of its names only."""
     old, new = op["from"], op["to"]
-    was, now = (not _is_in(one, rules.columns.exclude) for one in (old, new))
+    was, now = (not _is_in(column, rules.columns.exclude) for column in (old, new))
     if was and now and _is_in(old, rules.columns.mask) == _is_in(new, rules.columns.mask):
         hidden = {"type": ""} if "type" in op and _is_in(new, rules.columns.mask) else {}
         return [{**op, "from": _name(old, rules), "to": _name(new, rules), **hidden}]

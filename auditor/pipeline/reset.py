@@ -63,23 +63,25 @@ def find_common_place(settings: Settings, store: Store, name: str, tables: Seque
 
     Raises ConfigError if a target does not say so, SourceReplaced if the source is another server, PositionLost if the log is gone.
     """
-    pipeline, found = settings.pipeline(name), dict[str, Identity | None]()  # by target and schema
+    pipeline, identities = settings.pipeline(name), dict[str, Identity | None]()  # by target and schema
     if pipeline.tracker:
         raise ConfigError(f"pipeline {name} has a tracker, which knows tables as they are now and cannot go back; reset it without this")
     for target in pipeline.targets:
-        where = _where(settings, store, name, target)
-        with open_writer(where.connection, settings.connections[where.connection]) as session:
+        target_place = _target_place(settings, store, name, target)
+        with open_writer(target_place.connection, settings.connections[target_place.connection]) as session:
             if isinstance(session, Committing):
                 raise ConfigError(f"target {target} says where single tables stand, not all of them; reset the pipeline without this")
-            found |= {f"{target} (schema {schema})": one for schema, one in read_identities(session, where, tables).items()}
-    offsets = {place: one.offset for place, one in found.items() if one and one.offset}
-    if lacking := [place for place in found if place not in offsets]:
-        raise ConfigError(f"target {lacking[0]} does not say up to where it holds every table; reset the pipeline without this")
+            identities |= {
+                f"{target} (schema {schema})": identity for schema, identity in read_identities(session, target_place, tables).items()
+            }
+    offsets = {place: identity.offset for place, identity in identities.items() if identity and identity.offset}
+    if missing := [place for place in identities if place not in offsets]:
+        raise ConfigError(f"target {missing[0]} does not say up to where it holds every table; reset the pipeline without this")
     if not offsets:
         raise ConfigError(f"neither the store nor the source has a table of pipeline {name}; reset it without this")
-    if len({one.get("server") for one in offsets.values()}) > 1:
+    if len({offset.get("server") for offset in offsets.values()}) > 1:
         raise ConfigError(f"the targets of pipeline {name} were filled from different servers; reset it without this")
-    offset = min((dict(one) for one in offsets.values()), key=order)
+    offset = min((dict(offset) for offset in offsets.values()), key=order)
     _check_log(settings, name, offset)
     return offset
 
@@ -97,11 +99,11 @@ def _check_log(settings: Settings, name: str, offset: Mapping[str, Any]) -> None
 
 def adopt_target(settings: Settings, store: Store, name: str, target: str, tables: Sequence[str], incarnation: str) -> None:
     """Let a target belong to a new life of its pipeline, with its positions of these tables. Raises EngineError and StoreError."""
-    where = _where(settings, store, name, target)
-    with open_writer(where.connection, settings.connections[where.connection]) as session:
-        adopt(session, where, tables, incarnation)
+    target_place = _target_place(settings, store, name, target)
+    with open_writer(target_place.connection, settings.connections[target_place.connection]) as session:
+        adopt(session, target_place, tables, incarnation)
 
 
-def _where(settings: Settings, store: Store, name: str, target: str) -> Where:
+def _target_place(settings: Settings, store: Store, name: str, target: str) -> Where:
     chosen = settings.pipeline(name).targets[target]
     return Where(store, name, "", chosen.connection, chosen.schema_, "", lambda *_: [], target, chosen)

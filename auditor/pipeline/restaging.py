@@ -62,22 +62,24 @@ def restage(settings: Settings, store: Store, pipeline: str, root: Folder, table
 
 
 def _stage_again(settings: Settings, store: Store, pipeline: str, root: Folder, part: Part, why: str) -> None:
-    about = f"{part.table}: {why}, and cannot be staged again from the source's log"
+    sentence = f"{part.table}: {why}, and cannot be staged again from the source's log"
     way_out = "copy the table from the source again, and then let the target go on from there"
     if settings.pipeline(pipeline).tracker:
-        raise PartsGone(f"{about}, because the pipeline's tracker does not know the columns of then; {way_out}")
+        raise PartsGone(f"{sentence}, because the pipeline's tracker does not know the columns of then; {way_out}")
     try:
         with tempfile.TemporaryDirectory(prefix="auditor-part-") as scratch:
-            written = [one.part for one in write_parts(Path(scratch), _events(settings, store, pipeline, part, scratch)) if one.part.rows]
-            if [_same(one) for one in written] != [_same(part)]:
-                raise PartsGone(f"{about}: the log has other events there now; {way_out}")
-            [found] = written
-            _put(root, part.path, Path(scratch) / found.path)
+            written = [
+                entry.part for entry in write_parts(Path(scratch), _events(settings, store, pipeline, part, scratch)) if entry.part.rows
+            ]
+            if [_same(staged) for staged in written] != [_same(part)]:
+                raise PartsGone(f"{sentence}: the log has other events there now; {way_out}")
+            [new_part] = written
+            _put(root, part.path, Path(scratch) / new_part.path)
     except ChangeStreamError as error:
         if error.retryable:
             raise
-        raise PartsGone(f"{about}: {error}; {way_out}") from error
-    parts.replace_file(store, pipeline, replace(part, bytes=found.bytes, checksum=found.checksum))
+        raise PartsGone(f"{sentence}: {error}; {way_out}") from error
+    parts.replace_file(store, pipeline, replace(part, bytes=new_part.bytes, checksum=new_part.checksum))
     extra = {"action": "part_restaged", "pipeline": pipeline, "table": part.table, "position": part.first}
     log.warning("%s: %s; it was staged again from the source's log", pipeline, why, extra=extra)
 
@@ -94,15 +96,15 @@ def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch
     if first.epoch != int(offset["epoch"]):
         raise PartsGone(f"{part.table}: it was read from another server, before a failover")
     base, _, digits = str(offset["file"]).rpartition(".")
-    begin, end = (Place(f"{base}.{one.file:0{len(digits)}d}", one.offset) for one in (first, last))
+    begin, end = (Place(f"{base}.{position.file:0{len(digits)}d}", position.offset) for position in (first, last))
     start = Place(begin.file, FIRST_OFFSET)
     scan = LogScan(Request(source, start, other_server_id()), Mark(start), RANGE_BYTES, waits().source_absence)
     try:
         ranges = scan.advance(end)
     finally:
         scan.close()
-    about = (refreshes_of(settings, pipeline), chosen.source.skip_pipelines)
-    selection = Selection(chosen.source.tables, parse_url(source.url).database, *about)
+    database, skipped = parse_url(source.url).database, chosen.source.skip_pipelines
+    selection = Selection(chosen.source.tables, database, refreshes_of(settings, pipeline), skipped)
     reading = Reading(source, selection, first.epoch, waits().source_absence, notes=True, tracked=b"")
     rules, notes = TableRules(chosen, salt.get_salt(store)), list[TableNote]()
     read = (batch for log_range in ranges if log_range.ends for batch in reading.batches(log_range))
@@ -110,9 +112,9 @@ def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch
         database, _, name = part.table.partition(".")
         of_table = pc.and_(pc.equal(batch["database"], database), pc.equal(batch["table"], name))
         inside = pc.and_(pc.greater_equal(batch["position"], part.first), pc.less_equal(batch["position"], part.last))
-        found = batch.filter(pc.and_(of_table, pc.and_(pc.equal(batch["schema_id"], part.schema_id), inside)))
-        if found.num_rows:
-            yield found
+        events = batch.filter(pc.and_(of_table, pc.and_(pc.equal(batch["schema_id"], part.schema_id), inside)))
+        if events.num_rows:
+            yield events
 
 
 def _put(root: Folder, path: str, file: Path) -> None:

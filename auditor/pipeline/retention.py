@@ -81,8 +81,8 @@ def warn_of_budget(store: Store, name: str, pipeline: Pipeline) -> list[str]:
         "wait": "staging will wait for it then, and the source's log must keep what follows",
         "drop": "what it lacks will be dropped then, and its tables must be copied again",
     }
-    held = describe_held(store, name, pipeline)
-    return [f"parts take {size:,} of the {budget:,} bytes of their budget: {held}; {ends[pipeline.staging.when_full]}"]
+    holders = describe_held(store, name, pipeline)
+    return [f"parts take {size:,} of the {budget:,} bytes of their budget: {holders}; {ends[pipeline.staging.when_full]}"]
 
 
 def _size(store: Store, name: str) -> int:
@@ -104,8 +104,8 @@ def _by_lag(store: Store, name: str, pipeline: Pipeline) -> list[str]:
 
 def _passed(store: Store, name: str, pipeline: Pipeline, targets: Iterable[str]) -> dict[str, int]:
     """Return by table up to where these targets have it, and segments need it no more."""
-    held = [_positions(store, name, target) for target in targets]
-    passed = {table: min(one.get(table, 0) for one in held) for table in parts.list_tables(store, name)}
+    positions = [_positions(store, name, target) for target in targets]
+    passed = {table: min(of_target.get(table, 0) for of_target in positions) for table in parts.list_tables(store, name)}
     if pipeline.segment:
         free = segments.get_cut(store, name).free
         passed = {table: min(position, free.get(table, 0)) for table, position in passed.items()}

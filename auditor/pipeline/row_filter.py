@@ -30,7 +30,7 @@ class RowFilter:
                 "where: a pipeline's filter cannot contain now or today, since rows leave it without an event; write a literal"
             )
         columns = {column.name.lower(): (index, column) for index, column in enumerate(schema.columns)}
-        found: dict[str, FilterColumn] = {}
+        filter_columns: dict[str, FilterColumn] = {}
         self._where = where
         self._table = f"{schema.database}.{schema.table}"
         self.indexes: list[int] = []
@@ -41,9 +41,9 @@ class RowFilter:
                     f"where: {self._table} has no column {name!r}; its columns are {', '.join(c.name for c in schema.columns)}"
                 )
             index, column = columns[name.lower()]
-            found[name] = _filter_column(column, f"c{index}", dialects.get("duckdb"))
+            filter_columns[name] = _filter_column(column, f"c{index}", dialects.get("duckdb"))
             self.indexes.append(index)
-        condition = portable.Renderer(found, "target", dialects.get("duckdb")).condition(portable.bind(written, None))
+        condition = portable.Renderer(filter_columns, "target", dialects.get("duckdb")).condition(portable.bind(written, None))
         self._sql = f"SELECT COALESCE({condition}, FALSE) FROM rows ORDER BY n"
 
     def select(self, texts: Mapping[int, pa.Array], count: int) -> pa.Array:

@@ -80,10 +80,10 @@ class Run:
         pipeline = self.settings.pipeline(self.name)
         root = folder_at(pipeline.staging.path)
         make_folder(root)
-        with ExitStack() as held:
+        with ExitStack() as resources:
             if self.stages:
-                held.enter_context(self._keep("source", lease_of_source(self.settings, self.name)))
-            self.targets = [target for target in self.targets if self._is_ours(target, held)]
+                resources.enter_context(self._keep("source", lease_of_source(self.settings, self.name)))
+            self.targets = [target for target in self.targets if self._is_ours(target, resources)]
             log.info("%s: %sloads %s", self.name, "stages and " * self.stages, ", ".join(self.targets) or "none", extra={"action": "began"})
             if self.stages:
                 check_staging(self.store, self.name, root, *self._stands(root))
@@ -95,10 +95,10 @@ class Run:
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
                 watching = watch.service(self.stop)
-                held.callback(watching.stop, waits().watch_end)
+                resources.callback(watching.stop, waits().watch_end)
                 watching.start()
-            session = self._start_spark(held) if self._needs_spark() else None
-            self._loaders(session, root, held)
+            session = self._start_spark(resources) if self._needs_spark() else None
+            self._loaders(session, root, resources)
             try:
                 self._keep_running(session, root, watch)
             except Exception as error:  # of Python or of Java
@@ -112,9 +112,9 @@ class Run:
         connection = self.settings.connections[self.settings.pipeline(self.name).source.connection]
         with suppress(EngineError):
             with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
-                tables = [".".join(one) for one in list_tables(session, self.settings.pipeline(self.name))]
-            if found := [one.sentence for one in find_shared(self.settings, self.name, tables)]:
-                raise ConfigError("; ".join(found))
+                tables = [".".join(table) for table in list_tables(session, self.settings.pipeline(self.name))]
+            if sentences := [finding.sentence for finding in find_shared(self.settings, self.name, tables)]:
+                raise ConfigError("; ".join(sentences))
 
     def _stands(self, root: Folder) -> tuple[Path | None, Any]:
         """Return the folder of the checkpoint, if there is one, and where the batch began that was planned last, if this process plans."""
@@ -129,21 +129,21 @@ class Run:
         """
         for target in self.targets:
             chosen = self.settings.pipeline(self.name).targets[target]
-            where = Where(
+            target_place = Where(
                 self.store, self.name, str(self.config_file), chosen.connection, chosen.schema_, "", lambda *_: [], target, chosen
             )
             try:
                 with open_writer(chosen.connection, self.settings.connections[chosen.connection]) as session:
-                    check_target(session, where)
+                    check_target(session, target_place)
             except IncarnationsDiffer:
                 raise
             except AuditorError as error:
                 log.warning("%s: target %s is not checked yet: %s", self.name, target, error, extra={"action": "target_unchecked"})
 
-    def _is_ours(self, target: str, held: ExitStack) -> bool:
+    def _is_ours(self, target: str, resources: ExitStack) -> bool:
         """Hold the lease of a target; return False if another process loads it. Raises SourceTaken if this one was to do nothing else."""
         try:
-            held.enter_context(self._keep("target", f"{self.name}/{target}"))
+            resources.enter_context(self._keep("target", f"{self.name}/{target}"))
         except SourceTaken as error:
             if not self.stages:
                 raise
@@ -151,11 +151,11 @@ class Run:
             return False
         return True
 
-    def _start_spark(self, held: ExitStack) -> SparkSession:
+    def _start_spark(self, resources: ExitStack) -> SparkSession:
         """Start Spark, and check executors on other hosts before anything runs there. Raises AuditorError."""
         master = self.settings.pipeline(self.name).master
         session = spark.start_session(master)
-        held.callback(spark.close_session, session)
+        resources.callback(spark.close_session, session)
         if not spark.is_local(master):
             require(session, self.settings, self.config_file, self.name)
         return session
@@ -164,21 +164,23 @@ class Run:
         """Return whether anything here runs on executors: a target that one session loads needs none."""
         pipeline = self.settings.pipeline(self.name)
         connections = [pipeline.targets[target].connection for target in self.targets]
-        return self.stages or any(writing_dialect(one, self.settings.connections[one]).LOADS != "alone" for one in connections)
+        return self.stages or any(
+            writing_dialect(connection, self.settings.connections[connection]).LOADS != "alone" for connection in connections
+        )
 
-    def _loaders(self, session: SparkSession | None, root: Folder, held: ExitStack) -> None:
+    def _loaders(self, session: SparkSession | None, root: Folder, resources: ExitStack) -> None:
         """Start what works beside the query: a loader for each target, the process that cuts segments, and what sends existing rows."""
         pipeline = self.settings.pipeline(self.name)
         for target in self.targets:
             staged = self._new_event()
             loader = self._loader(session, root, target)
-            self._start(loader.service(pipeline.targets[target].every, self.stop, staged, self._paused), held)
+            self._start(loader.service(pipeline.targets[target].every, self.stop, staged, self._paused), resources)
         if pipeline.segment and self.stages:
             child = segment_process(str(self.config_file), self.name)
-            self._start(child.service("segments", self.stop, self._new_event(), self._paused), held)
+            self._start(child.service("segments", self.stop, self._new_event(), self._paused), resources)
         if self.stages and self.events is None:
             carrier = Carrier(self.settings, self.store, self.name, self.stop).service(self._paused)
-            held.callback(carrier.stop)
+            resources.callback(carrier.stop)
             carrier.start()
 
     def _new_event(self) -> threading.Event:
@@ -186,7 +188,7 @@ class Run:
         self._staged.append(threading.Event())
         return self._staged[-1]
 
-    def _start(self, service: Service, held: ExitStack) -> None:
+    def _start(self, service: Service, resources: ExitStack) -> None:
         """Start a service that the run needs: it ends with the run, and the run with it, if that is by a bug."""
 
         def end(error: Exception) -> None:
@@ -195,7 +197,7 @@ class Run:
             self.stop.set()
 
         service.on_bug = end
-        held.callback(service.stop)
+        resources.callback(service.stop)
         service.start()
 
     def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess:
@@ -203,8 +205,9 @@ class Run:
         connection = self.settings.connections[chosen.connection]
         if writing_dialect(chosen.connection, connection).LOADS == "alone":
             return LoaderProcess(str(self.config_file), self.name, target)
-        about = (str(self.config_file), chosen.connection, chosen.schema_, str(root))
-        return Loader(Where(self.store, self.name, *about, spark.on_executors(session), target, chosen), target, connection)
+        config_file, run_tasks = str(self.config_file), spark.on_executors(session)
+        target_place = Where(self.store, self.name, config_file, chosen.connection, chosen.schema_, str(root), run_tasks, target, chosen)
+        return Loader(target_place, target, connection)
 
     def _keep_running(self, session: SparkSession | None, root: Folder, watch: Watch | None) -> None:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
@@ -338,8 +341,8 @@ def lease_of_source(settings: Settings, name: str) -> str:
 
 def server_id(settings: Settings, name: str) -> int:
     """Return the number by which a pipeline reads its source's log: always the same, so that the server ends an older reader of it."""
-    about = f"{lease_of_source(settings, name)}/{name}"
-    return SERVER_IDS.start + zlib.crc32(about.encode()) % len(SERVER_IDS)
+    identity = f"{lease_of_source(settings, name)}/{name}"
+    return SERVER_IDS.start + zlib.crc32(identity.encode()) % len(SERVER_IDS)
 
 
 def _stop(query: StreamingQuery | ClientQuery, staging: Staging) -> None:

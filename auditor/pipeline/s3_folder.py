@@ -54,8 +54,8 @@ class S3Folder:
         with _failures(path):
             lock = {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": until, "ChecksumAlgorithm": "SHA256"}
             _client().put_object(Bucket=self.bucket, Key=self.key(path), Body=content, **lock)
-            found = _client().head_object(Bucket=self.bucket, Key=self.key(path))
-        if found.get("ObjectLockMode") != "COMPLIANCE":
+            head = _client().head_object(Bucket=self.bucket, Key=self.key(path))
+        if head.get("ObjectLockMode") != "COMPLIANCE":
             raise OSError(errno.EPERM, "the bucket does not lock objects; create it with object lock", path)
 
     def get(self, path: str) -> bytes:
@@ -75,8 +75,8 @@ class S3Folder:
         with _failures(self.url):
             pages = _client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.key(""))
             for page in pages:
-                for found in page.get("Contents", ()):
-                    yield str(found["Key"]).removeprefix(self.key(""))
+                for entry in page.get("Contents", ()):
+                    yield str(entry["Key"]).removeprefix(self.key(""))
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files, some of which may be gone already."""
@@ -130,7 +130,7 @@ def _client() -> Any:
 
 
 @contextmanager
-def _failures(about: str) -> Iterator[None]:
+def _failures(place: str) -> Iterator[None]:
     """Raise errors of the client as OSError."""
     try:
         yield
@@ -140,4 +140,4 @@ def _failures(about: str) -> Iterator[None]:
         if type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):
             raise
         code = getattr(error, "response", {}).get("Error", {}).get("Code")
-        raise OSError(errno.ENOENT if code in ("NoSuchKey", "404") else errno.EIO, f"{error}", about) from error
+        raise OSError(errno.ENOENT if code in ("NoSuchKey", "404") else errno.EIO, f"{error}", place) from error

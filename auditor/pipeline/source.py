@@ -243,7 +243,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return the foreign keys whose cascades the source does not log, as an offset holds them; asked anew where they may be others."""
         if REFERENCES not in start or has_statements or not self._knows_references:
             self._knows_references = True
-            return [one.to_json() for one in self._ask(_read_references)]
+            return [reference.to_json() for reference in self._ask(_read_references)]
         known: list[Any] = start[REFERENCES]
         return known
 
@@ -251,12 +251,12 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return all foreign keys that there were anywhere in a batch: before it, behind it, and made and dropped by its statements."""
         if REFERENCES not in end:
             return ()
-        found = [Reference.from_json(body) for offset in (start, end) for body in offset.get(REFERENCES, ())]
+        references = [Reference.from_json(body) for offset in (start, end) for body in offset.get(REFERENCES, ())]
         source = self._options.source()
-        for one in makers:
-            for statement in read_statements(source, one.start, one.end):
-                found += made_references(statement.characters, statement.database, statement.sql_mode)
-        return tuple(dict.fromkeys(found))
+        for log_range in makers:
+            for statement in read_statements(source, log_range.start, log_range.end):
+                references += made_references(statement.characters, statement.database, statement.sql_mode)
+        return tuple(dict.fromkeys(references))
 
     def _track(self, start: dict[str, Any], end: Place, ranges: list[LogRange], statements: list[LogRange]) -> bytes:
         """Bring the tracker to the end of a batch; return the columns that tables have in it. Raises the errors of `Follower.follow`."""
@@ -265,7 +265,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return b""
         mark, epoch = from_offset(start), start["epoch"]
         tracker.follow(mark, epoch, start.get(TRACKED) == tracker.token, statements, end)
-        places = [mark.place, *(one.start for log_range in ranges for one in log_range.prepared.values())]
+        places = [mark.place, *(prepared.start for log_range in ranges for prepared in log_range.prepared.values())]
         return tracker.columns(min(place.position(epoch).pack() for place in places))
 
     def _open_tracker(self) -> Follower | None:

@@ -98,8 +98,8 @@ def parse_offset(text: str) -> dict[str, Any] | None:
     if not text.startswith("{"):
         return None
     try:
-        found: dict[str, Any] = json.loads(text)
-        from_offset(found)
-        return found if isinstance(found["epoch"], int) else None
+        offset: dict[str, Any] = json.loads(text)
+        from_offset(offset)
+        return offset if isinstance(offset["epoch"], int) else None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ConfigError(f"start of mysql_binlog is no offset: {text}; give one as Spark logs it, or FILE:POS") from None

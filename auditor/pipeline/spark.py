@@ -203,9 +203,9 @@ def translate(error: BaseException) -> AuditorError:
     """Return the auditor's error of which Spark tells in its own, or PipelineFailed with its first line."""
     if isinstance(error, AuditorError):
         return error
-    found = _KNOWN_ERROR.findall(str(error))
-    if found:
-        name, message = next((one for one in reversed(found) if one[0] in KIND_BY_NAME), found[-1])
+    errors = _KNOWN_ERROR.findall(str(error))
+    if errors:
+        name, message = next((pair for pair in reversed(errors) if pair[0] in KIND_BY_NAME), errors[-1])
         return error_named(name, message.strip(), PipelineFailed)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines[1:] if _PYTHON_ERROR.match(line)]  # of a worker; the first line only says that there is one

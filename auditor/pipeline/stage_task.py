@@ -43,17 +43,17 @@ def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) 
         sums, count = TaskSums(root), EventCount()
         written = write_parts(folder_at(root), project(batches, rules, notes, sums, count))
         count.check(_by_table(written))
-        sums.write(one.part for one in written)
-        yield _entries([_to_json(one) for one in written], [_note_json(one) for one in notes], "")
+        sums.write(entry.part for entry in written)
+        yield _entries([_to_json(entry) for entry in written], [_note_json(note) for note in notes], "")
     except AuditorError as error:
         yield _entries([], [], f"{name_of(error)}: {error}")
 
 
 def _by_table(written: Iterable[WrittenPart]) -> dict[str, Tally]:
-    found: dict[str, Tally] = {}
-    for one in written:
-        found.setdefault(one.part.table, Tally()).add_up(one.tally)
-    return found
+    tallies: dict[str, Tally] = {}
+    for entry in written:
+        tallies.setdefault(entry.part.table, Tally()).add_up(entry.tally)
+    return tallies
 
 
 def project(
@@ -99,20 +99,20 @@ def _projection(schema: TableSchema, rules: TableRules) -> Projection | AuditorE
 
 def _apply(projection: Projection, batch: pa.RecordBatch) -> tuple[list[pa.RecordBatch], list[TableNote]]:
     """Return the projected events, and a note on each that cannot be projected."""
-    found: list[pa.RecordBatch] = []
+    projected: list[pa.RecordBatch] = []
     notes: list[TableNote] = []
     left = [batch]
     while left:
         batch = left.pop()
         try:
-            found.append(projection.apply(batch))
+            projected.append(projection.apply(batch))
         except (ValueRefused, BadExpression) as error:
             half = batch.num_rows // 2
             if half:
                 left += [batch.slice(half), batch.slice(0, half)]
             else:
                 notes += _refuse(batch, error)
-    return found, notes
+    return projected, notes
 
 
 def _refuse(batch: pa.RecordBatch, error: AuditorError) -> list[TableNote]:
@@ -131,8 +131,8 @@ def _read_note(row: Mapping[str, Any], rules: TableRules) -> TableNote:
     body = content["body"]
     if row["kind"] == "change":
         body = project_ops(body, rules.of(body.get("beside", row["table"])))
-    about = (content["last"], content["events"], row["time"], body)
-    return TableNote(f"{row['database']}.{row['table']}", row["kind"], row["position"], *about, row=row["row"])
+    table, last, events = f"{row['database']}.{row['table']}", content["last"], content["events"]
+    return TableNote(table, row["kind"], row["position"], last, events, row["time"], body, row=row["row"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ class TableRules:
         return Rules(self.pipeline.columns_of(table), self.salt)
 
 
-def _entries(found: list[str], notes: list[str], error: str) -> pa.RecordBatch:
-    rows = [*((one, "", "") for one in found), *(("", one, "") for one in notes), *([("", "", error)] if error else [])]
+def _entries(written: list[str], notes: list[str], error: str) -> pa.RecordBatch:
+    rows = [*((part, "", "") for part in written), *(("", note, "") for note in notes), *([("", "", error)] if error else [])]
     return pa.RecordBatch.from_arrays([pa.array([row[place] for row in rows], pa.string()) for place in range(3)], schema=MANIFEST)
 
 
@@ -164,8 +164,8 @@ def _note_json(note: TableNote) -> str:
 def read_entries(rows: Iterable[Any]) -> tuple[list[WrittenPart], list[TableNote]]:
     """Return the parts and the notes that tasks wrote. Raises a task's error."""
     listed = list(rows)
-    found = [read_entry(row) for row in listed if row["part"] or row["error"]]
-    return found, [read_note(row["note"]) for row in listed if row["note"]]
+    written = [read_entry(row) for row in listed if row["part"] or row["error"]]
+    return written, [read_note(row["note"]) for row in listed if row["note"]]
 
 
 def read_note(text: str) -> TableNote:

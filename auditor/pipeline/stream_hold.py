@@ -85,14 +85,14 @@ class StreamHold:
         first, last = (Place.parse(place).position(epoch).pack() for place in (after, until))
         if any(note.position <= last for note in table_notes.list_notes(self.store, self.pipeline, [self.table], after=first)):
             return None
-        root, found = folder_at(self.settings.pipeline(self.pipeline).staging.path), set[str | None]()
+        root, ids = folder_at(self.settings.pipeline(self.pipeline).staging.path), set[str | None]()
         try:
             for part in parts.list_parts(self.store, self.pipeline, self.table, first):
                 for batch in read_part(root, part, first) if part.first <= last else ():
-                    found.update(batch.filter(pc.less_equal(batch["position"], last))["gtid"].to_pylist())
+                    ids.update(batch.filter(pc.less_equal(batch["position"], last))["gtid"].to_pylist())
         except StagingFailed:
             return None
-        return None if None in found else sorted(one for one in found if one)
+        return None if None in ids else sorted(gtid for gtid in ids if gtid)
 
     def merge_through(self, place: str) -> int:
         """Bring the target's table exactly to a place of the source's log; return the position that the target then states.
@@ -145,9 +145,9 @@ class StreamHold:
     def _await(self, look: Callable[[], T | None], seconds: float, late: str) -> T:
         """Look until something is there, and return it. Raises NotAligned with the sentence ``late`` after so many seconds."""
         until = time.monotonic() + seconds
-        while (found := look()) is None:
+        while (answer := look()) is None:
             if time.monotonic() > until:
                 raise NotAligned(late)
             if self.stopped.wait(waits().hold_poll):
                 raise NotAligned("the run was stopped")
-        return found
+        return answer

@@ -67,7 +67,7 @@ def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_
         set_waits(log_proof=2.0)
         assert "did not come through the log within 2 s" in check.prove(road.settings, PIPELINE).sentence
         [found] = [one for one in check.check(road.settings, PIPELINE, b"salt") if "lacks rows" in one.sentence]
-        assert (found.severity, found.about) == ("error", "source")
+        assert (found.severity, found.subject) == ("error", "source")
         run = Run(road.settings, road.config_file, road.store, PIPELINE, [], stop=threading.Event())
         with pytest.raises(
             LogRefused, match="rows never come into its binary log: binlog-do-db or binlog-ignore-db leaves out the database hidden"

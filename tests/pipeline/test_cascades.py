@@ -139,7 +139,7 @@ def test_check_names_what_cascades_without_a_word(log: LiveLog, family: Family) 
     source = family.settings.connections["source"]
     url = f"{source.url.partition('//')[0]}//reader:a-Long1Password@{source.url.rpartition('@')[2]}"
     family.settings.connections["source"] = source.model_copy(update={"url": url})
-    found = [one for one in check(family.settings, PIPELINE, b"salt") if one.about == f"table {log.database}.fam_c"]
+    found = [one for one in check(family.settings, PIPELINE, b"salt") if one.subject == f"table {log.database}.fam_c"]
     if logs_cascades(log):
         assert found == []
         return

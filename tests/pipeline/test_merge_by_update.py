@@ -231,7 +231,7 @@ def test_check_names_the_hazards(road: Road) -> None:
     made, lines = make(road), road.dialect.table(road.schema, "lines")
     road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON UPDATE CASCADE)")
     [found] = _check_target(road.settings, PIPELINE, "wh", [ORDERS])
-    assert (found.severity, found.about) == ("error", "target wh") and "whose rows go or change with rows of this table" in found.sentence
+    assert (found.severity, found.subject) == ("error", "target wh") and "whose rows go or change with rows of this table" in found.sentence
     name = found.sentence.partition('accept: ["')[2].partition('"')[0]
     road.settings.pipelines[PIPELINE].targets["wh"].tables["orders"] = TargetKeys(accept=(name,))
     assert _check_target(road.settings, PIPELINE, "wh", [ORDERS]) == []

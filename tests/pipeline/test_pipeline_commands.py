@@ -211,7 +211,7 @@ def test_check_says_everything_that_is_missing_at_once_and_init_writes_audits(
     reader = f"{name}://piper:piper@{url.partition('@')[2]}"
     columns = "{piped: {exclude: [secret], where: \"country = 'DE'\"}}"
     settings = _settings(tmp_path, reader, '["piped*", "gone_*"]', columns)
-    found = {(one.severity, one.about): one.sentence for one in checks.check(settings, PIPELINE, b"salt")}
+    found = {(one.severity, one.subject): one.sentence for one in checks.check(settings, PIPELINE, b"salt")}
     sentences = [one.sentence for one in checks.check(settings, PIPELINE, b"salt")]
     assert found["warning", "table gone_*"].startswith("the source has no such table")
     assert any("the user lacks REPLICATION SLAVE and REPLICATION CLIENT; run: GRANT REPLICATION SLAVE" in one for one in sentences)

@@ -55,7 +55,7 @@ class Line:
 def test_the_rows_arrive_that_a_select_shows(source: str, definition: str, engines: Engines, into: str, tmp_path: Path) -> None:
     line = Line(tmp_path, engines.live(source), into, definition)
     try:
-        said = [one for one in checks.check(line.road.settings, PIPELINE, b"salt") if one.about == "table versioned"]
+        said = [one for one in checks.check(line.road.settings, PIPELINE, b"salt") if one.subject == "table versioned"]
         assert [(one.severity, "none of its history" in one.sentence) for one in said] == [("warning", True)]
         line.log.run("INSERT INTO versioned (id, v) VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
         line.road.merge()

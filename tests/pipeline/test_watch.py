@@ -179,7 +179,7 @@ def test_a_source_and_a_target_that_were_not_tried_are_noted_by_check_and_status
     monkeypatch.setattr(versions, "TRIED", {name: Tried(("0.1",), ("0.1",)) for name in ("MySQL", "MariaDB", "DuckDB")})
     found = check(settings, PIPELINE, b"salt")
     assert any(one.severity == "warning" and one.sentence.startswith(f"the source is {server} ") for one in found), found
-    assert any(one.about == "target wh" and "not tried; newest tried 0.1" in one.sentence for one in found), found
+    assert any(one.subject == "target wh" and "not tried; newest tried 0.1" in one.sentence for one in found), found
     [note] = status(settings, store, PIPELINE).notes
     assert note.startswith(f"the source is {server} ") and "on which pipelines were not tried (tried: MySQL 0.1, MariaDB 0.1" in note
     store.close()
