@@ -31,7 +31,7 @@ from auditor.waits import waits
 from dialects import Place, Session, Table, versions
 
 LEAST_EXPIRY = 86400
-"""Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night goes on."""
+"""Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night can continue."""
 
 PROVING_BYTES = 4 << 20
 """Bytes of the log that are decoded at once."""
@@ -53,7 +53,7 @@ PRIVILEGES = (
     (r"REPLICATION CLIENT|BINLOG MONITOR", "REPLICATION CLIENT"),
     (r"SELECT", "SELECT"),
 )
-"""What a grant must contain, and the privilege that mends it. MariaDB calls the second BINLOG MONITOR."""
+"""What a grant must contain, and the privilege that gives it. MariaDB calls the second BINLOG MONITOR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +172,23 @@ def check_source(session: Session, has_tracker: bool) -> Iterator[tuple[Literal[
     for note in versions.note_log(session.server, session.variants):
         yield "warning", note
     values.setdefault(METADATA, "not there")  # before MySQL 8.0 and MariaDB 10.5
-    for setting, (wanted, mend) in WANTED.items():
+    for setting, (wanted, way_out) in WANTED.items():
         if values.get(setting, wanted).upper() != wanted and not (setting == METADATA and has_tracker):
             other_way = "; or give the pipeline a tracker: {url: ...}" if setting == METADATA else ""
-            mended = f"{mend}, and write it into the server's option file{other_way}"
-            yield "error", f"{setting} is {values[setting]!r} and must be {wanted!r}; {mended}"
+            option_file = f"and write it into the server's option file{other_way}"
+            yield "error", f"{setting} is {values[setting]!r} and must be {wanted!r}; {way_out}, {option_file}"
     if values.get("server_id", "1") == "0":
         yield "error", "server_id is 0, so that the server sends its binary log to nobody; run: SET GLOBAL server_id = 1"
     expiry = int(values.get("binlog_expire_logs_seconds", "0") or 0)
     if 0 < expiry < LEAST_EXPIRY:
-        mend = f"SET GLOBAL binlog_expire_logs_seconds = {7 * LEAST_EXPIRY}"
-        yield "warning", f"binary logs are deleted after {expiry} s; a pipeline that stands still longer must begin anew; run: {mend}"
+        way_out = f"SET GLOBAL binlog_expire_logs_seconds = {7 * LEAST_EXPIRY}"
+        yield "warning", f"binary logs are deleted after {expiry} s; a pipeline that is stopped for longer must begin again; run: {way_out}"
     if "ALLOW_INVALID_DATES" in values.get("sql_mode", "").upper():
         yield "warning", "sql_mode has ALLOW_INVALID_DATES: a date that does not exist, as 2024-02-31, would stop its table; take it out"
     grants = " ".join(str(row[0]).upper() for row in session.query(_statement(session, "grants")))
-    lacking = [privilege for pattern, privilege in PRIVILEGES if not re.search(rf"ALL PRIVILEGES|{pattern}", grants)]
-    if lacking:
-        yield "error", f"the user lacks {' and '.join(lacking)}; run: GRANT {', '.join(lacking)} ON *.* TO the user of the connection's URL"
+    missing = [privilege for pattern, privilege in PRIVILEGES if not re.search(rf"ALL PRIVILEGES|{pattern}", grants)]
+    if missing:
+        yield "error", f"the user needs {' and '.join(missing)}; run: GRANT {', '.join(missing)} ON *.* TO the user of the connection's URL"
 
 
 def _check_cascades(session: Session, pipeline: Pipeline, url: str) -> Iterator[Finding]:
@@ -207,7 +207,9 @@ def _check_cascades(session: Session, pipeline: Pipeline, url: str) -> Iterator[
 def _check_scope(settings: Settings, name: str) -> Iterator[Finding]:
     """Yield why rows of the pipeline's tables never come into the source's log."""
     for is_error, sentence in find_gaps(source_of(settings, name), settings.pipeline(name).source.tables):
-        yield Finding("error" if is_error else "warning", "source", f"its binary log lacks rows: {sentence}" if is_error else sentence)
+        yield Finding(
+            "error" if is_error else "warning", "source", f"rows are missing in its binary log: {sentence}" if is_error else sentence
+        )
 
 
 def prove(settings: Settings, name: str) -> Finding:

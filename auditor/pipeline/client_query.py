@@ -28,7 +28,7 @@ PLANNED = "planned.json"
 
 
 class ClientQuery:
-    """The query; a run looks at it as at one of Spark."""
+    """The query; a run checks it like one of Spark."""
 
     def __init__(
         self,

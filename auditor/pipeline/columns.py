@@ -126,7 +126,7 @@ class Projection:
         columns = [self._column(values, count, index) for index in self._kept]
         columns = [self._digests(column) if index in self._masked else column for index, column in zip(self._kept, columns, strict=True)]
         width = len(columns)
-        order = np.arange(width * count).reshape(width, count).T.ravel()  # row by row, of columns that stand one behind the other
+        order = np.arange(width * count).reshape(width, count).T.ravel()  # row by row, of columns that follow one another
         woven = pc.take(pa.concat_arrays(columns), pa.array(order)) if count else pa.array([], pa.string())
         return _lists(woven, present, width)
 

@@ -45,7 +45,7 @@ GROUP_ROWS = 1 << 14
 """Rows of a group, which is what a connection holds in memory."""
 
 POSITION = "auditor.position"
-"""Key in a file's metadata: where in the source's stream of changes its snapshot stands, where that is known."""
+"""Key in a file's metadata: where in the source's stream of changes its snapshot is, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Dumped:
     as_of: dt.datetime
     """The source's clock (UTC) when the snapshot was open."""
     position: str
-    """Where in the stream of changes the snapshot stands; empty if that is not known."""
+    """Where in the stream of changes the snapshot is; empty if that is not known."""
     why_unknown: str
     """Why the position is not known, as a clause; empty if it is."""
     connections: int

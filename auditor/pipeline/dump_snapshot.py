@@ -1,4 +1,4 @@
-"""Open the snapshot that a dump reads, and find where in the source's stream of changes it stands.
+"""Open the snapshot that a dump reads, and find where in the source's stream of changes it is.
 
 MariaDB and PostgreSQL say that themselves. MySQL does not: a transaction is in its log before a snapshot sees it, and seen before it counts
 as executed. But if the executed transactions are the same before and after a snapshot, and none had an id in between that was not yet
@@ -27,7 +27,7 @@ class DumpSnapshot:
 
     readers: list[Connection]
     position: str
-    """Where it stands, as the server's tools write it; empty if that is not known."""
+    """Where it is, as the server's tools write it; empty if that is not known."""
     why_unknown: str = ""
     """Why the position is not known, as a clause; empty if it is."""
 
@@ -67,7 +67,7 @@ def _open_alone(main: Connection, table: str) -> DumpSnapshot:
     if not isinstance(main.session, PlacedSession):
         main.begin_snapshot()
         position = _position(main)
-        return DumpSnapshot([main], position, "" if position else "this engine does not tell where a snapshot stands")
+        return DumpSnapshot([main], position, "" if position else "this engine does not tell where a snapshot is")
     if place := main.begin_snapshot_by(lambda session: _placed(session).begin_placed()):
         return DumpSnapshot([main], place)
     main.end_snapshot()

@@ -2,7 +2,7 @@
 
 An event holds its row twice, before and after, as texts in the order of the table's columns, generated ones among them. Which columns
 these are says the event's ``schema_id``; the source announces each schema before the first event that has it, in each range of the log
-that is decoded by itself, by an event of kind ``schema`` whose ``after`` is the schema's JSON. A value's text is what the server itself
+that is decoded alone, by an event of kind ``schema`` whose ``after`` is the schema's JSON. A value's text is what the server itself
 prints for it, in UTC; binary strings, which the server prints as bytes, are lower-case hexadecimal digits:
 
 ===============================  ====================================================================================
@@ -11,7 +11,7 @@ type                             text
 integers, ``BIT``                decimal digits, with ``-`` before negative numbers
 ``DECIMAL``                      all digits of its scale: ``-12.30``
 ``FLOAT``, ``DOUBLE``            the shortest decimal number that reads back as the same value of that width: ``1.5``, ``-0``,
-                                 ``0.0000001``; with an exponent above 15 digits before or behind the point: ``1e15``, ``1.5e-15``
+                                 ``0.0000001``; with an exponent above 15 digits before or after the point: ``1e15``, ``1.5e-15``
 ``DATE``                         ``2024-02-29``; zero dates as they are stored: ``0000-00-00``, ``2024-00-10``
 ``DATETIME``, ``TIMESTAMP``      ``2024-02-29 23:59:59``, followed by ``.`` and as many digits as the column has
 ``TIME``                         ``-838:59:59`` with a fraction likewise; ``YEAR``: ``2024`` or ``0000``
@@ -37,9 +37,9 @@ EventKind = Literal["insert", "update", "delete", "refresh", "absent", "bounds",
 """What happened to a row. A bootstrap sends three kinds: ``refresh`` is a row that exists; ``absent`` a key that no row has; ``bounds`` an
 interval of keys, whose rows are those that follow it in its transaction, and no others. ``schema`` announces a table's columns.
 
-``poison`` and ``change`` are notes, which the source writes if its option ``notes`` is true: that rows of a table cannot be had, and that
-a statement changed the table. ``after`` is then JSON with ``last`` position, ``events`` and ``body``, of `auditor.model.TableNote`; their
-``schema_id`` is empty; ``row`` of a change is -1."""
+``poison`` and ``change`` are notes, which the source writes if its option ``notes`` is true: that rows of a table are not available, and
+that a statement changed the table. ``after`` is then JSON with ``last`` position, ``events`` and ``body``, of `auditor.model.TableNote`;
+their ``schema_id`` is empty; ``row`` of a change is -1."""
 
 OFFSET_BITS = 32
 """Bits of the offset in a position: offsets in a binary log file are 32 bits wide in its own event headers."""
@@ -64,7 +64,7 @@ ARROW_SCHEMA = pa.schema(
 """An event.
 
 ``position`` (see `Position`) is where the event's transaction ends in the log; of a prepared XA transaction, where its commit does.
-``row`` is the event's number in the transaction, counted from 0 over the tables that are read; rows that cannot be had count as one for
+``row`` is the event's number in the transaction, counted from 0 over the tables that are read; rows that are not available count as one for
 each event of the log. So (position, row) is unique and sorts as the source applied the rows. An event of kind ``schema`` has the position
 of the first row that it announces, and a negative ``row``. A statement that makes a table for rows of its own transaction comes before
 them: it has the position before theirs.

@@ -37,7 +37,7 @@ MARKER = ".reached"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an executor must have, as JSON values: it travels to hosts that may lack this package."""
+    """What an executor must have, as JSON values: it travels to hosts where this package may be missing."""
 
     python: str
     packages: Mapping[str, str]
@@ -57,22 +57,22 @@ https://spark.apache.org/docs/latest/security.html#network-encryption"""
 
 
 def check_executors(settings: Settings, config_file: Path, name: str) -> list[str]:
-    """Return what the executors lack, a sentence each; starts Spark. Raises AuditorError if it cannot be started or asked."""
+    """Return what is missing on the executors, a sentence each; starts Spark. Raises AuditorError if it cannot be started or asked."""
     session = spark.start_session(settings.pipeline(name).master)
     try:
-        return list(find_lacks(session, settings, config_file, name))
+        return list(find_missing(session, settings, config_file, name))
     finally:
         spark.close_session(session)
 
 
 def require(session: SparkSession, settings: Settings, config_file: Path, name: str) -> None:
-    """Raise ConfigError if executors lack something that the pipeline needs of them."""
-    if lacks := find_lacks(session, settings, config_file, name):
-        raise ConfigError(f"pipeline {name!r} cannot run at {settings.pipeline(name).master.partition('?')[0]}: {'; '.join(lacks)}")
+    """Raise ConfigError if something that the pipeline needs is missing on executors."""
+    if missing := find_missing(session, settings, config_file, name):
+        raise ConfigError(f"pipeline {name!r} cannot run at {settings.pipeline(name).master.partition('?')[0]}: {'; '.join(missing)}")
 
 
-def find_lacks(session: SparkSession, settings: Settings, config_file: Path, name: str) -> list[str]:
-    """Return what the executors of a session lack, a sentence each. Raises AuditorError if they cannot be asked."""
+def find_missing(session: SparkSession, settings: Settings, config_file: Path, name: str) -> list[str]:
+    """Return what is missing on the executors of a session, a sentence each. Raises AuditorError if they cannot be asked."""
     pipeline = settings.pipeline(name)
     root = folder_at(pipeline.staging.path)
     make_folder(root)
@@ -109,13 +109,13 @@ def find_open_ways(session: SparkSession, master: str, table: str) -> Iterator[s
 
 
 def judge(needs: Needs, answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an executor lacks that gave this answer."""
+    """Yield what is missing on the executor that gave this answer."""
     host, packages = f"the executor on {answer['host']}", answer["packages"]
     if answer["python"] != needs.python:
         yield f"{host} runs Python {answer['python']}, and the driver {needs.python}; set PYSPARK_PYTHON to the same version there"
     missing = [name for name in needs.packages if packages.get(name) is None]
     if missing:
-        yield f"{host} lacks the packages {', '.join(missing)}; run there: pip install {' '.join(map(_pip_name, missing))}"
+        yield f"{host} is missing the packages {', '.join(missing)}; run there: pip install {' '.join(map(_pip_name, missing))}"
     for name, version in needs.packages.items():
         if packages.get(name) not in (None, version):
             yield f"{host} has {name} {packages[name]}, and the driver {version}; install the same version there"

@@ -1,7 +1,7 @@
-"""Let a pipeline go on from another server: find where its log holds what was read, and refuse where rows may be missing.
+"""Let a pipeline continue from another server: find where its log holds what was read, and refuse where rows may be missing.
 
 What was staged is a beginning of the old server's log, up to one transaction. The new server is a replica of it, so its log has the same
-transactions, under other files and offsets. It may be gone on with behind that transaction if the same ones stand before it. The
+transactions, under other files and offsets. It is possible to continue after that transaction if the same ones come before it. The
 transaction is known by its global id; without one, by the last heartbeat before it and the transactions between.
 """
 
@@ -31,13 +31,13 @@ LAST_EPOCH = 127
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """Where a pipeline goes on in another server's log."""
+    """Where a pipeline continues in another server's log."""
 
     offset: dict[str, Any]
     """The offset of its stream there, in an epoch of its own, so that positions keep growing. ``left`` has for each earlier epoch the
     server that was read, and up to where."""
     behind: str
-    """What it goes on behind; empty for the end of the log."""
+    """What it continues after; empty for the end of the log."""
     gaps: tuple[str, ...] = ()
     """Sentences on what may be missing; empty if nothing is."""
     tables: tuple[str, ...] = ()
@@ -70,9 +70,9 @@ class _NewServer:
 
 
 def find_failover(offset: Mapping[str, Any] | None, to: Source, selection: Selection) -> Failover:
-    """Find where a stream that stands at ``offset`` goes on in the log of another server.
+    """Find where a stream that is at ``offset`` continues in the log of another server.
 
-    Where rows may be missing, the gaps say so; if the transaction is not there, the place is behind the last heartbeat, or the end of the
+    Where rows may be missing, the gaps say so; if the transaction is not there, the place is after the last heartbeat, or the end of the
     log now. Raises FailoverRefused where no place can be found at all, ChangeStreamError and EngineError.
     """
     mark = _last_read(offset)
@@ -90,7 +90,7 @@ def find_failover(offset: Mapping[str, Any] | None, to: Source, selection: Selec
         there, behind, gaps, tables = _by_heartbeat(left, mark, mark.trail, server, selection)
     Position(epoch, there.place.file_number, there.place.offset).pack()
     moved = as_offset(there, epoch) | {"server": server.identity, "known": known, "left": left}
-    if TRACKED in offset and (there.gtid or (there.trail and there.trail == mark.trail)):  # the tracker stands where the stream does
+    if TRACKED in offset and (there.gtid or (there.trail and there.trail == mark.trail)):  # the tracker is where the stream is
         moved[TRACKED] = offset[TRACKED]
     return Failover(moved, behind, tuple(gaps), tuple(tables))
 
@@ -117,7 +117,7 @@ def _last_read(offset: Mapping[str, Any] | None) -> Mark:
 def _by_global_id(
     offset: Mapping[str, Any], mark: Mark, server: _NewServer, selection: Selection
 ) -> tuple[dict[str, int], Mark, str, list[str], list[str]]:
-    """Return which transactions are known of each server, where to go on, behind what, and the gaps with their tables."""
+    """Return which transactions are known of each server, where to continue, after what, and the gaps with their tables."""
     wanted, is_mariadb = GlobalId.parse(mark.gtid or ""), not server.uuid
     if is_mariadb == (":" in wanted.text):
         raise FailoverRefused(
@@ -140,18 +140,18 @@ def _by_global_id(
 def _gaps(wanted: GlobalId, search: Search, mark: Mark, name: str, own_gone: bool) -> list[str]:
     where = f"connection {name}:"
     if search.place is None:
-        lost = f"the log lacks transaction {wanted.text}, which was read last, at {mark.place}"
+        lost = f"transaction {wanted.text}, which was read last, at {mark.place}, is missing in the log"
         return [f"{where} {lost}: it never arrived there, or is purged; all tables may differ"]
     gaps = []
     if ":" not in wanted.text and len(search.sequences) > 1:
         gaps.append(f"{where} the log has several domains ({', '.join(sorted(search.sequences))}), which have no common order")
     if search.out_of_order:
         gaps.append(
-            f"{where} {_few([global_id.text for global_id in search.out_of_order])} stand in another order than in the old server's log"
+            f"{where} {_few([global_id.text for global_id in search.out_of_order])} are in another order than in the old server's log"
         )
     if search.own:
         own = _few([transaction.gtid for transaction in search.own if transaction.gtid])
-        gaps.append(f"{where} it wrote {own} itself, before {search.place}, with rows of {_few(_tables(search.own)) or _NOT_TOLD}")
+        gaps.append(f"{where} it wrote {own} itself, before {search.place}, with rows of {_few(_tables(search.own)) or _UNKNOWN_TABLES}")
     if own_gone:
         gaps.append(f"{where} it wrote transactions itself that its log no longer has")
     return gaps
@@ -160,7 +160,7 @@ def _gaps(wanted: GlobalId, search: Search, mark: Mark, name: str, own_gone: boo
 def _by_heartbeat(
     left: Mapping[str, Any], mark: Mark, trail: Trail, server: _NewServer, selection: Selection
 ) -> tuple[Mark, str, list[str], list[str]]:
-    """Return where to go on, behind what, and the gaps with their tables."""
+    """Return where to continue, after what, and the gaps with their tables."""
     known = [Place(file, position) for identity, file, position in left.values() if identity == server.identity]
     search = search_trail(server.source, trail, server.number, selection, max(known, key=lambda place: place.order, default=None))
     gaps = _gaps_of_trail(trail, search, mark, server.source.name)
@@ -172,11 +172,11 @@ def _by_heartbeat(
 
 
 def _gaps_of_trail(trail: Trail, search: BeatSearch, mark: Mark, name: str) -> list[str]:
-    where, read = f"connection {name}:", f"{_count(trail.transactions)} that were read behind {trail.beat}, up to {mark.place}"
+    where, read = f"connection {name}:", f"{_count(trail.transactions)} that were read after {trail.beat}, up to {mark.place}"
     if search.beat is None:
         return [
-            f"{where} the log lacks {trail.beat}, the last one before {mark.place}: it never arrived there, or is purged; all tables may"
-            " differ"
+            f"{where} {trail.beat}, the last one before {mark.place}, is missing in the log: it never arrived there, or is purged; all"
+            " tables may differ"
         ]
     if search.place is None and search.transactions < trail.transactions:
         return [f"{where} of {read}, the log has {search.transactions}: the others never arrived there; all tables may differ"]
@@ -184,12 +184,12 @@ def _gaps_of_trail(trail: Trail, search: BeatSearch, mark: Mark, name: str) -> l
         return [f"{where} instead of {read}, the log has others, or has them in another order; all tables may differ"]
     if search.own:
         count = "a transaction" if len(search.own) == 1 else f"{len(search.own)} transactions"
-        tables = _few(_tables(search.own)) or _NOT_TOLD
+        tables = _few(_tables(search.own)) or _UNKNOWN_TABLES
         return [f"{where} it wrote {count} itself, the last one at {search.own[-1].end}, before {search.place}, with rows of {tables}"]
     return []
 
 
-_NOT_TOLD = "tables that are not told"
+_UNKNOWN_TABLES = "tables that are not known"
 
 
 def _count(transactions: int) -> str:

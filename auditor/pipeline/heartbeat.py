@@ -93,8 +93,8 @@ def open_heartbeat(settings: Settings, connection: str) -> Iterator[HeartbeatWri
 def run(settings: Settings, connection: str, every: float, stop: threading.Event) -> int:
     """Write a heartbeat every so many seconds until ``stop`` is set, and return how many were written.
 
-    After an error that may pass, as of a server that is not reached, it goes on with growing waits. Raises ConfigError and AccessDenied,
-    and other errors that do not pass by themselves.
+    After an error that may pass, as of a server that is not reached, it continues with growing waits. Raises ConfigError and AccessDenied,
+    and other errors that are not retryable.
     """
     written, fatal, opened = 0, list[Exception](), ExitStack()
     writer: HeartbeatWriter | None = None

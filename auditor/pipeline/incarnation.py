@@ -29,7 +29,7 @@ def check_staging(store: Store, pipeline: str, root: Folder, checkpoint: Path | 
     """Check that the folder of the parts and the checkpoint belong to the store; call it before anything is swept, or staged.
 
     ``planned`` is the offset at which the batch begins that was planned last, where the driver itself plans. A checkpoint that is older
-    than the store is deleted: the stream goes on from the store. Raises IncarnationsDiffer, StagingFailed and StoreError.
+    than the store is deleted: the stream continues from the store. Raises IncarnationsDiffer, StagingFailed and StoreError.
     """
     state = pipelines.get_pipeline(store, pipeline)
     try:
@@ -51,31 +51,31 @@ def _check_folder(store: Store, pipeline: str, root: Folder, checkpoint: Path | 
     noted = (read_note(root, NOTE) or "").strip()
     begun = bool(known) or bool(parts.list_tables(store, pipeline)) or pipelines.get_pipeline(store, pipeline).source_offset is not None
     if (noted and noted != known) or (not noted and not begun and _last(checkpoint, "commits") is not None):
-        stands = f"incarnation {known} of it" if known else "nothing of it"
+        known_life = f"incarnation {known} of it" if known else "nothing of it"
         raise IncarnationsDiffer(
             f"pipeline {pipeline}: the parts below {root} belong to {f'incarnation {noted}' if noted else 'an earlier life'}, and the store"
-            f" knows {stands}: the store, or the folder, was lost or restored, and rows may be missing in between; {ways_on(pipeline)}"
+            f" knows {known_life}: the store, or the folder, was lost or restored, and rows may be missing in between; {ways_out(pipeline)}"
         )
 
 
 def _check_not_behind(pipeline: str, offset: Any, known: Any) -> None:
-    """Raise IncarnationsDiffer if the store stands before an offset that the stream had reached."""
+    """Raise IncarnationsDiffer if the store is before an offset that the stream had reached."""
     if known is not None and (offset is None or order(offset) < order(known)):
         raise IncarnationsDiffer(
-            f"pipeline {pipeline}: the store stands at {show(offset)}, and its checkpoint at {show(known)}: the store is older, and lacks"
-            f" what was staged in between; {ways_on(pipeline)}"
+            f"pipeline {pipeline}: the store is at {show(offset)}, and its checkpoint at {show(known)}: the store is older, and"
+            f" what was staged in between is missing in it; {ways_out(pipeline)}"
         )
 
 
 def _check_checkpoint(pipeline: str, checkpoint: Path, offset: Any, incarnation: str) -> None:
-    """Delete a checkpoint that is not the store's, or older than it: the stream then goes on from where the store stands."""
+    """Delete a checkpoint that is not the store's, or older than it: the stream then continues from where the store is."""
     noted = (read_note(checkpoint, NOTE) or incarnation).strip()
     places = [order(entry) for entry in (_last(checkpoint, "commits"), _last(checkpoint, "offsets")) if entry is not None]
     if noted == incarnation and (offset is None or not places or order(offset) in places):
         return
     shutil.rmtree(checkpoint)
     why = "older than the store" if noted == incarnation else f"that of incarnation {noted}"
-    log.warning("%s: the checkpoint is %s; it goes on from %s", pipeline, why, show(offset), extra={"action": "checkpoint_dropped"})
+    log.warning("%s: the checkpoint is %s; it continues from %s", pipeline, why, show(offset), extra={"action": "checkpoint_dropped"})
 
 
 def _last(checkpoint: Path | None, folder: str) -> Any:
@@ -105,11 +105,11 @@ def show(offset: Any) -> str:
     return f"{offset['file']}:{offset['position']}" if isinstance(offset, Mapping) else "no position at all"
 
 
-def ways_on(pipeline: str) -> str:
+def ways_out(pipeline: str) -> str:
     """Return what can be done where the pieces of a pipeline do not belong together."""
     name = shell_word(pipeline)
     return (
-        f"restore what belongs together; or read the source's log again from where the targets stand: auditor pipeline reset {name}"
-        f" --from-targets; or mend tables from segments (auditor segments copy); or forget all positions (auditor pipeline reset {name})"
+        f"restore what belongs together; or read the source's log again from where the targets are: auditor pipeline reset {name}"
+        f" --from-targets; or repair tables from segments (auditor segments copy); or forget all positions (auditor pipeline reset {name})"
         " and copy the tables again"
     )

@@ -12,19 +12,19 @@ from auditor.store.lags import Lag, Place
 from auditor.store.parts import Pile
 
 INTERVAL = dt.timedelta(seconds=lags.SPAN)
-"""Time between two looks that are stored."""
+"""Time between two checks that are stored."""
 
 THINNING = dt.timedelta(hours=1)
-"""Time between two times at which old looks are replaced by their maxima."""
+"""Time between two times at which old checks are replaced by their maxima."""
 
 
 def table_lag(pile: Pile, now: dt.datetime) -> float:
-    """Return the age in seconds of the oldest part that a target lacks of a table; 0 if it lacks none."""
+    """Return the age in seconds of the oldest part of a table that is missing in a target; 0 if none is."""
     return max(0.0, (now - pile.oldest).total_seconds()) if pile.oldest else 0.0
 
 
 def target_lag(tables: Iterable[float], source_lag: float | None) -> float | None:
-    """Return what a target lags behind, in seconds, from the lags of its tables that lack something; None if that is not known."""
+    """Return what a target lags behind, in seconds, from the lags of its tables that are incomplete; None if that is not known."""
     return max([*tables, source_lag]) if source_lag is not None else None
 
 
@@ -45,7 +45,7 @@ class LagRecorder:
     _last: dt.datetime | None = None
     _thinned: dt.datetime | None = None
     _events: dict[Place, int] = field(default_factory=dict)
-    """Events that were staged and merged until the last look."""
+    """Events that were staged and merged until the last check."""
 
     def record(self, progress: PipelineProgress, now: dt.datetime) -> None:
         """Store what the pipeline lags behind, if that is due; ``progress`` is what the watch saw of its source. Raises StoreError."""
@@ -71,7 +71,7 @@ class LagRecorder:
             self._thinned = now
 
     def _rate(self, place: Place, events: int, seconds: float) -> float:
-        """Return the events a second since the last look; 0 at the first one, and after a reset."""
+        """Return the events a second since the last check; 0 at the first one, and after a reset."""
         before, self._events[place] = self._events.get(place), events
         return round(max(0, events - before) / seconds, 3) if before is not None and seconds else 0.0
 

@@ -1,4 +1,4 @@
-"""What a run with live summaries asks of its pipeline: the epoch, its sums as of where the target stands, and to merge past the log's end.
+"""What a run with live summaries asks of its pipeline: the epoch, its sums as of where the target is, and to merge past the log's end.
 
 It shares nothing with the pipeline's processes but the store, the target and the source.
 """
@@ -76,7 +76,7 @@ class StreamSums:
         return live_epochs.begin_epoch(self.store, self.subject, plan=json.loads(dump_plan(plan)), **plan_facts)
 
     def place(self, epoch: LiveEpoch, position: int, alignment: Alignment) -> None:
-        """Say where the scan of an epoch stands."""
+        """Say where the scan of an epoch is."""
         if not live_epochs.place_epoch(self.store, epoch.id, position=position, log_place=alignment.position, at=alignment.time):
             raise NotAligned(f"the live summaries ended before the source was read: {self.last_reason()}")
 
@@ -97,7 +97,7 @@ class StreamSums:
         live_epochs.end_epoch(self.store, epoch.id, reason)
 
     def open(self, session: Session, epoch: LiveEpoch) -> int:
-        """Open a snapshot of the target whose first statement reads where it stands. Raises LiveSummariesUnusable."""
+        """Open a snapshot of the target whose first statement reads where it is. Raises LiveSummariesUnusable."""
         session.begin()
         try:
             position = read_position(session, self.schema, epoch)
@@ -143,7 +143,7 @@ class StreamSums:
         until = time.monotonic() + waits().hold_reach
         while not self._has_passed(end):
             if pipelines.get_pipeline(self.store, self.pipeline).paused:
-                return f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {shell_word(self.pipeline)}"
+                return f"the pipeline {self.pipeline} is paused; let it continue with: auditor pipeline unpause {shell_word(self.pipeline)}"
             if time.monotonic() > until:
                 return f"the pipeline {self.pipeline} did not merge {self.subject.table} up to {end} within {waits().hold_reach:g} s"
             if self.stopped.wait(waits().hold_poll):

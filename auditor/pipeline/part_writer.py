@@ -60,7 +60,7 @@ class WrittenPart:
 def write_parts(root: Folder, batches: Iterable[pa.RecordBatch]) -> list[WrittenPart]:
     """Write events as parts below ``root``, and return these: for each table, in order, one for each stretch of one schema.
 
-    Each batch has events of one table, and lies behind the earlier ones of that table; the next one is asked for when there is room. If
+    Each batch has events of one table, and comes after the earlier ones of that table; the next one is asked for when there is room. If
     that fails, no part is left half written. Raises StagingFull on a full disk, StagingFailed if the folder cannot be written.
     """
     tables: dict[tuple[str, str], _TableWriter] = {}
@@ -228,7 +228,7 @@ class _UnfinishedPart:
     def abandon(self) -> None:
         """Delete what was written."""
         self._writer.is_open = False  # else it writes its end when it is collected
-        with suppress(OSError):  # of a full disk, which was told
+        with suppress(OSError):  # of a full disk, which was reported
             self._handle.close()
         if self._unfinished:
             self._unfinished.unlink(missing_ok=True)
@@ -253,7 +253,7 @@ class _Hashed(io.RawIOBase):
         self.hash = hashlib.sha256()
 
     def write(self, data: Any) -> int:
-        """Write bytes behind the others."""
+        """Write bytes after the others."""
         self.hash.update(data)
         return self.file.write(data)
 

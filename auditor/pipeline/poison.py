@@ -1,4 +1,4 @@
-"""Events that stop their table: where they stand, and letting the table go on without them."""
+"""Events that stop their table: where they are, and letting the table continue without them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def place_text(position: int, file: str = "") -> str:
 
 
 def place_of(note: TableNote, file: str = "") -> str:
-    """Return where a note's first event stands: ``FILE:POS:NUMBER``, or ``FILE:POS`` for all events of its table in the transaction."""
+    """Return where a note's first event is: ``FILE:POS:NUMBER``, or ``FILE:POS`` for all events of its table in the transaction."""
     return place_text(note.position, file) + (f":{note.row}" if note.row >= 0 else "")
 
 
@@ -47,7 +47,7 @@ def log_file(store: Store, pipeline: str) -> str:
 def find_stopped(store: Store, pipeline: str, table: str, place: str) -> list[TableNote]:
     """Return what stops a table at an event, written as ``FILE:POS:NUMBER``, or in the transaction at ``FILE:POS``.
 
-    That is one note, or one for each target that cannot hold the event, and those right behind it with the same reason. Raises ConfigError
+    That is one note, or one for each target that cannot hold the event, and those right after it with the same reason. Raises ConfigError
     if nothing stops it there, with what does, and StoreError.
     """
     names = sorted({note.table for note in table_notes.list_notes(store, pipeline)})
@@ -65,7 +65,7 @@ def find_stopped(store: Store, pipeline: str, table: str, place: str) -> list[Ta
 
 
 def _following(store: Store, pipeline: str, note: TableNote, stops: Sequence[TableNote]) -> list[TableNote]:
-    """Return what stops the table right behind a note for the same reason, with no event between that could be had."""
+    """Return what stops the table right after a note for the same reason, with no event between that was available."""
     following: list[TableNote] = []
     for stop in stops:
         if stop.table != note.table or stop.target or note.target or (stop.position, stop.row) <= (note.last, note.row):

@@ -1,4 +1,4 @@
-"""Let targets forget where they stand in a pipeline's stream, or let the stream go back to where they stand."""
+"""Let targets forget their positions in a pipeline's stream, or let the stream go back to these."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _check_log(settings: Settings, name: str, offset: Mapping[str, Any]) -> None
             source = source_of(settings, name)
             check_born(source, mark.place, mark.born, read_born(source, mark.place.file))
         if read_log_files(connection).bytes_behind(mark.place) is None:
-            raise PositionLost(f"the targets stand at {show(offset)}, which is gone from the source's log; reset the pipeline without this")
+            raise PositionLost(f"the targets are at {show(offset)}, which is gone from the source's log; reset the pipeline without this")
 
 
 def adopt_target(settings: Settings, store: Store, name: str, target: str, tables: Sequence[str], incarnation: str) -> None:

@@ -44,26 +44,26 @@ RANGE_BYTES = 4 << 20
 
 
 def restage(settings: Settings, store: Store, pipeline: str, root: Folder, table: str, after: int = 0) -> int:
-    """Stage the damaged and missing parts of a table again that end behind a position; return how many there were.
+    """Stage the damaged and missing parts of a table again that end after a position; return how many there were.
 
     None where the folder is not that of the pipeline, because this process does not reach it. Raises PartsGone where the log no longer
     yields one, or the pipeline cannot go back in it, and what reading the log raises.
     """
     if (read_note(root, NOTE) or "").strip() != pipelines.get_pipeline(store, pipeline).incarnation:
         return 0
-    mended = 0
+    repaired = 0
     while listed := parts.list_parts(store, pipeline, table, after):
         for part in listed:
             if why := check_part(root, part):
                 _stage_again(settings, store, pipeline, root, part, why)
-                mended += 1
+                repaired += 1
         after = listed[-1].last
-    return mended
+    return repaired
 
 
 def _stage_again(settings: Settings, store: Store, pipeline: str, root: Folder, part: Part, why: str) -> None:
     sentence = f"{part.table}: {why}, and cannot be staged again from the source's log"
-    way_out = "copy the table from the source again, and then let the target go on from there"
+    way_out = "copy the table from the source again, and then let the target continue from there"
     if settings.pipeline(pipeline).tracker:
         raise PartsGone(f"{sentence}, because the pipeline's tracker does not know the columns of then; {way_out}")
     try:
@@ -129,7 +129,7 @@ def _put(root: Folder, path: str, file: Path) -> None:
     unfinished.replace(root / path)
 
 
-def mend_all(settings: Settings, store: Store, pipeline: str, root: Folder) -> None:
+def repair_all(settings: Settings, store: Store, pipeline: str, root: Folder) -> None:
     """Stage the damaged parts of all tables again; of a table where that fails, say why."""
     for table in parts.list_tables(store, pipeline):
         try:

@@ -34,9 +34,9 @@ def prune(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
 def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
     """Let the parts of a pipeline keep to their budget before more are staged, and return how many were deleted for that.
 
-    Those that every target has go first, the oldest of them before the others; then, if the settings say so, those that the target lacks
-    which lies furthest behind, so that its tables have to be copied again. Raises StagingFull if that is not enough: staging then waits,
-    and the source's log keeps what follows. Raises StoreError and StagingFailed.
+    Those that every target has go first, the oldest of them before the others; then, if the settings say so, those that are missing in the
+    target which lies furthest behind, so that its tables have to be copied again. Raises StagingFull if that is not enough: staging then
+    waits, and the source's log keeps what follows. Raises StoreError and StagingFailed.
     """
     budget = pipeline.staging.budget
     if budget is None or (over := _size(store, name) - budget) <= 0:
@@ -53,7 +53,9 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
         if dropped:
             rows, size = parts.totals(dropped)
             extra = {"action": "dropped", "pipeline": name, "target": target, "events": rows, "bytes": size}
-            sentence = "%s: %d events that target %s lacks were dropped, as parts fill their budget; its tables must be copied again"
+            sentence = (
+                "%s: %d events that are missing in target %s were dropped, as parts fill their budget; its tables must be copied again"
+            )
             log.error(sentence, name, rows, target, extra=extra)
     _delete_files(store, name, root, deleted)
     if over > 0:
@@ -62,14 +64,14 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
 
 
 def describe_held(store: Store, name: str, pipeline: Pipeline) -> str:
-    """Return what the target lacks that lies furthest behind, since when, and what follows if it stays away."""
+    """Return what is missing in the target that lies furthest behind, since when, and what follows if it stays away."""
     target = _by_lag(store, name, pipeline)[0]
     piles = parts.sum_parts(store, name, _positions(store, name, target) or {"": 0})
-    lacks = [pile for pile in piles.values() if pile.parts]
-    since = min((pile.oldest for pile in lacks if pile.oldest), default=None)
-    rows, size = sum(pile.rows for pile in lacks), sum(pile.bytes for pile in lacks)
-    then = f", which lacks what was committed since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
-    return f"target {target} lacks {rows:,} events in {size:,} bytes{then}"
+    missing = [pile for pile in piles.values() if pile.parts]
+    since = min((pile.oldest for pile in missing if pile.oldest), default=None)
+    rows, size = sum(pile.rows for pile in missing), sum(pile.bytes for pile in missing)
+    committed = f" (committed since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""
+    return f"{rows:,} events in {size:,} bytes{committed} are missing in target {target}"
 
 
 def warn_of_budget(store: Store, name: str, pipeline: Pipeline) -> list[str]:
@@ -79,7 +81,7 @@ def warn_of_budget(store: Store, name: str, pipeline: Pipeline) -> list[str]:
         return []
     ends = {
         "wait": "staging will wait for it then, and the source's log must keep what follows",
-        "drop": "what it lacks will be dropped then, and its tables must be copied again",
+        "drop": "what is missing there will be dropped then, and its tables must be copied again",
     }
     holders = describe_held(store, name, pipeline)
     return [f"parts take {size:,} of the {budget:,} bytes of their budget: {holders}; {ends[pipeline.staging.when_full]}"]
@@ -94,12 +96,12 @@ def _positions(store: Store, name: str, target: str) -> dict[str, int]:
 
 
 def _by_lag(store: Store, name: str, pipeline: Pipeline) -> list[str]:
-    """Return the targets, that first which lacks most bytes."""
+    """Return the targets, that first in which most bytes are missing."""
 
-    def lacks(target: str) -> int:
+    def missing_bytes(target: str) -> int:
         return sum(pile.bytes for pile in parts.sum_parts(store, name, _positions(store, name, target) or {"": 0}).values())
 
-    return sorted(pipeline.targets, key=lacks, reverse=True)
+    return sorted(pipeline.targets, key=missing_bytes, reverse=True)
 
 
 def _passed(store: Store, name: str, pipeline: Pipeline, targets: Iterable[str]) -> dict[str, int]:

@@ -76,7 +76,7 @@ class Run:
     _lost: list[AuditorError] = field(default_factory=list)
 
     def run(self) -> None:
-        """Run until ``stop`` is set. Raises SourceTaken, ConfigError, and whatever error of the source does not pass by itself."""
+        """Run until ``stop`` is set. Raises SourceTaken, ConfigError, and errors of the source that are not retryable."""
         pipeline = self.settings.pipeline(self.name)
         root = folder_at(pipeline.staging.path)
         make_folder(root)
@@ -285,7 +285,7 @@ class Run:
         """
         offset = pipelines.get_pipeline(self.store, self.name).source_offset
         if offset is not None and not spark.plans_here(self.settings.pipeline(self.name)):
-            log.warning("%s: there is no checkpoint; it goes on from the last batch in the store", self.name, extra={"action": "resumed"})
+            log.warning("%s: there is no checkpoint; it continues from the last batch in the store", self.name, extra={"action": "resumed"})
         elif offset is None and self.events is None:
             offset = self._end_of_log()
             parts.record_batch(self.store, self.name, [], {}, offset)
@@ -310,7 +310,7 @@ class Run:
             (self._paused.set if paused else self._paused.clear)()
 
     def _report(self, error: AuditorError) -> None:
-        """Report why staging failed; raise the error if it does not pass by itself."""
+        """Report why staging failed; raise the error if it is not retryable."""
         goes_on = "it is tried again, and nothing is lost" if error.retryable else "the pipeline ends"
         log.warning("%s: staging failed; %s: %s", self.name, goes_on, error, extra={"action": "staging_failed", "again": error.retryable})
         with suppress(StoreError):  # it is logged
@@ -350,7 +350,7 @@ def _stop(query: StreamingQuery | ClientQuery, staging: Staging) -> None:
     with staging.working:
         pass
     deadline = time.monotonic() + waits().query_commit
-    with suppress(Exception):  # it ends by itself, and with Spark's Java process at the latest
+    with suppress(Exception):  # it ends automatically, and with Spark's Java process at the latest
         while query.isActive and _is_committing(query) and time.monotonic() < deadline:
             time.sleep(0.02)
         query.stop()

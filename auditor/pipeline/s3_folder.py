@@ -23,7 +23,7 @@ PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class S3Folder:
-    """What stands below ``s3://bucket/prefix``; its methods raise OSError as those of a file system do."""
+    """What is below ``s3://bucket/prefix``; its methods raise OSError as those of a file system do."""
 
     url: str
 

@@ -22,7 +22,7 @@ Any Spark job can use it::
     )
     query.awaitTermination()
 
-An event is what `auditor.pipeline.events` describes; its ``position`` and ``gtid`` say where it stands. The driver and each executor
+An event is what `auditor.pipeline.events` describes; its ``position`` and ``gtid`` say where it is. The driver and each executor
 read ``config`` and reach the source. The user needs REPLICATION SLAVE and REPLICATION CLIENT; the source needs binlog_format=ROW,
 binlog_row_image=FULL, binlog_row_metadata=FULL, unless the pipeline named by ``pipeline`` has a tracker.
 
@@ -88,7 +88,7 @@ class MySQLBinlog(DataSource):
     ``FILE:POS``), ``skip_pipelines`` (whose transactions are left out, separated by commas), ``max_bytes`` (of the log in a batch of a
     stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a stream ends an older one that has the same; by default a
     number of its own), ``patience`` (seconds for which a source that went away is waited for), ``notes`` (``true`` for events of kind
-    ``poison`` and ``change``; else rows that cannot be had end the query), ``refreshes`` (``SCHEMA/PIPELINE``: rows that bootstraps of
+    ``poison`` and ``change``; else rows that are not available end the query), ``refreshes`` (``SCHEMA/PIPELINE``: rows that bootstraps of
     this pipeline write into that schema are events), ``pipeline`` (the one whose tracker knows the columns of tables; of a stream).
     """
 
@@ -240,7 +240,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return [RangePartition(log_range, start["epoch"], tracked, references) for log_range in ranges]
 
     def _look_up_references(self, start: dict[str, Any], has_statements: bool) -> list[Any]:
-        """Return the foreign keys whose cascades the source does not log, as an offset holds them; asked anew where they may be others."""
+        """Return the foreign keys whose cascades the source does not log, as an offset holds them; asked again where they may be others."""
         if REFERENCES not in start or has_statements or not self._knows_references:
             self._knows_references = True
             return [reference.to_json() for reference in self._ask(_read_references)]
@@ -248,7 +248,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return known
 
     def _references_in(self, start: dict[str, Any], end: dict[str, Any], makers: list[LogRange]) -> tuple[Reference, ...]:
-        """Return all foreign keys that there were anywhere in a batch: before it, behind it, and made and dropped by its statements."""
+        """Return all foreign keys that there were anywhere in a batch: before it, after it, and made and dropped by its statements."""
         if REFERENCES not in end:
             return ()
         references = [Reference.from_json(body) for offset in (start, end) for body in offset.get(REFERENCES, ())]
@@ -302,7 +302,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._is_checked = True
 
     def _log_from(self, mark: Mark) -> LogScan:
-        """Return a scan that stands at the mark: the one that is open, if it does."""
+        """Return a scan that is at the mark: the one that is open, if it is."""
         if self._log and self._log.mark.place != mark.place:
             self._log.close()
             self._log = None

@@ -58,7 +58,7 @@ RunTasks: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Runs a function on tasks, and returns its results in their order."""
 
 _KNOWN_ERROR = re.compile(rf"(?:{'|'.join(sorted({re.escape(kind.__module__) for kind in KIND_BY_NAME.values()}))})\.(\w+): (.+)")
-"""How an error of the auditor stands in the text of an error of Spark."""
+"""How an error of the auditor is written in the text of an error of Spark."""
 
 _PYTHON_ERROR = re.compile(r"(?!py4j|org\.|java)[\w.]*(?:Error|NotFound|Exception): .")
 """The last line of a Python traceback there."""
@@ -67,7 +67,7 @@ _PYTHON_ERROR = re.compile(r"(?!py4j|org\.|java)[\w.]*(?:Error|NotFound|Exceptio
 def start_session(master: str) -> SparkSession:
     """Start Spark, or join the one of this process. Raises EngineError and PackageMissing, which say what is missing."""
     if missing := [name for name in DRIVER_PACKAGES if find_spec(name) is None]:
-        raise PackageMissing(f"pipelines need {' and '.join(missing)}, which this Python lacks; pip install 'auditor[pipeline]'")
+        raise PackageMissing(f"pipelines need {' and '.join(missing)}, which this Python does not have; pip install 'auditor[pipeline]'")
     if is_connect_url(master):
         connected: Any = dialects.connect(master)
         return connected.spark  # type: ignore[no-any-return]
@@ -118,13 +118,13 @@ def check_alive(spark: SparkSession) -> None:
             spark.sparkContext._jsc.sc().isStopped()
     except Exception as error:  # py4j's own, of gRPC, or of the socket
         what = "the Spark Connect server ended its session, or does not answer" if is_connect(spark) else "Spark's Java process ended"
-        raise PipelineFailed(f"{what}; start the pipeline again, which goes on where it stopped") from error
+        raise PipelineFailed(f"{what}; start the pipeline again, which continues where it stopped") from error
 
 
 def close_session(spark: SparkSession) -> None:
     """End a session on a Spark Connect server, whose open channel would keep this process from ending; none of this process."""
     if is_connect(spark):
-        with suppress(Exception):  # the server ends it by itself after an hour
+        with suppress(Exception):  # the server ends it after an hour
             in_thread(spark.client.release_session, "release").result(waits().spark_release)
         with suppress(Exception):
             in_thread(spark.client.close, "close").result(waits().spark_release)

@@ -53,7 +53,7 @@ class StreamHold:
         """Let the target's table stand still. Raises NotAligned and StoreError."""
         if pipelines.get_pipeline(self.store, self.pipeline).paused:
             raise NotAligned(
-                f"the pipeline {self.pipeline} is paused; let it go on with: auditor pipeline unpause {shell_word(self.pipeline)}"
+                f"the pipeline {self.pipeline} is paused; let it continue with: auditor pipeline unpause {shell_word(self.pipeline)}"
             )
         if self.table not in parts.list_tables(self.store, self.pipeline):
             raise NotAligned(f"the pipeline {self.pipeline} has staged nothing of {self.table} yet")
@@ -76,7 +76,7 @@ class StreamHold:
         return str(log_status(self._source()).end)
 
     def ids_between(self, after: str, until: str) -> Sequence[str] | None:
-        """Return the global ids of the transactions behind a place, up to another, that have rows of the table.
+        """Return the global ids of the transactions after a place, up to another, that have rows of the table.
 
         None if one has no id, a statement changed the table there, or this host does not reach the staging's folder. Raises NotAligned if
         the stream does not get so far, and StoreError.
@@ -108,8 +108,8 @@ class StreamHold:
         return position
 
     def release(self) -> None:
-        """Let the target's table go on."""
-        with suppress(StoreError):  # then the hold ends by itself
+        """Let the target's table continue."""
+        with suppress(StoreError):  # then the hold ends when its time is up
             holds.end_hold(self.store, self._key)
         connection, self._connection = self._connection, None
         if connection:
@@ -142,10 +142,10 @@ class StreamHold:
 
         return self._await(epoch, waits().hold_reach, f"the pipeline {self.pipeline} did not reach {place} within {waits().hold_reach:g} s")
 
-    def _await(self, look: Callable[[], T | None], seconds: float, late: str) -> T:
-        """Look until something is there, and return it. Raises NotAligned with the sentence ``late`` after so many seconds."""
+    def _await(self, check: Callable[[], T | None], seconds: float, late: str) -> T:
+        """Check until something is there, and return it. Raises NotAligned with the sentence ``late`` after so many seconds."""
         until = time.monotonic() + seconds
-        while (answer := look()) is None:
+        while (answer := check()) is None:
             if time.monotonic() > until:
                 raise NotAligned(late)
             if self.stopped.wait(waits().hold_poll):

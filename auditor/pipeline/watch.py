@@ -42,12 +42,12 @@ EXPIRY_SHARE = 0.5
 """Share of the time for which the source keeps its log after which standing still is reported."""
 
 MOST_SAMPLES = 10_000
-"""Remembered looks: some five hours of a pipeline that lags behind all the time."""
+"""Remembered checks: some five hours of a pipeline that lags behind all the time."""
 
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at a running pipeline every ``watch_poll`` seconds, and stores what it saw."""
+    """Checks a running pipeline every ``watch_poll`` seconds, and stores what it saw."""
 
     store: Store
     settings: Settings
@@ -60,21 +60,21 @@ class Watch:
     _files: LogFiles | None = None
     _samples: deque[tuple[dt.datetime, Place]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
     _current: dt.datetime | None = None
-    """When the log last ended where staging stands, at the last look."""
-    _told: frozenset[str] = frozenset()
+    """When the log last ended where staging is, at the last check."""
+    _reported: frozenset[str] = frozenset()
     _connection: Any = None
 
     def service(self, stopped: threading.Event) -> Service:
-        """Return what looks until ``stopped`` is set."""
+        """Return what checks until ``stopped`` is set."""
         history = LagRecorder(self.store, self.name, list(self.settings.pipeline(self.name).targets))
-        look, failure = partial(self._look_and_store, history), f"{self.name}: the pipeline could not be looked at"
+        check, failure = partial(self._check_and_store, history), f"{self.name}: the pipeline could not be checked"
         fields = {"pipeline": self.name}
-        return Service("watch", look, waits().watch_poll, failure=failure, fields=fields, at_end=self._close, stopping=stopped)
+        return Service("watch", check, waits().watch_poll, failure=failure, fields=fields, at_end=self._close, stopping=stopped)
 
-    def _look_and_store(self, history: LagRecorder) -> None:
-        """Store a look. A source or store that is not reached is a warning in the log, and looked at again."""
+    def _check_and_store(self, history: LagRecorder) -> None:
+        """Store what a check found. A source or store that is not reached is a warning in the log, and checked again."""
         try:
-            progress = self.look()
+            progress = self.check()
             pipelines.set_progress(self.store, self.name, progress)
             history.record(progress, dt.datetime.now(dt.UTC))
         except StoreError as error:
@@ -82,14 +82,14 @@ class Watch:
         except AuditorError as error:
             self._report([str(error)])
 
-    def look(self) -> PipelineProgress:
+    def check(self) -> PipelineProgress:
         """Return what is seen now. Raises StoreError."""
         state = pipelines.get_pipeline(self.store, self.name)
         warnings = []
         try:
             self._files = self._read_source()
         except AuditorError as error:
-            warnings.append(f"the source cannot be looked at: {error}")
+            warnings.append(f"the source cannot be checked: {error}")
         current_at, now = self._current_at(state), dt.datetime.now(dt.UTC)
         budget = warn_of_budget(self.store, self.name, self.settings.pipeline(self.name))
         batch = self.batch or state.progress.batch
@@ -99,7 +99,7 @@ class Watch:
         return progress
 
     def bytes_behind(self, offset: Any) -> int | None:
-        """Return how many bytes of the log lay behind an offset at the last look; None if that is not known."""
+        """Return how many bytes of the log came after an offset at the last check; None if that is not known."""
         place = _place(offset)
         return self._files.bytes_behind(place) if self._files and place else None
 
@@ -109,7 +109,7 @@ class Watch:
         self.largest = max(self.largest, size)
 
     def _current_at(self, state: PipelineState) -> dt.datetime | None:
-        """Return when the log last ended at or before the place where staging stands, as far as earlier looks tell."""
+        """Return when the log last ended at or before the place where staging is, as far as earlier checks show."""
         place, now = _place(state.source_offset), dt.datetime.now(dt.UTC)
         if self._files:
             self._samples.append((now, self._files.end))
@@ -138,19 +138,19 @@ class Watch:
     def _report(self, warnings: list[str]) -> None:
         """Log warnings that are new, once each until they go."""
         for sentence in warnings:
-            if _kind(sentence) not in self._told:
+            if _kind(sentence) not in self._reported:
                 log.warning("%s: %s", self.name, sentence, extra={"action": "pipeline_warning", "pipeline": self.name})
-        self._told = frozenset(_kind(sentence) for sentence in warnings)
+        self._reported = frozenset(_kind(sentence) for sentence in warnings)
 
 
-def look_once(settings: Settings, name: str, state: PipelineState) -> PipelineProgress:
+def check_once(settings: Settings, name: str, state: PipelineState) -> PipelineProgress:
     """Return what is seen of a pipeline that no process runs. A source that is not reached is one of the warnings."""
     files, batch, warnings = None, state.progress.batch, []
     try:
         with closing(source_of(settings, name).connect()) as connection:
             files = read_log_files(connection)
     except AuditorError as error:
-        warnings.append(f"the source cannot be looked at: {error}")
+        warnings.append(f"the source cannot be checked: {error}")
     disk = disk_room(folder_at(settings.pipeline(name).staging.path), batch.bytes if batch else 0)
     return assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC), batch, warnings)
 
@@ -176,15 +176,15 @@ def assess(
     current_at = now if behind == 0 else current_at
     if files and place and behind is None:
         warnings.append(
-            f"{place.file}, where staging stands, is gone from the source's binary log: forget the pipeline's positions with"
+            f"{place.file}, which staging reads, is gone from the source's binary log: forget the pipeline's positions with"
             " auditor pipeline reset, and copy its tables again"
         )
     elif files and files.expiry and behind and current_at and (now - current_at).total_seconds() > EXPIRY_SHARE * files.expiry:
         lost_at = current_at + dt.timedelta(seconds=files.expiry)
         warnings.append(
-            f"staging stands at {place} since {current_at:%Y-%m-%d %H:%M:%S} UTC, and the source may delete what follows from"
-            f" {lost_at:%Y-%m-%d %H:%M:%S} UTC on, because binlog_expire_logs_seconds is {files.expiry}; let the pipeline go on, or raise"
-            " that setting"
+            f"staging has been at {place} since {current_at:%Y-%m-%d %H:%M:%S} UTC, and the source may delete what follows from"
+            f" {lost_at:%Y-%m-%d %H:%M:%S} UTC on, because binlog_expire_logs_seconds is {files.expiry}; let the pipeline continue, or"
+            " raise that setting"
         )
     if disk and disk[0] < disk[1]:
         warnings.append(
@@ -233,5 +233,5 @@ def _place(offset: Mapping[str, Any] | None) -> Place | None:
 
 
 def _kind(sentence: str) -> str:
-    """Return a warning without the numbers in it, which change from look to look."""
+    """Return a warning without the numbers in it, which change from check to check."""
     return "".join(character for character in sentence if not character.isdigit())

@@ -79,9 +79,7 @@ def test_a_pipeline_goes_on_from_a_replica(servers: tuple[LiveLog, LiveLog], tmp
         replica.run("STOP REPLICA" if is_mysql(source) else "STOP SLAVE")
         write(source, chance, 10)
         reader.read()
-        with pytest.raises(
-            FailoverRefused, match=r"the log lacks transaction \S+, which was read last, at .+; fail over with --accept-gap"
-        ):
+        with pytest.raises(FailoverRefused, match=r"transaction \S+, which was read last, at .+; fail over with --accept-gap"):
             _fail_over(settings, path, store)
         replica.run("CREATE TABLE elsewhere (id int PRIMARY KEY)", "INSERT INTO elsewhere VALUES (1)")
         replica.run("START REPLICA" if is_mysql(source) else "START SLAVE")

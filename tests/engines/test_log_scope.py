@@ -58,7 +58,7 @@ def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_
     shop, hidden = at(server, "shop"), at(server, "hidden")
     assert errors(shop) == [] and errors(shop, "other.t") == [], "what concerns other databases is no reason"
     assert errors(hidden) == [
-        "binlog-do-db or binlog-ignore-db leaves out the database hidden; mend that in the server's option file, and restart it"
+        "binlog-do-db or binlog-ignore-db leaves out the database hidden; correct that in the server's option file, and restart it"
     ]
     assert len(errors(shop, "*", "hid*.t")) == 1
 
@@ -66,7 +66,7 @@ def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_
     try:
         set_waits(log_proof=2.0)
         assert "did not come through the log within 2 s" in check.prove(road.settings, PIPELINE).sentence
-        [found] = [one for one in check.check(road.settings, PIPELINE, b"salt") if "lacks rows" in one.sentence]
+        [found] = [one for one in check.check(road.settings, PIPELINE, b"salt") if "rows are missing in" in one.sentence]
         assert (found.severity, found.subject) == ("error", "source")
         run = Run(road.settings, road.config_file, road.store, PIPELINE, [], stop=threading.Event())
         with pytest.raises(

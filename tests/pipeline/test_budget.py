@@ -55,11 +55,11 @@ def test_staging_waits_for_a_target_that_is_away_and_loses_nothing(road: Road) -
     size = fill(road, 10, 20, 30)
     road.loader().merge_all()
     tight = pipeline_of(road, size // 2)
-    with pytest.raises(StagingFull, match=r"parts fill the budget of .+: target away lacks 3 events in .+, which lacks what"):
+    with pytest.raises(StagingFull, match=r"parts fill the budget of .+: 3 events in .+ \(committed since .+\) are missing in target away"):
         make_room(road.store, PIPELINE, tight, road.root)
     assert StagingFull.retryable and firsts(road) == [10, 20, 30]
     [warning] = warn_of_budget(road.store, PIPELINE, pipeline_of(road, size + 1))
-    assert "target away lacks 3 events" in warning and "staging will wait for it then, and the source's log must keep" in warning
+    assert "are missing in target away" in warning and "staging will wait for it then, and the source's log must keep" in warning
     assert warn_of_budget(road.store, PIPELINE, pipeline_of(road, 2 * size)) == []
     is_back(road, 30)
     assert make_room(road.store, PIPELINE, tight, road.root) == 2 and firsts(road) == [30]
@@ -71,10 +71,10 @@ def test_what_a_target_that_is_away_lacks_is_dropped_if_that_is_chosen(road: Roa
     loader.merge_all()
     dropping = pipeline_of(road, size // 2, when_full="drop")
     [warning] = warn_of_budget(road.store, PIPELINE, pipeline_of(road, size + 1, when_full="drop"))
-    assert "what it lacks will be dropped then, and its tables must be copied again" in warning
+    assert "what is missing there will be dropped then, and its tables must be copied again" in warning
     with caplog.at_level(logging.ERROR):
         assert make_room(road.store, PIPELINE, dropping, road.root) == 2
-    assert "2 events that target away lacks were dropped" in caplog.text and firsts(road) == [30]
+    assert "2 events that are missing in target away were dropped" in caplog.text and firsts(road) == [30]
     fill(road, 40)
     assert loader.merge_all() == 1, "the target that was there goes on"
     away = road.loader()

@@ -10,7 +10,7 @@ import pytest
 from auditor.errors import PartDamaged
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.part_writer import write_parts
-from auditor.pipeline.restaging import mend_all
+from auditor.pipeline.restaging import repair_all
 from auditor.pipeline.segments.writer import open_writer as open_segment_writer
 from auditor.pipeline.staged_parts import check_part, read_part
 from auditor.store import parts, pipelines, salt, segments
@@ -110,7 +110,7 @@ def test_segments_take_no_damaged_part(road: LiveRoad, engine: LiveEngine) -> No
     with pytest.raises(PartDamaged):
         while writer.step():
             pass
-    mend_all(road.settings, road.store, PIPELINE, road.root)
+    repair_all(road.settings, road.store, PIPELINE, road.root)
     while writer.step():
         pass
     listed = segments.list_segments(road.store, PIPELINE, f"{road.database}.damaged", (0, -1))

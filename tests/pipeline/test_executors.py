@@ -28,7 +28,7 @@ GOOD = {
         ({"python": "3.9"}, "the executor on worker-1 runs Python 3.9, and the driver 3.11; set PYSPARK_PYTHON to the same version there"),
         (
             {"packages": {"auditor": None, "pyarrow": None}, "config_error": "No module named 'auditor'"},
-            "the executor on worker-1 lacks the packages auditor, pyarrow; run there: pip install auditor pyarrow",
+            "the executor on worker-1 is missing the packages auditor, pyarrow; run there: pip install auditor pyarrow",
         ),
         ({"packages": {"auditor": "0.1.0", "pyarrow": "1"}}, "the executor on worker-1 has pyarrow 1, and the driver 26.0.1; install the"),
         (
@@ -73,7 +73,7 @@ def test_executors_of_this_process_lack_nothing_but_a_folder_that_they_reach(
 
 def test_what_this_python_lacks_is_said_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.pipeline.spark.DRIVER_PACKAGES", ("pandas", "pandas_of_nobody"))
-    with pytest.raises(PackageMissing, match=r"pipelines need pandas_of_nobody, which this Python lacks; pip install 'auditor"):
+    with pytest.raises(PackageMissing, match=r"pipelines need pandas_of_nobody, which this Python does not have; pip install 'auditor"):
         start_session("local[2]")
 
 

@@ -173,7 +173,7 @@ def test_why_a_table_is_not_held(road: Road, set_waits: SetWaits) -> None:
         assert refuse(hold_of(road).freeze) == "another run holds shop.orders in the target wh; run the audit again later"
     hold.release()
     pipelines.set_paused(road.store, PIPELINE, True)
-    assert refuse(hold.freeze) == "the pipeline shop is paused; let it go on with: auditor pipeline unpause shop"
+    assert refuse(hold.freeze) == "the pipeline shop is paused; let it continue with: auditor pipeline unpause shop"
     assert refuse(lambda: hold.merge_through(f"{FILE}:2000")) == f"the pipeline shop did not reach {FILE}:2000 within 0.1 s"
     assert refuse(lambda: hold.merge_through(f"{FILE}:20")) == "the hold of the target's table ended after 60 s"
     assert holds.take_hold(road.store, hold._key, 60)

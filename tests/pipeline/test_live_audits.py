@@ -154,7 +154,7 @@ def test_why_there_is_no_comparison_with_the_stream(road: AlignedRoad) -> None:
     [paused] = road.audit().reasons
     assert paused == (
         "the stream keeps no summaries of this table yet, and the source is scanned for them only in line with it: the pipeline shop is"
-        " paused; let it go on with: auditor pipeline unpause shop"
+        " paused; let it continue with: auditor pipeline unpause shop"
     )
     pipelines.set_paused(road.store, PIPELINE, False)
     with road.delivering():

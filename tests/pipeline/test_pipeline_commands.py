@@ -60,7 +60,7 @@ def test_status_says_what_a_target_holds_and_lacks(duck: Road, capsys: pytest.Ca
     assert target["pending_events"] == 1 and target["lag_seconds"] >= target["tables"]["shop.log"]["lag_seconds"] > 0
     assert target["tables"]["shop.orders"]["state"] == "merged" and target["tables"]["shop.log"]["state"] == "stopped"
     assert target["tables"]["shop.orders"]["lag_seconds"] == 0 and not found["running"]
-    assert found["warnings"][0].startswith("the source cannot be looked at: ")
+    assert found["warnings"][0].startswith("the source cannot be checked: ")
     assert command(duck, "pause", PIPELINE) == 0 and pipelines.get_pipeline(duck.store, PIPELINE).paused
     capsys.readouterr()
     assert command(duck, "status", PIPELINE) == 0
@@ -214,7 +214,7 @@ def test_check_says_everything_that_is_missing_at_once_and_init_writes_audits(
     found = {(one.severity, one.subject): one.sentence for one in checks.check(settings, PIPELINE, b"salt")}
     sentences = [one.sentence for one in checks.check(settings, PIPELINE, b"salt")]
     assert found["warning", "table gone_*"].startswith("the source has no such table")
-    assert any("the user lacks REPLICATION SLAVE and REPLICATION CLIENT; run: GRANT REPLICATION SLAVE" in one for one in sentences)
+    assert any("the user needs REPLICATION SLAVE and REPLICATION CLIENT; run: GRANT REPLICATION SLAVE" in one for one in sentences)
     assert any("piped_log has no primary key, so its rows cannot be merged" in one for one in sentences)
     assert any("piped_shape.shape is of type geometry, which no target holds; exclude it" in one for one in sentences)
     assert not any("binlog_" in one for one in sentences), "the server of the tests is set up for a change stream"

@@ -86,7 +86,7 @@ def test_java_that_ended() -> None:
             raise ConnectionRefusedError(name)
 
     spark: Any = SimpleNamespace(sparkContext=Ended())
-    with pytest.raises(PipelineFailed, match=r"^Spark's Java process ended; start the pipeline again, which goes on where it stopped$"):
+    with pytest.raises(PipelineFailed, match=r"^Spark's Java process ended; start the pipeline again, which continues where it stopped$"):
         check_alive(spark)
 
 

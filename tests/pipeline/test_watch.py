@@ -19,7 +19,7 @@ from auditor.errors import StoreUnavailable
 from auditor.pipeline.binlog.log_files import LogFiles
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.check import check
-from auditor.pipeline.watch import Watch, assess, look_once
+from auditor.pipeline.watch import Watch, assess, check_once
 from auditor.service.pipeline_status import status
 from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, open_store, parts, pipelines
@@ -52,8 +52,8 @@ def test_bytes_behind_count_over_files() -> None:
     [
         (at("binlog.000003", 500), 86400, PLENTY, ""),
         (at("binlog.000002", 900), 1700, PLENTY, ""),
-        (at("binlog.000002", 900), 1900, PLENTY, "staging stands at binlog.000002:900 since 2026-11-01 11:28:20 UTC, and the source may"),
-        (at("binlog.000001", 900), 10, PLENTY, "binlog.000001, where staging stands, is gone from the source's binary log: forget the"),
+        (at("binlog.000002", 900), 1900, PLENTY, "staging has been at binlog.000002:900 since 2026-11-01 11:28:20 UTC, and the source may"),
+        (at("binlog.000001", 900), 10, PLENTY, "binlog.000001, which staging reads, is gone from the source's binary log: forget the"),
         (at("binlog.000003", 500), 0, (100 << 20, 300 << 20), "the disk of the staging's folder has 100 MiB left, and fewer than 300 MiB"),
     ],
 )  # fmt: skip
@@ -94,19 +94,19 @@ def test_lag_is_told_in_bytes_and_seconds(engine: LiveEngine, tmp_path: Path, em
         for _ in range(20):  # tests of other workers write into the same server's log
             end = log.end()
             parts.record_batch(store, PIPELINE, [], {}, at(end.file, end.offset))
-            first = watch.look()
+            first = watch.check()
             if first.lag_bytes == 0:
                 break
         assert (first.lag_bytes, first.log_end, first.log_expires, first.warnings) == (0, str(end), 86400, [])
         log.run("INSERT INTO watched VALUES (1)", "INSERT INTO watched VALUES (2)")
-        second = watch.look()
+        second = watch.check()
         assert second.lag_bytes and second.lag_bytes > 200
         assert second.current_at and second.at and second.current_at < second.at and first.current_at == second.current_at
         pipelines.set_progress(store, PIPELINE, second)
         found = status(settings, store, PIPELINE)
         assert found.running and found.lag_bytes == second.lag_bytes and found.lag_seconds and found.lag_seconds > 0
         parts.record_batch(store, PIPELINE, [], {}, at(log.end().file, log.end().offset))
-        assert watch.look().lag_bytes == 0
+        assert watch.check().lag_bytes == 0
     stopped = threading.Event()
     stopped.set()
     watch.service(stopped).run()  # which closes its connection
@@ -127,9 +127,9 @@ def test_a_log_that_expires_under_a_stopped_pipeline_is_said_by_its_status(engin
         found = status(settings, store, PIPELINE)
         assert not found.running and found.lag_seconds and 2990 < found.lag_seconds < 3600 and found.lag_bytes
         [warning] = found.warnings
-        assert warning.startswith(f"staging stands at {start} since ") and "because binlog_expire_logs_seconds is 3600" in warning
+        assert warning.startswith(f"staging has been at {start} since ") and "because binlog_expire_logs_seconds is 3600" in warning
         gone = at(f"{start.file.rpartition('.')[0]}.000000", 4)
-        [lost] = look_once(settings, PIPELINE, PipelineState(source_offset=gone)).warnings
+        [lost] = check_once(settings, PIPELINE, PipelineState(source_offset=gone)).warnings
         assert "is gone from the source's binary log: forget the pipeline's positions with auditor pipeline reset" in lost
     store.close()
 
@@ -141,8 +141,8 @@ def test_a_source_and_a_store_that_are_away_are_said_once(
     watch = Watch(store, settings, PIPELINE)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            watch.look()
-        assert [one.message for one in caplog.records if "the source cannot be looked at" in one.message] == [caplog.records[0].message]
+            watch.check()
+        assert [one.message for one in caplog.records if "the source cannot be checked" in one.message] == [caplog.records[0].message]
         stopped = threading.Event()
 
         def fail(*_: object) -> None:

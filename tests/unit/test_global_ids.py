@@ -36,10 +36,12 @@ def test_global_ids_are_parsed(text: str, server: str, sequence: str, number: in
     assert GlobalId.parse(text) == GlobalId(text, server, sequence, number)
 
 
-IN_ORDER = "connection new: {} stand in another order than in the old server's log"
+IN_ORDER = "connection new: {} are in another order than in the old server's log"
 OWN = f"connection new: it wrote {B}:1 itself, before binlog.000001:200, with rows of shop.orders"
 DOMAINS = "connection new: the log has several domains (0, 7), which have no common order"
-LOST = "connection new: the log lacks transaction {}, which was read last, at binlog.000009:4: it never arrived there, or is purged;"
+LOST = (
+    "connection new: transaction {}, which was read last, at binlog.000009:4, is missing in the log: it never arrived there, or is purged;"
+)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ MAX_BYTES = 4 << 20
 """Rows, and bytes of the log, after which rows of a table are handed on."""
 
 WITHOUT_BEFORE, WITHOUT_AFTER = ("insert", "refresh"), ("delete", "absent")
-"""Kinds of events that lack an image."""
+"""Kinds of events in which an image is missing."""
 
 _LIST = ARROW_SCHEMA.field("before").type
 
@@ -75,8 +75,8 @@ class RowBuffer:
             kind, count = self._kinds.pop(), self._counts.pop()
             for places in (self._gtids, self._positions, self._times, self._first_rows):
                 places.pop()
-            for values, lacking in ((self.before, WITHOUT_BEFORE), (self.after, WITHOUT_AFTER)):
-                if kind not in lacking:
+            for values, kinds in ((self.before, WITHOUT_BEFORE), (self.after, WITHOUT_AFTER)):
+                if kind not in kinds:
                     del values[-count * len(self.table.columns) :]
             gone += count
         self.rows -= gone

@@ -18,9 +18,9 @@ class BeatSearch:
     beat: Place | None = None
     """Where the heartbeat's transaction ends; None if it is not there."""
     place: Place | None = None
-    """Where the last transaction of the trail ends; None if the log lacks it, or has others there."""
+    """Where the last transaction of the trail ends; None if it is missing in the log, or the log has others there."""
     transactions: int = 0
-    """How many transactions stand behind the heartbeat, up to as many as the trail has."""
+    """How many transactions come after the heartbeat, up to as many as the trail has."""
     own: list[Logged] = field(default_factory=list)
     """Transactions with rows of the chosen tables that this server was the first to commit, and that stand before the place."""
 
@@ -28,7 +28,7 @@ class BeatSearch:
 def search_trail(source: Source, wanted: Trail, own_server: int, selection: Selection, left: Place | None) -> BeatSearch:
     """Search all of a server's log for a trail.
 
-    ``own_server`` is the server's number: what it committed itself is in no trail of another server. Of that, what stands before ``left``
+    ``own_server`` is the server's number: what it committed itself is in no trail of another server. Of that, what comes before ``left``
     was read already, when this server was the source. Raises ChangeStreamError and EngineError.
     """
     search, trail = BeatSearch(), Trail(wanted.beat)
@@ -41,7 +41,7 @@ def search_trail(source: Source, wanted: Trail, own_server: int, selection: Sele
             if search.place is None and not is_read and transaction.writes(selection):
                 search.own.append(transaction)
         elif search.beat and trail.transactions < wanted.transactions:
-            trail = trail.behind(transaction.origin)
+            trail = trail.after(transaction.origin)
             search.place = transaction.end if trail == wanted else None
     search.transactions = trail.transactions if search.beat else 0
     return search

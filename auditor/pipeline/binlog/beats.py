@@ -1,8 +1,8 @@
-"""Find heartbeats in a binary log, and tell which transactions stand behind the last one.
+"""Find heartbeats in a binary log, and report which transactions come after the last one.
 
 A heartbeat is a row that `auditor.pipeline.heartbeat` writes. A replica logs the transactions of its source in the same order, each with
 the server that committed it first and the time of that. So a place in one log is found again in another by the last heartbeat before it,
-and the transactions behind that. The table is known by its name and the types of its columns: whatever the log says of these (its
+and the transactions after that. The table is known by its name and the types of its columns: whatever the log says of these (its
 ``binlog_row_metadata``), the row can be read.
 """
 
@@ -49,15 +49,15 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """What stands before a place of a log: the last heartbeat, and the transactions behind that."""
+    """What comes before a place of a log: the last heartbeat, and the transactions after that."""
 
     beat: Beat
     transactions: int = 0
     digest: int = 0
     """A checksum of who committed these transactions first, and when."""
 
-    def behind(self, origin: bytes) -> Trail:
-        """Return the trail behind one more transaction."""
+    def after(self, origin: bytes) -> Trail:
+        """Return the trail after one more transaction."""
         return Trail(self.beat, self.transactions + 1, zlib.crc32(origin, self.digest))
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Trail:
 
 
 class BeatFinder:
-    """Takes table maps and rows events of a log, keeps the heartbeat of the transaction that it is in, and counts those behind the last."""
+    """Takes table maps and rows events of a log, keeps the heartbeat of the transaction that it is in, and counts those after the last."""
 
     def __init__(self, trail: Trail | None = None) -> None:
         self.table: int | None = None
@@ -86,7 +86,7 @@ class BeatFinder:
 
     @property
     def trail(self) -> Trail | None:
-        """The last heartbeat, and the transactions behind it; None if there was none."""
+        """The last heartbeat, and the transactions after it; None if there was none."""
         return Trail(self._last, self._transactions, self._digest) if self._last else None
 
     def follow(self, transactions: Transactions) -> None:

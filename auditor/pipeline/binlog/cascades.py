@@ -93,17 +93,17 @@ def made_references(text: str, database: str, sql_mode: int) -> list[Reference]:
     return [reference for reference in made if reference]
 
 
-def _reference(child: Name, before: Sequence[Token], behind: TokenReader) -> Reference | None:
-    """Return the foreign key of which this stands before and behind the word REFERENCES, if it has an action."""
-    parent, referenced = behind.take_table(), _names(behind.left)
+def _reference(child: Name, before: Sequence[Token], rest: TokenReader) -> Reference | None:
+    """Return the foreign key of which this is before and after the word REFERENCES, if it has an action."""
+    parent, referenced = rest.take_table(), _names(rest.left)
     columns = _names(before[_last(before, "(") :]) if before and before[-1].text == ")" else []
-    del behind.left[: _first(behind.left, ")") + 1 if referenced else 0]
+    del rest.left[: _first(rest.left, ")") + 1 if referenced else 0]
     actions = {"DELETE": "RESTRICT", "UPDATE": "RESTRICT"}
-    while behind.left and behind.left[0].is_word("ON", "MATCH"):
-        verb, what = behind.left.pop(0), behind.left.pop(0).text.upper() if len(behind.left) > 1 else ""
-        if verb.is_word("ON") and behind.left:
-            action = behind.left.pop(0).text.upper()
-            actions[what] = f"{action} {behind.left.pop(0).text.upper()}" if action in ("SET", "NO") and behind.left else action
+    while rest.left and rest.left[0].is_word("ON", "MATCH"):
+        verb, what = rest.left.pop(0), rest.left.pop(0).text.upper() if len(rest.left) > 1 else ""
+        if verb.is_word("ON") and rest.left:
+            action = rest.left.pop(0).text.upper()
+            actions[what] = f"{action} {rest.left.pop(0).text.upper()}" if action in ("SET", "NO") and rest.left else action
     if parent is None or all(action in _QUIET for action in actions.values()):
         return None
     return Reference(child, tuple(columns or referenced), parent, tuple(referenced), actions["DELETE"], actions["UPDATE"])

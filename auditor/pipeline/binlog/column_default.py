@@ -62,8 +62,8 @@ def _default(kind: str, arguments: Sequence[str], left: Sequence[Token]) -> Valu
     literal = left[negative : negative + 1]
     while literal and literal[-1].kind == "string" and [part.kind for part in left[negative + len(literal) :][:1]] == ["string"]:
         literal = left[negative : negative + len(literal) + 1]  # strings that follow one another are one
-    behind = left[negative + len(literal) :]
-    if not literal or (behind and behind[0].kind == "sign" and behind[0].text in OPERATORS):
+    rest = left[negative + len(literal) :]
+    if not literal or (rest and rest[0].kind == "sign" and rest[0].text in OPERATORS):
         return {"unknown": "its default is an expression"}
     token = literal[0]
     if token.is_word("NULL"):
@@ -126,7 +126,7 @@ def _bytes(kind: str, arguments: Sequence[str], value: bytes) -> Value:
 
 
 def _arguments(definition: Sequence[Token]) -> list[str]:
-    """Return what stands in parentheses right behind a type: its length, or digits and scale, or labels."""
+    """Return what is in parentheses right after a type: its length, or digits and scale, or labels."""
     if len(definition) < 2 or definition[1].text != "(":
         return []
     texts = [token.text for token in definition[2:]]

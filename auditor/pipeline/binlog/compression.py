@@ -82,7 +82,7 @@ def packed_integer(data: bytes, at: int) -> tuple[int, int]:
         return first, at + 1
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
     if at + 1 + size > len(data):
-        raise ValueError("a number ends behind its event")
+        raise ValueError("a number ends after its event")
     return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 

@@ -105,7 +105,7 @@ def _create(reader: _Reader, changes: Changes) -> None:
         is_sure = not reader.take("IF", "NOT", "EXISTS") or replaces
         if table := reader.table():
             changes.add(table, {"op": "create", "sure": is_sure})
-            if any(token.is_word("SELECT") for token in reader.left):  # logged by rows, the statement lacks it
+            if any(token.is_word("SELECT") for token in reader.left):  # logged by rows, it is missing in the statement
                 changes.add(table, {"op": "rows", "why": "CREATE TABLE ... SELECT brought rows that are not in the log"})
 
 

@@ -50,7 +50,7 @@ class Reading:
     """Seconds for which a source that went away is waited for."""
     project: Project = unchanged
     notes: bool = False
-    """Whether rows that cannot be had, and statements that change tables, are noted among the events; else such rows are refused."""
+    """Whether rows that are not available, and statements that change tables, are noted among the events; else such rows are refused."""
     tracked: bytes = b""
     """The columns of tables at each place, as `pack_versions` packs them; b"" if no tracker knows them."""
     references: tuple[Reference, ...] = ()
@@ -97,7 +97,7 @@ class _RangeReader:
         """Reads the rows of the XA transaction that is committed here."""
 
     def read(self) -> Batches:
-        """Yield batches that are full. After the connection was lost, go on from the last transaction end that was passed."""
+        """Yield batches that are full. After the connection was lost, continue from the last transaction end that was passed."""
         while self._passed < len(self._ends):
             dump: Dump | None = None
             try:
@@ -171,7 +171,7 @@ class _RangeReader:
     def _current(self) -> Stamp:
         """What the rows of the transaction that is read have in common. Raises LogRefused if none has begun."""
         if self._stamp is None:
-            raise LogRefused(f"{self._begin}: rows stand behind it that belong to no transaction; report this")
+            raise LogRefused(f"{self._begin}: rows come after it that belong to no transaction; report this")
         return self._stamp
 
     def _is_new(self) -> bool:
@@ -181,7 +181,7 @@ class _RangeReader:
 
     def _take_rows(self, kind: int, event: bytes, body: int, stop: int) -> Iterable[pa.RecordBatch]:
         """Take a rows event, unless it is passed by; return batches that are full."""
-        self._rows.see(event, body)
+        self._rows.count_event(event, body)
         self._sent += 1
         if self._sent <= self._taken or self._is_held:
             self._rows.pass_by(event, body)
@@ -234,7 +234,7 @@ class _RangeReader:
         return log_range
 
     def _decide(self, log_range: LogRange, fate: Stamp) -> Batches:
-        """Read the rows of an XA transaction, which were passed by where it was prepared; go on where an earlier attempt failed."""
+        """Read the rows of an XA transaction, which were passed by where it was prepared; continue where an earlier attempt failed."""
         self._decided = self._decided or _RangeReader(self._reading, log_range, self._rows, fate)
         yield from self._decided.read()
         self._decided = None
@@ -269,7 +269,7 @@ class _RangeReader:
             raise LogRefused(f"{self._end}: a compressed transaction cannot be unpacked ({error}); report this") from error
 
     def _statement_inside(self, kind: int, event: bytes, body: int, stop: int) -> None:
-        """Take a statement that stands in a transaction beside rows: it writes some itself, or undoes some, or makes a table for them."""
+        """Take a statement that is in a transaction beside rows: it writes some itself, or undoes some, or makes a table for them."""
         if not self._is_new():
             return
         text = _text(kind, event, body, stop)
@@ -316,7 +316,7 @@ class _RangeReader:
                 f"{self._end}: an event before it has the type {kind}, which is not known; report this with the server's version"
             )
         if kind == types.PARTIAL_UPDATE:
-            self._rows.see(event, body)
+            self._rows.count_event(event, body)
             if not self._is_new() or self._is_held:
                 self._rows.pass_by(event, body)
             else:

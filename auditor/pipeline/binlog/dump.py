@@ -270,7 +270,7 @@ class Dump:
     def _large_event(
         self, buffer: bytes, at: int, head: int | None, size: int, number: int
     ) -> Generator[tuple[bytes, int, int], None, tuple[bytes, int, int]]:
-        """Yield an event that is sent in several packets; return the buffer after it, where to go on in it, and the next packet's number.
+        """Yield an event that is sent in several packets; return the buffer and the offset after it, and the next packet's number.
 
         ``size`` is what its header says: no more than that is received.
         """
@@ -306,7 +306,7 @@ class Dump:
         """Return why what the server sends is no binary log."""
         return LogRefused(
             f"connection {self.request.source.name}: what the server sends after {self.request.place} is no binary log: {what}; check which"
-            " server answers there, and what stands between"
+            " server answers there, and what is between"
         )
 
     def _receive(self) -> bytes:
@@ -370,7 +370,7 @@ class Patience:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, after a success."""
+        """Begin again, after a success."""
         self._backoff = Backoff(waits().first_reconnect, waits().longest_reconnect)
         self._since: float | None = None
 

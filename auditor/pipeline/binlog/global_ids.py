@@ -1,4 +1,4 @@
-"""Find a transaction in a server's binary log by its global id, and what stands before it that the log of another server may lack.
+"""Find a transaction in a server's binary log by its global id, and what comes before it that may be missing in the log of another server.
 
 https://dev.mysql.com/doc/refman/9.4/en/replication-gtids-concepts.html and https://mariadb.com/kb/en/gtid/
 """

@@ -91,7 +91,7 @@ class _Document:
         """Return the bytes of a value of variable length."""
         self._spend(size)
         if at + size > len(self._data):
-            raise ValueError("a JSON value ends behind its document")
+            raise ValueError("a JSON value ends after its document")
         return self._data[at : at + size]
 
     def _spend(self, size: int) -> None:

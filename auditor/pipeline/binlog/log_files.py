@@ -1,4 +1,4 @@
-"""The files of a server's binary log, how far a place lies behind their end, and how long the server keeps them."""
+"""The files of a server's binary log, how far a place is from their end, and how long the server keeps them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LogFiles:
         return Place(*list(self.sizes.items())[-1])
 
     def bytes_behind(self, place: Place) -> int | None:
-        """Return how many bytes of the log lie behind a place; None if its file is gone."""
+        """Return how many bytes of the log come after a place; None if its file is gone."""
         if place.file not in self.sizes:
             return None
         later = [size for file, size in self.sizes.items() if Place(file, 0).file_number > place.file_number]
@@ -38,7 +38,7 @@ class LogFiles:
 
 
 def read_log_files(connection: Any) -> LogFiles:
-    """Return the files that the server behind a connection has. Raises ChangeStreamError if it keeps no log, and AccessDenied."""
+    """Return the files that the server of a connection has. Raises ChangeStreamError if it keeps no log, and AccessDenied."""
     rows = query(connection, "SHOW BINARY LOGS")
     if not rows:
         raise ChangeStreamError("the source keeps no binary log; start it with log_bin")

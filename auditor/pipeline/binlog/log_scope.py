@@ -27,10 +27,10 @@ OPTION_FILE = "in the server's option file, and restart it"
 
 
 def check_scope(source: Source, tables: Sequence[str]) -> None:
-    """Check that the log can have all rows of tables, given by names and patterns. Raises LogRefused with all that it lacks."""
-    lacking = [sentence for is_error, sentence in find_gaps(source, tables) if is_error]
-    if lacking:
-        raise LogRefused(f"connection {source.name}: rows never come into its binary log: {'; '.join(lacking)}")
+    """Check that the log can have all rows of tables, given by names and patterns. Raises LogRefused with all that is missing."""
+    missing = [sentence for is_error, sentence in find_gaps(source, tables) if is_error]
+    if missing:
+        raise LogRefused(f"connection {source.name}: rows never come into its binary log: {'; '.join(missing)}")
 
 
 def find_gaps(source: Source, tables: Sequence[str]) -> list[tuple[bool, str]]:
@@ -43,7 +43,7 @@ def _find_gaps(connection: Any, selection: Selection) -> Iterator[tuple[bool, st
     databases = [database for row in query(connection, DATABASES) if selection.has_database(database := _text(row[0]))]
     for database in databases:
         if log_ignores(connection, database):
-            yield True, f"binlog-do-db or binlog-ignore-db leaves out the database {database}; mend that {OPTION_FILE}"
+            yield True, f"binlog-do-db or binlog-ignore-db leaves out the database {database}; correct that {OPTION_FILE}"
     if any(log_filters(connection)):
         yield (
             False,
@@ -80,7 +80,7 @@ def _of_a_replica(
     for replica in status:
         filters = {name.lower(): _text(value) for name, value in replica.items() if name.lower().startswith("replicate_") and value}
         for name in _filtered(connection, selection, databases, filters):
-            yield True, f"it is a replica whose filters ({', '.join(sorted(filters))}) leave out {name}; mend them {OPTION_FILE}"
+            yield True, f"it is a replica whose filters ({', '.join(sorted(filters))}) leave out {name}; correct them {OPTION_FILE}"
 
 
 def _replica_status(connection: Any) -> list[dict[str, Any]]:

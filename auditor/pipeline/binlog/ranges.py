@@ -1,6 +1,6 @@
 """Scan the headers of a binary log and cut it into ranges at transaction ends.
 
-Only headers and the events that begin and end transactions are looked at, so a scan takes a small part of the time of decoding. The cuts
+Only headers and the events that begin and end transactions are read, so a scan takes a small part of the time of decoding. The cuts
 depend only on the start and on the size of a range: every scan from the same start finds the same ones.
 """
 
@@ -61,7 +61,7 @@ def offsets(some: Iterable[int] = ()) -> array[int]:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place between two transactions, with what a reader must know to go on there."""
+    """A place between two transactions, with what a reader must know to continue there."""
 
     place: Place
     gtid: str | None = None
@@ -69,14 +69,14 @@ class Mark:
     prepared: Mapping[str, LogRange] = field(default_factory=dict)
     """XA transactions that were prepared before it and not decided."""
     trail: Trail | None = None
-    """The last heartbeat before it, and the transactions behind that; None if no heartbeat was seen."""
+    """The last heartbeat before it, and the transactions after that; None if no heartbeat was seen."""
     born: int = 0
     """When the server began the file of the place (seconds since 1970), which a log that was reset or restored has otherwise; 0 if that is
     not known."""
 
 
 class LogScan:
-    """A scan of a log that goes on from where it stopped, and connects again when the connection is lost."""
+    """A scan of a log that continues from where it stopped, and connects again when the connection is lost."""
 
     def __init__(self, request: Request, mark: Mark, range_bytes: int, patience: float, notes_statements: bool = False) -> None:
         """``notes_statements`` says whether to look for statements that may change tables."""
@@ -189,7 +189,7 @@ class LogScan:
         self.references += [log_range] if makes_references else []
 
     def _begin_file(self, cutter: _Cutter, place: Place, checksum: int, known: int, born: int) -> tuple[int, int]:
-        """Note what the event says that stands first in each file, and return it. Raises SourceReplaced."""
+        """Note what the first event of each file says, and return it. Raises SourceReplaced."""
         check_born(self._request.source, place, known, born)
         self._checksum, cutter.born = checksum, born
         return checksum, born
@@ -286,7 +286,7 @@ class _Cutter:
         return Mark(mark.place, mark.gtid, prepared, born=mark.born)
 
     def new_file(self, file: str) -> None:
-        """Note that the log goes on in another file."""
+        """Note that the log continues in another file."""
         self.cut()
         self._earlier_files += self.end - self._first
         self.born = 0
@@ -319,10 +319,10 @@ def _weight(kind: int, buffer: bytes, body: int, stop: int, is_whole: bool) -> i
 
 
 def _next_file(file: str, event: bytes) -> str:
-    """Return the file that a ROTATE event names: the same one, or one behind it. Raises ValueError or OverflowError for others."""
+    """Return the file that a ROTATE event names: the same one, or one after it. Raises ValueError or OverflowError for others."""
     named = file_name(event)
     if named != file and Place(named, 0).order <= Place(file, 0).order:
-        raise ValueError(f"the log goes on from {file} in {named}, which is not behind it")
+        raise ValueError(f"the log continues from {file} in {named}, which does not come after it")
     return named
 
 

@@ -54,14 +54,14 @@ WHERE (t.TABLE_SCHEMA, t.TABLE_NAME) IN ({names})"""
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A chosen table whose rows cannot be had, because of what its table map says."""
+    """A chosen table whose rows are not available, because of what its table map says."""
 
     name: tuple[str, str]
     reason: str
 
 
 class RowEvents:
-    """Rows of the chosen tables, decoded and not yet handed on. With ``notes``, rows that cannot be had are noted there, not refused."""
+    """Rows of the chosen tables, decoded and not yet handed on. With ``notes``, those that are not available are noted, not refused."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class RowEvents:
         tracked: TrackedColumns | None = None,
         cascades: Cascades | None = None,
     ) -> None:
-        """``tracked`` has the columns of tables whose names the log lacks; ``cascades`` say what changes without an event."""
+        """``tracked`` has the columns of tables whose names are missing in the log; ``cascades`` say what changes without an event."""
         self._selection = selection
         self._tracked = tracked
         self.notes = notes
@@ -96,7 +96,7 @@ class RowEvents:
         """The chunk of a bootstrap that was named last."""
 
     def begin(self, mariadb: bool) -> None:
-        """Begin with a new dump, whose events number the tables anew."""
+        """Begin with a new dump, whose events number the tables again."""
         self._mariadb = mariadb
         self._tables, self._origins, self._parents = {}, {}, {}
 
@@ -165,7 +165,7 @@ class RowEvents:
             buffer = self._buffers[described.encode()] = sent_buffer(chunk, self._project)
         return buffer
 
-    def see(self, event: bytes, body: int) -> None:
+    def count_event(self, event: bytes, body: int) -> None:
         """Count a rows event of the dump, whatever becomes of it, if its table is read. Raises ValueError if nothing says which that is."""
         number = int.from_bytes(event[body : body + 6], "little")
         if number not in self._tables and number != types.DUMMY_TABLE:
@@ -311,7 +311,7 @@ class RowEvents:
         self._refuse(name, stamp, reason)
 
     def stop(self, table: tuple[str, str], reason: str, stamp: Stamp) -> None:
-        """Note that a table cannot go on behind the transaction before this one."""
+        """Note that a table cannot continue after the transaction before this one."""
         assert self.notes is not None
         self.notes.refuse(table, stamp.position, -1, stamp.time, stamp.gtid, f"{'.'.join(table)}: {reason}")
 

@@ -21,13 +21,13 @@ COPIES = ("gho", "new")
 """Those of them that become the table itself: they have all its rows by then."""
 
 
-DOTTED = "the name of its database has a dot, so that it cannot be told from another table's; leave it out, or rename the database"
+DOTTED = "the name of its database has a dot, so that it cannot be distinguished from another table's; leave it out, or rename the database"
 
 
 class Selection:
     """The tables that are read: ``orders``, ``crm_*``, ``billing.invoices``; a name without a database is in ``database``.
 
-    A table that stands beside one of them while a tool alters that is only read if it is named without a pattern.
+    A table that is beside one of them while a tool alters that is only read if it is named without a pattern.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Selection:
         return {database for database, _ in self._patterns} | ({self.refreshes.schema} if self.refreshes else set())
 
     def shadowed(self, database: str, table: str) -> tuple[str, str] | None:
-        """Return the table that is read, and beside which this one stands while a tool alters it, with the kind of this one; else None."""
+        """Return the table that is read, and beside which this one is while a tool alters it, with the kind of this one; else None."""
         head, _, kind = table.rpartition("_")
         if kind not in SHADOWS or not head.startswith("_") or (database, table) in self._patterns:
             return None

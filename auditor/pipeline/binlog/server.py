@@ -1,4 +1,4 @@
-"""Tell servers apart, so that another one behind the same connection is found out before its log is taken for the first one's."""
+"""Distinguish servers, so that another one at the same connection is found out before its log is taken for the first one's."""
 
 from __future__ import annotations
 

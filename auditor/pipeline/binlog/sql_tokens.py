@@ -1,4 +1,4 @@
-"""Split a statement of MySQL or MariaDB into tokens; what stands in versioned comments belongs to it."""
+"""Split a statement of MySQL or MariaDB into tokens; what is in versioned comments belongs to it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _unquoted(text: str, has_escapes: bool) -> str:
 
 
 def split(token_list: Sequence[Token]) -> list[list[Token]]:
-    """Return what stands between the commas that are in no parentheses."""
+    """Return what is between the commas that are in no parentheses."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in token_list:

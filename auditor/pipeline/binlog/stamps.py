@@ -21,7 +21,7 @@ class Stamp:
     file: str
     """The log's file in which that is."""
     rows: int = 0
-    """Rows so far, of the chosen tables; an event whose rows cannot be had counts as one."""
+    """Rows so far, of the chosen tables; an event whose rows are not available counts as one."""
     left_out: bool = False
     """Whether a pipeline wrote it whose transactions are left out."""
     savepoints: dict[str, int] = field(default_factory=dict)

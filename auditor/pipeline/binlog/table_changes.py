@@ -14,8 +14,8 @@ ALL_TABLES = "*"
 def changes_of(changes: Changes, selection: Selection) -> dict[Name, dict[str, Any]]:
     """Return the body of the note on each table that a statement changes: of those that are read, and of copies beside them.
 
-    ``ops`` is what it does, in the order of its text; ``reason``, if it is there, why the table cannot go on by itself; ``advances`` says
-    that the target changes all rows of the table here; ``beside`` the table that a copy will become.
+    ``ops`` is what it does, in the order of its text; ``reason``, if it is there, why the table cannot continue automatically;
+    ``advances`` says that the target changes all rows of the table here; ``beside`` the table that a copy will become.
     """
     bodies: dict[Name, dict[str, Any]] = {}
     for table, ops in changes.ops.items():

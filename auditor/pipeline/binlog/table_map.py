@@ -196,7 +196,7 @@ def _optional_fields(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
 
 def _cut(data: bytes, at: int, size: int) -> bytes:
     if at + size > len(data):
-        raise ValueError("a field of a table map ends behind it")
+        raise ValueError("a field of a table map ends after it")
     return data[at : at + size]
 
 

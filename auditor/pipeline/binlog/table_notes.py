@@ -1,4 +1,4 @@
-"""Collect what the log says of tables beside their rows: events that cannot be had, and statements that change a table."""
+"""Collect what the log says of tables beside their rows: events that are not available, and statements that change a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TableNotes:
         self._rows: list[dict[str, Any]] = []
 
     def refuse(self, table: Name, position: int, row: int, time: int, gtid: str | None, reason: str) -> None:
-        """Note an event of the log, of one table, whose rows cannot be had: number ``row`` of the transaction at a position."""
+        """Note an event of the log, of one table, whose rows are not available: number ``row`` of the transaction at a position."""
         poison = self._poison.get(table)
         if poison and poison.reason == reason:
             poison.last, poison.events = position, poison.events + 1
@@ -46,7 +46,7 @@ class TableNotes:
             self._poison[table] = _Poison(position, row, position, 1, time, gtid, reason)
 
     def pass_rows(self, table: Name) -> None:
-        """Note that a table has rows that can be had: what is refused later is another stretch of the log."""
+        """Note that a table has rows that are available: what is refused later is another part of the log."""
         if poison := self._poison.pop(table, None):
             body = {"stage": "decoding", "reason": poison.reason}
             self._add(

@@ -139,7 +139,7 @@ def _payload_statements(data: bytes, begin: Place) -> Iterator[TableStatement]:
 
 
 def _is_in_payload(data: bytes) -> bool:
-    """Return whether a compressed transaction begins with a statement that may change tables; it stands behind BEGIN."""
+    """Return whether a compressed transaction begins with a statement that may change tables; it comes after BEGIN."""
     try:
         events = transaction_begin(data, SMALL_PAYLOAD)
         second = types.HEADER.unpack_from(events)[3]

@@ -1,4 +1,4 @@
-"""The columns that tables had at each place of a log which does not tell them, as a schema tracker knows them.
+"""The columns that tables had at each place of a log in which they are missing, as a schema tracker knows them.
 
 With binlog_row_metadata=MINIMAL or NO_LOG, and on servers that are too old for it, a table map has numbers of types and no names.
 """
@@ -22,7 +22,7 @@ Name = tuple[str, str]
 """Database and table."""
 
 MINIMAL_WAYS = "SET GLOBAL binlog_row_metadata = 'FULL', or give the pipeline a tracker: {url: ...}"
-"""What to do about a log that lacks the names of columns."""
+"""What to do about a log in which the names of columns are missing."""
 
 _TYPES: Mapping[str, Sequence[int]] = {
     **{name: (number,) for number, name in types.INTEGER_NAMES.items()},
@@ -80,7 +80,7 @@ class TrackedTable:
 
 
 class TrackedColumns:
-    """The columns of all tables that are read, by the position in the log from behind which on they had them."""
+    """The columns of all tables that are read, by the position in the log after which they had them."""
 
     def __init__(self, versions: Mapping[Name, Sequence[tuple[int, Mapping[str, Any]]]]) -> None:
         self._positions = {name: [position for position, _ in history] for name, history in versions.items()}
@@ -101,7 +101,7 @@ class TrackedColumns:
 
 
 def pack_versions(versions: Mapping[Name, Sequence[tuple[int, Mapping[str, Any]]]], since: int) -> bytes:
-    """Return what tasks need that decode events behind position ``since``, to be unpacked by `unpack_versions`."""
+    """Return what tasks need that decode events after position ``since``, to be unpacked by `unpack_versions`."""
     needed = [
         [*name, history[max(0, bisect_left([position for position, _ in history], since + 1) - 1) :]] for name, history in versions.items()
     ]
@@ -116,7 +116,7 @@ def unpack_versions(packed: bytes) -> TrackedColumns:
 
 
 def complete(table: TableMap, tracked: TrackedTable) -> TableMap:
-    """Return a table map with what its log does not tell. Raises LogRefused, without a place, if it has other columns."""
+    """Return a table map with what is missing in its log. Raises LogRefused, without a place, if it has other columns."""
     if tracked.reason:
         raise LogRefused(
             f"{table.name} is logged without the names of its columns, and the tracker does not know them: {tracked.reason};"

@@ -24,7 +24,7 @@ def double_text(value: float) -> str:
     """Return the shortest decimal number that reads back as the same 64-bit number, as MariaDB prints it, and MySQL within JSON.
 
     ``1.5``, ``-0``, ``0.0000001``, and with an exponent above 15 digits before or after the point: ``1e15``, ``1.5e-15``, unless digits
-    are left behind the point: ``3231814999999999.5``. The rule is that of my_gcvt() in strings/dtoa.cc, where there is room enough; MySQL
+    are left after the point: ``3231814999999999.5``. The rule is that of my_gcvt() in strings/dtoa.cc, where there is room enough; MySQL
     gives the text of a DOUBLE column less, and writes the same number with an exponent if it has more than 22 characters.
     """
     text = repr(value)
@@ -43,7 +43,7 @@ def float_text(value: float) -> str:
 
 
 MAX_PLACES = 15
-"""Digits before the point, or places behind it before the first digit, from which on a number has an exponent."""
+"""Digits before the point, or places after it before the first digit, from which on a number has an exponent."""
 
 
 def _notation(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Say which tables a statement writes that stands in the log instead of rows.
+"""Say which tables a statement writes that is in the log instead of rows.
 
 What a statement does by views, triggers and functions, its text does not say: views and triggers are looked up, those that the reader's
 user may see; functions are not known.

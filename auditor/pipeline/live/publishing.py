@@ -14,7 +14,7 @@ from auditor.store import Store, live_epochs
 def publish(store: Store, pipeline: str, root: Folder) -> None:
     """Let the tasks that begin from now on sum up the epochs of a pipeline that have not ended.
 
-    It looks again once it has written, so that of two processes that do this the later one writes what both know. Raises StoreError and
+    It reads again once it has written, so that of two processes that do this the later one writes what both know. Raises StoreError and
     StagingFailed.
     """
     try:

@@ -31,7 +31,7 @@ ADDING, REMOVING = pa.array(["insert", "update"]), pa.array(["delete", "update"]
 SHAPE, REFUSED = b"auditor.shape", b"auditor.refused"
 
 DIGEST_BYTES = 32
-"""Before the content of a file stands its SHA-256."""
+"""The SHA-256 of a file's content comes before it."""
 
 
 def sums_path(part: Part | str, epoch: str) -> str:
@@ -46,7 +46,7 @@ class _Epoch:
     published_epoch: PublishedEpoch
     images: list[Images] = field(default_factory=list)
     shapes: dict[str, str] = field(default_factory=dict)
-    """Digest of the compared columns by id of the schema; '' for a schema that lacks one."""
+    """Digest of the compared columns by id of the schema; '' for a schema where one is missing."""
     filters: dict[str, RowFilter | None] = field(default_factory=dict)
     refused: str = ""
 

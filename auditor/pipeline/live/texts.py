@@ -1,7 +1,7 @@
 """Compute the canonical texts of a column from the texts of events, as the auditor's SQL yields them on the source.
 
 `auditor.pipeline.events` says what the texts of events are, `dialects.canonical_text` what a canonical text is. What is done to whole
-columns is written so; values that need a look of their own are looked at once each.
+columns is written so; values that need a check of their own are checked once each.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def canonical_texts(texts: pa.Array, column: ColumnPlan) -> pa.Array:
 
 
 def row_texts(columns: list[pa.Array], plans: list[ColumnPlan], salt: str) -> pa.Array:
-    """Return the injective row texts of canonical texts, behind the salt."""
+    """Return the injective row texts of canonical texts, after the salt."""
     escaped = [_in_row(texts, plan) for texts, plan in zip(columns, plans, strict=True)]
     separator = pa.scalar(canonical.SEPARATOR)
     return pc.binary_join_element_wise(*([pa.scalar(salt)] if salt else []), *escaped, separator)
@@ -116,7 +116,7 @@ def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
 
 
 def _decimals(texts: pa.Array, scale: int | None, native: Kind) -> pa.Array:
-    """Return numbers with so many digits behind the point; with all of them but zeros at their end for None."""
+    """Return numbers with so many digits after the point; with all of them but zeros at their end for None."""
     if native.name == "year":
         texts = pc.replace_substring_regex(texts, "^0+([0-9])", r"\1")
     has = (native.scale or 0) if native.name == "decimal" else 0

@@ -13,7 +13,7 @@ from typing import Any
 
 from auditor.connections.writer import transaction
 from auditor.errors import IncarnationsDiffer, NoSuchObject
-from auditor.pipeline.incarnation import packed, show, ways_on
+from auditor.pipeline.incarnation import packed, show, ways_out
 from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.positions import Held, Where, describe, read, read_positions
 from auditor.sql.merge import Positions
@@ -134,7 +134,8 @@ def _check_not_ahead(where: Where, held: Mapping[str, Held], through: Any, accep
     if there[0] > known:
         raise IncarnationsDiffer(
             f"target {where.target} holds {there[1]} up to {describe(there[0])}, and the store of pipeline {where.pipeline} knows the"
-            f" stream up to {describe(known)}: the store is older, and lacks what was staged in between; {ways_on(where.pipeline)}"
+            f" stream up to {describe(known)}: the store is older, and what was staged in between is missing in it;"
+            f" {ways_out(where.pipeline)}"
         )
 
 
@@ -144,7 +145,7 @@ def _other_life(where: Where, held: Mapping[str, Held], theirs: str, ours: str) 
     return IncarnationsDiffer(
         f"target {where.target} was filled by {theirs} of pipeline {where.pipeline}, up to {describe(one.position)} ({table}), and the"
         f" store{f' has incarnation {ours}, and' if ours else ''} stands at {stands}: one of them was lost or restored, and rows may be"
-        f" missing in between; {ways_on(where.pipeline)}"
+        f" missing in between; {ways_out(where.pipeline)}"
     )
 
 
@@ -152,5 +153,5 @@ def _emptied(where: Where, gone: list[tuple[str, int]]) -> IncarnationsDiffer:
     table, position = gone[0]
     return IncarnationsDiffer(
         f"target {where.target} says nothing of {table}, and held it up to {describe(position)}: the target was emptied, or restored from"
-        f" an earlier time; {ways_on(where.pipeline)}"
+        f" an earlier time; {ways_out(where.pipeline)}"
     )

@@ -14,7 +14,7 @@ from auditor import config
 from auditor.background import Backoff, Service
 from auditor.errors import PartDamaged
 from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
-from auditor.pipeline.restaging import mend_all
+from auditor.pipeline.restaging import repair_all
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
 from auditor.store import open_store
@@ -58,7 +58,7 @@ def _cut(config_file: Path, pipeline: str, level: str) -> None:
     assert settings.store
     with closing(open_store(settings.store.url)) as store:
         writer = open_writer(store, pipeline, settings.pipeline(pipeline), registrations_of(settings, pipeline))
-        mend = partial(mend_all, settings, store, pipeline, writer.root)
+        mend = partial(repair_all, settings, store, pipeline, writer.root)
         serve(lambda stopped, staged, paused: cutting_service(writer, stopped, staged, paused, mend))
 
 

@@ -1,4 +1,4 @@
-"""Bring a schema tracker along the log, and tell which columns tables had at each place of it.
+"""Move a schema tracker along the log, and report which columns tables had at each place of it.
 
 The protocol, for each statement that changes tables of carried databases, in the order of the log:
 
@@ -65,7 +65,7 @@ class Follower:
         self._state = trackers.get_tracker(store, name)
         self._server = TrackerServer(Source(pipeline.tracker.url, f"tracker of {name}"), name, self._state.token)
         self._checkpoint: tuple[int, Place] | None = None
-        """Epoch and place up to which the tracker is right; None before it was looked at."""
+        """Epoch and place up to which the tracker is right; None before it was checked."""
         self._versions: dict[Name, list[tuple[int, Any]]] = {}
         self._packed: tuple[int, bytes] | None = None
         self._owns_store = False
@@ -82,7 +82,7 @@ class Follower:
             self._store.close()
 
     def _disconnect(self) -> None:
-        """Look at the tracker anew before the next statement."""
+        """Check the tracker again before the next statement."""
         self._server.close()
         self._checkpoint = None
 
@@ -126,7 +126,7 @@ class Follower:
             raise
 
     def columns(self, since: int) -> bytes:
-        """Return the columns that tables had behind a position, for `Reading.tracked`."""
+        """Return the columns that tables had after a position, for `Reading.tracked`."""
         if self._packed is None or since < self._packed[0]:
             self._packed = since, pack_versions(self._versions, since)
         return self._packed[1]
@@ -144,7 +144,7 @@ class Follower:
         return self._selection.has(*name) or is_positions(name[1]) or (refreshes is not None and refreshes.schema == name[0])
 
     def _open(self, start: Mark, epoch: int, is_tracked: bool) -> None:
-        """Make the tracker ready for statements behind ``start``."""
+        """Make the tracker ready for statements after ``start``."""
         self._server.check_own(self._source, self._carries)
         self._versions, self._packed = trackers.read_columns(self._store, self._name), None
         self._state = trackers.get_tracker(self._store, self._name)
@@ -162,7 +162,7 @@ class Follower:
                     raise PositionLost(f"{reached[1]} is in the log of another server")
                 missed = self._scan(reached[1], start.place)
             except PositionLost as error:
-                text = "%s: the log between the tracker's checkpoint and the stream is gone; the tracker begins anew: %s"
+                text = "%s: the log between the tracker's checkpoint and the stream is gone; the tracker begins again: %s"
                 log.warning(text, self._name, error, extra={"action": "tracker_begun", "pipeline": self._name})
                 self._begin(epoch, start)
                 return
@@ -191,7 +191,7 @@ class Follower:
         self._versions |= {name: [(position, body)] for name, body in bodies.items()}
 
     def _begin(self, epoch: int, start: Mark, at_end: bool = False) -> Place:
-        """Take the source's schema over, as it is at a known place behind ``start``, or at one where the log ended; return that place."""
+        """Take the source's schema over, as it is at a known place after ``start``, or at one where the log ended; return that place."""
         reach("tracker.owned")
         place, passed, base = start.place, start.place, start.place
         for _ in range(ATTEMPTS):
@@ -219,7 +219,7 @@ class Follower:
     ) -> None:
         """Make the tables of the source's dump on the tracker, and record them.
 
-        They are as they are from the end of the ``gap`` on; what they were in it, which is where the stream stands, nobody knows.
+        They are as they are from the end of the ``gap`` on; what they were in it, which is where the stream is, nobody knows.
         """
         failed = self._server.take_over(dump)
         reach("tracker.created")
@@ -232,7 +232,7 @@ class Follower:
                 columns[name] = TrackedTable(reason=f"the tracker cannot have it: {why}").to_body() if why else table.to_body()
         whole = {name: text for name, text in self._server.read_dump().items() if text}
         reach("tracker.dumped")
-        unknown = TrackedTable(reason=f"the tracker began at {gap[1]}, behind a statement that changed tables").to_body()
+        unknown = TrackedTable(reason=f"the tracker began at {gap[1]}, after a statement that changed tables").to_body()
         step = Step(self._at(epoch, place), position, whole, columns)
         trackers.begin(self._store, self._name, step, (begin, unknown) if begin < position else None)
         reach("tracker.begun")
@@ -257,7 +257,7 @@ class Follower:
         return bool(self._plans(log_range))
 
     def _pass(self, log_range: LogRange, epoch: int) -> None:
-        """Replay what a transaction does to tables, unless the tracker is behind it already."""
+        """Replay what a transaction does to tables, unless the tracker is past it already."""
         assert self._checkpoint
         if (epoch, log_range.start.order) < (self._checkpoint[0], self._checkpoint[1].order):
             return

@@ -21,10 +21,10 @@ Carries = Callable[[str], bool]
 """Whether a database is carried."""
 
 _START_TRANSACTION = (b"START", b"TRANSACTION")
-"""What MySQL writes behind the definition of a table that was made by CREATE TABLE ... SELECT, to log its rows in the same transaction."""
+"""What MySQL writes after the definition of a table that was made by CREATE TABLE ... SELECT, to log its rows in the same transaction."""
 
 _OPTIONS = ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ", "COMMENT")
-"""What an ALTER DATABASE goes on with that names no database."""
+"""What an ALTER DATABASE continues with that names no database."""
 
 _KINDS_OF_INDEX = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE")
 

@@ -30,7 +30,7 @@ SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys", 
 PARSED_MODES = 1 | 2 | 4 | 8 | 64 | 1 << 9 | 1 << 20 | 1 << 29
 """Bits of sql_mode that decide how a statement is read: REAL_AS_FLOAT, PIPES_AS_CONCAT, ANSI_QUOTES, IGNORE_SPACE, NO_UNSIGNED_SUBTRACTION,
 ORACLE, NO_BACKSLASH_ESCAPES, HIGH_NOT_PRECEDENCE. The others are left out: what the source took as strict, is taken here anyhow, and a
-storage engine that this server lacks is replaced. https://mariadb.com/kb/en/sql-mode/"""
+storage engine that is missing on this server is replaced. https://mariadb.com/kb/en/sql-mode/"""
 NO_DIRECTORIES = 1 << 7
 """The bit of NO_DIR_IN_CREATE: folders of the source are not made here."""
 ORACLE = 1 << 9
@@ -136,7 +136,7 @@ class TrackerServer:
     def replay(self, statement: TableStatement, text: bytes | str) -> str:
         """Run a statement as the source's session would; return why it failed, '' if it did not.
 
-        Raises AccessDenied, and what passes by itself, as ConnectionLost.
+        Raises AccessDenied, and what is worth a retry, as ConnectionLost.
         """
         self._enter(statement, isinstance(text, bytes))
         try:
@@ -184,7 +184,7 @@ class TrackerServer:
             return known
 
     def read_dump(self, tables: Iterable[Name] | None = None) -> dict[Name, str | None]:
-        """Return the statements that make these tables, or everything, anew; None for one that is not there. Raises AuditorError."""
+        """Return the statements that make these tables, or everything, again; None for one that is not there. Raises AuditorError."""
         if tables is None:
             return dict(read_dump(self.connection, lambda database: database != OWN))
         return {name: show_table(self.connection, name) for name in tables}
@@ -211,7 +211,7 @@ class TrackerServer:
     def take_over(self, dump: Mapping[Name, str]) -> dict[Name, str]:
         """Have the schema that a dump of the source makes, and nothing else; return the tables that cannot be made, and why.
 
-        Raises AccessDenied, and what passes by itself, as ConnectionLost.
+        Raises AccessDenied, and what is worth a retry, as ConnectionLost.
         """
         for database in sorted(_list_databases(self.connection) - SYSTEM - {OWN}):
             self.run(f"DROP DATABASE IF EXISTS {quote(database)}")
@@ -278,7 +278,7 @@ def find_unfit(tracker: Any, source: Any) -> str:
 
 
 def _identify(connection: Any) -> tuple[Any, ...]:
-    """Return what tells servers apart: MySQL's own id; of MariaDB, which has none in all versions, where it runs and when it began."""
+    """Return what distinguishes servers: MySQL's own id; of MariaDB, which has none in all versions, where it runs and when it began."""
     if "mariadb" not in server_version(connection).lower():
         return query(connection, "SELECT @@GLOBAL.server_uuid")[0]
     return query(connection, "SELECT @@hostname, @@port, @@datadir, @@socket, @@pid_file")[0]
