@@ -61,7 +61,8 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
     │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
-    │   └── BootstrapRefused                                a table would not be copied or sent again as its plan says
+    │   ├── BootstrapRefused                                a table would not be copied again as its plan says
+    │   └── RefreshRefused                                  existing rows would not be sent through a pipeline's stream
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
     │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
     ├── HeartbeatUnusable             exit 3                a heartbeat lies ahead of the source's clock, or does not arrive
@@ -170,6 +171,7 @@ __all__ = [
     "QueueFull",
     "ReaderReplaced",
     "ReadingContradicted",
+    "RefreshRefused",
     "ResultError",
     "ResultIncomplete",
     "RunOutdated",
@@ -373,6 +375,10 @@ class BootstrapRefused(PatchRefused):
     """The table cannot be copied again as it is, so nothing was written; change what the message names."""
 
 
+class RefreshRefused(PatchRefused):
+    """Existing rows cannot be sent through the stream, so nothing was written; change what the message names."""
+
+
 class BootstrapFailed(PatchFailed):
     """A bootstrap did not come to its end, and the old table is as it was; run it again to continue from what was copied."""
 
@@ -466,13 +472,13 @@ class ChangeStreamError(AuditorError):
 
 
 class LogRefused(ChangeStreamError):
-    """The binary log holds what is not replicated; change the source's settings, then bootstrap again."""
+    """The binary log holds what is not replicated; change the source's settings, then refresh the tables."""
 
     exit_code = 2
 
 
 class PositionLost(ChangeStreamError):
-    """A position is gone from the source's binary log, or is not the beginning of an event; bootstrap again."""
+    """A position is gone from the source's binary log, or is not the beginning of an event; refresh the tables."""
 
 
 class SourceReplaced(ChangeStreamError):
@@ -546,11 +552,11 @@ KIND_BY_NAME: Mapping[str, type[AuditorError]] = {kind.__name__: kind for kind i
     HeartbeatUnusable, IncarnationsDiffer, JarsDoNotFit, LiveSummariesUnusable, LiveSummariesWrong, LockTimeout, LogRefused, MayOnlyRead,
     MergeFailed, NoEvidence, NoKey, NoSuchObject, NotOurTable, NotResumable, NotVerified, NotifyError, OffsetWentBack, PackageMissing,
     PartDamaged, PartsGone, PatchFailed, PatchRefused, PipelineFailed, PlanError, PositionLost, QueueFull, ReaderReplaced,
-    ReadingContradicted, ResultError, ResultIncomplete, RunOutdated, ScanRefused, SchemaChanged, SegmentFailed, SerializationConflict,
-    ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, SourceReplaced, SourceTaken, StagingFailed,
-    StagingFull, StatementCancelled, StatementRefused, StatementTimeout, StoreError, StoreFull, StoreReadOnly, StoreTooNew,
-    StoreUnavailable, TableShared, TableStopped, Unauthorised, UnknownAudit, UnknownDay, UnknownPatch, UnknownPipeline, UnknownRepair,
-    UnknownRun, UnloadFailed, Unreachable, ValueRefused, ValuesChanged,
+    ReadingContradicted, RefreshRefused, ResultError, ResultIncomplete, RunOutdated, ScanRefused, SchemaChanged, SegmentFailed,
+    SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, SourceReplaced,
+    SourceTaken, StagingFailed, StagingFull, StatementCancelled, StatementRefused, StatementTimeout, StoreError, StoreFull, StoreReadOnly,
+    StoreTooNew, StoreUnavailable, TableShared, TableStopped, Unauthorised, UnknownAudit, UnknownDay, UnknownPatch, UnknownPipeline,
+    UnknownRepair, UnknownRun, UnloadFailed, Unreachable, ValueRefused, ValuesChanged,
 )}  # fmt: skip
 """The whole tree by the names under which errors leave a process: in an answer of the API, a task's entry, a traceback of Spark."""
 

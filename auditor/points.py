@@ -17,7 +17,7 @@ Point = Literal[
     # a bootstrap that copies a table and swaps the copy in
     "bootstrap.begun", "bootstrap.made", "bootstrap.range", "bootstrap.read", "bootstrap.load", "bootstrap.loaded", "bootstrap.verify",
     "bootstrap.swapping", "bootstrap.swap", "bootstrap.cleared", "bootstrap.commit", "bootstrap.swapped", "bootstrap.noted",
-    # a chunk of existing rows that is written into the source's log
+    # a chunk of a refresh: existing rows that are written into the source's log
     "chunk.begin", "chunk.copy", "chunk.commit", "chunk.committed",
     # a merge into a table of a target, and what statements did to the source's table
     "merge.stage", "merge.load", "merge.merge", "merge.merged", "merge.commit", "merge.committed", "merge.report",

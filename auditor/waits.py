@@ -92,7 +92,7 @@ class Waits:
     staged_poll: float = 0.5
     """Between two looks at the store for what another process staged."""
     pipeline_lease: float = 30.0
-    """After which another process may read the source, or go on with bootstraps, if this one no longer extends its lease."""
+    """After which another process may read the source, or go on with refreshes, if this one no longer extends its lease."""
     pipeline_steady: float = 60.0
     """After which a process counts as one that runs well: the next one starts after the shortest wait again."""
     pipeline_fresh: float = 30.0

@@ -60,11 +60,11 @@ def batch(*events: list[dict[str, object]]) -> pa.RecordBatch:
 
 
 def refresh(schema: TableSchema, position: int, *rows: Row, bounds: tuple[Row, Row] | None = None) -> list[dict[str, object]]:
-    """A chunk of a bootstrap: its bounds, as low and high row, and its rows."""
+    """A chunk of a refresh: its bounds, as low and high row, and its rows."""
     first = [event(schema, "bounds", position, 0, *bounds)] if bounds else []
     return first + [event(schema, "refresh", position, number, None, row) for number, row in enumerate(rows, len(first))]
 
 
 def absent(schema: TableSchema, position: int, *rows: Row) -> list[dict[str, object]]:
-    """Keys that no row has, as a bootstrap of a list of keys sends them."""
+    """Keys that no row has, as a refresh of a list of keys sends them."""
     return [event(schema, "absent", position, number, row, None) for number, row in enumerate(rows)]

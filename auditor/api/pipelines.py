@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from auditor.api.dependencies import App
 from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
 from auditor.config import KeyRange
-from auditor.service import pipeline_bootstraps
+from auditor.service import pipeline_refreshes
 from auditor.service import pipelines as pipeline_service
 from auditor.service.pipeline_lags import list_lags
 from auditor.service.pipeline_status import status
@@ -43,7 +43,7 @@ def get_pipeline(app: App, pipeline: PipelineName) -> PipelineStatus:
     return status(app.configured, app.store, pipeline, look=False)
 
 
-class BootstrapRequest(BaseModel):
+class RefreshRequest(BaseModel):
     """Which existing rows are sent through the stream: by default those of all tables."""
 
     model_config = ConfigDict(
@@ -53,18 +53,18 @@ class BootstrapRequest(BaseModel):
     table: Text | None = Field(None, max_length=255, description="Only of this table, or of those that match a pattern.")
     keys: KeyRange | None = Field(None, description="Only these keys, both ends included, of a key that begins with an integer.")
     key_list: list[list[Text]] = Field(
-        [], max_length=pipeline_bootstraps.MOST_KEYS, description="Only these keys, as texts, column by column."
+        [], max_length=pipeline_refreshes.MOST_KEYS, description="Only these keys, as texts, column by column."
     )
 
 
-@routes.post("/pipelines/{pipeline}/bootstrap", status_code=202, response_model=list[Refresh], **route_options("pipeline", 404, 422))
-def bootstrap_pipeline(request: Request, app: App, pipeline: PipelineName, body: BootstrapRequest) -> list[Refresh]:
+@routes.post("/pipelines/{pipeline}/refreshes", status_code=202, response_model=list[Refresh], **route_options("pipeline", 404, 422))
+def request_refreshes(request: Request, app: App, pipeline: PipelineName, body: RefreshRequest) -> list[Refresh]:
     """Ask for existing rows to be sent through a pipeline's stream, in order with the changes of others; its process carries that out.
 
     A request that equals one under way answers that one.
     """
     ends = body.keys
-    found = pipeline_bootstraps.request(
+    found = pipeline_refreshes.request(
         app.configured,
         app.store,
         pipeline,
@@ -74,14 +74,14 @@ def bootstrap_pipeline(request: Request, app: App, pipeline: PipelineName, body:
         keys=body.key_list,
         by=caller_name(request),
     )
-    return [pipeline_bootstraps.show(one) for one in found]
+    return [pipeline_refreshes.show(one) for one in found]
 
 
-@routes.get("/pipelines/{pipeline}/bootstraps", response_model=list[Refresh], **route_options("read", 404))
-def list_bootstraps(app: App, pipeline: PipelineName) -> list[Refresh]:
-    """List the last hundred bootstraps of a pipeline, newest first."""
+@routes.get("/pipelines/{pipeline}/refreshes", response_model=list[Refresh], **route_options("read", 404))
+def list_refreshes(app: App, pipeline: PipelineName) -> list[Refresh]:
+    """List the last hundred refreshes of a pipeline, newest first."""
     app.configured.pipeline(pipeline)
-    return [pipeline_bootstraps.show(one) for one in refreshes.list_refreshes(app.store, pipeline)]
+    return [pipeline_refreshes.show(one) for one in refreshes.list_refreshes(app.store, pipeline)]
 
 
 @routes.get("/pipelines/{pipeline}/lag", response_model=LagHistory, **route_options("read", 404))

@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, bootstrap, skip, segments, failover, reset and demo."""
+"""The command ``auditor pipeline``: init, check, run, status, pause, unpause, refresh, skip, segments, failover, reset and demo."""
 
 from __future__ import annotations
 
@@ -177,10 +177,10 @@ def _skip(options: argparse.Namespace) -> int:
     return 0
 
 
-def _bootstrap(options: argparse.Namespace) -> int:
-    from auditor.cli import _pipeline_bootstrap
+def _refresh(options: argparse.Namespace) -> int:
+    from auditor.cli import _pipeline_refresh
 
-    return _pipeline_bootstrap.bootstrap(options)
+    return _pipeline_refresh.refresh(options)
 
 
 def _segments(options: argparse.Namespace) -> int:
@@ -253,7 +253,7 @@ _ACTIONS = {
     "pause": _pause,
     "unpause": _pause,
     "skip": _skip,
-    "bootstrap": _bootstrap,
+    "refresh": _refresh,
     "segments": _segments,
     "failover": _failover,
     "reset": _reset,

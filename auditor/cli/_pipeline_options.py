@@ -19,7 +19,7 @@ def add_options(command: argparse.ArgumentParser, with_config: Callable[[argpars
         "pause": "let a running pipeline stand still",
         "unpause": "let a paused pipeline go on",
         "skip": "let a stopped table go on without the events that stop it",
-        "bootstrap": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
+        "refresh": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
         "segments": "list the segments of a pipeline's stream with their digests",
         "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
         "reset": "forget the staged parts and all positions; asks for the name again",
@@ -27,11 +27,11 @@ def add_options(command: argparse.ArgumentParser, with_config: Callable[[argpars
     added = {name: with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
     for one in added.values():
         one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
-    for name in ("check", "status", "segments", "bootstrap", "skip", "failover"):
+    for name in ("check", "status", "segments", "refresh", "skip", "failover"):
         add_format_option(added[name], "text", "json")
-    for name in ("init", "segments", "bootstrap"):
+    for name in ("init", "segments", "refresh"):
         add_quiet_option(added[name])
-    _add_bootstrap_options(added["bootstrap"])
+    _add_refresh_options(added["refresh"])
     prove = "also write a row into the auditor's own table on the source, and wait until it came through the log"
     added["check"].add_argument("--prove", action="store_true", help=prove)
     added["run"].add_argument(
@@ -53,10 +53,10 @@ def add_options(command: argparse.ArgumentParser, with_config: Callable[[argpars
     added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
 
 
-def _add_bootstrap_options(bootstrap: argparse.ArgumentParser) -> None:
-    bootstrap.add_argument("--table", metavar="TABLE", help="of this table, or of those that match a pattern (default: of all)")
-    chosen = bootstrap.add_mutually_exclusive_group()
+def _add_refresh_options(refresh: argparse.ArgumentParser) -> None:
+    refresh.add_argument("--table", metavar="TABLE", help="of this table, or of those that match a pattern (default: of all)")
+    chosen = refresh.add_mutually_exclusive_group()
     chosen.add_argument("--keys", type=keys, metavar="FROM..TO", help="only these keys, both ends included; either end may be empty")
     chosen.add_argument("--key-list", metavar="FILE", help="only the keys of this file: one a line, of several columns as JSON arrays")
-    chosen.add_argument("--list", action="store_true", help="list the bootstraps so far instead, newest first")
-    bootstrap.add_argument("--ask", action="store_true", help="only ask for it: the pipeline's own process carries it out")
+    chosen.add_argument("--list", action="store_true", help="list the refreshes so far instead, newest first")
+    refresh.add_argument("--ask", action="store_true", help="only ask for it: the pipeline's own process carries it out")

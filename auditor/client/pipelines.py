@@ -53,16 +53,16 @@ class Pipelines:
         """Yield the segments that a side registered of a table. Raises UnknownAudit, and ConfigError for another side."""
         return self._service.shapes(RegisteredEntry, f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
 
-    def bootstrap_pipeline(self, pipeline: str, **asked: Any) -> list[Refresh]:
+    def refresh_pipeline(self, pipeline: str, **asked: Any) -> list[Refresh]:
         """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
 
-        Raises UnknownPipeline and BootstrapRefused.
+        Raises UnknownPipeline and RefreshRefused.
         """
-        return self._service.shape_list(Refresh, "POST", f"/pipelines/{quoted(pipeline)}/bootstrap", asked)
+        return self._service.shape_list(Refresh, "POST", f"/pipelines/{quoted(pipeline)}/refreshes", asked)
 
-    def pipeline_bootstraps(self, pipeline: str) -> list[Refresh]:
-        """Return the last bootstraps of a pipeline, newest first. Raises UnknownPipeline."""
-        return self._service.shape_list(Refresh, "GET", f"/pipelines/{quoted(pipeline)}/bootstraps")
+    def pipeline_refreshes(self, pipeline: str) -> list[Refresh]:
+        """Return the last refreshes of a pipeline, newest first. Raises UnknownPipeline."""
+        return self._service.shape_list(Refresh, "GET", f"/pipelines/{quoted(pipeline)}/refreshes")
 
     def skip_events(self, pipeline: str, table: str, position: str, reason: str) -> list[StoppedTable]:
         """Let a stopped table go on without the events that stop it at a place. Raises UnknownPipeline and ConfigError."""

@@ -24,7 +24,7 @@ class PipelineSource(Strict):
     tables: tuple[str, ...] = Field(min_length=1)
     """Names or patterns of tables."""
     refresh: str | None = None
-    """The connection by which bootstraps write into the source's log, in the database of its URL; by default that of the source, if it has
+    """The connection by which refreshes write into the source's log, in the database of its URL; by default that of the source, if it has
     ``write``, in the schema auditor_refresh."""
     skip_pipelines: tuple[str, ...] = ()
     """Pipelines that write into this database, and whose changes are not replicated further."""

@@ -101,7 +101,7 @@ class Projection:
         return pc.take(passed, pc.if_else(present, places, None))
 
     def _keep_keys(self, batch: pa.RecordBatch, passes: dict[str, pa.Array]) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
-        """Return a batch in which refreshed rows outside the filter are absent keys, and what passes: keys of a bootstrap always do."""
+        """Return a batch in which refreshed rows outside the filter are absent keys, and what passes: keys of a refresh always do."""
         is_lost = pc.and_(pc.equal(batch["kind"], "refresh"), pc.invert(passes["after"].fill_null(False)))
         if pc.any(is_lost).as_py():
             kinds = pc.if_else(is_lost, "absent", batch["kind"])

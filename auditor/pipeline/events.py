@@ -34,7 +34,7 @@ from typing import Literal
 import pyarrow as pa
 
 EventKind = Literal["insert", "update", "delete", "refresh", "absent", "bounds", "schema", "poison", "change"]
-"""What happened to a row. A bootstrap sends three kinds: ``refresh`` is a row that exists; ``absent`` a key that no row has; ``bounds`` an
+"""What happened to a row. A refresh sends three kinds: ``refresh`` is a row that exists; ``absent`` a key that no row has; ``bounds`` an
 interval of keys, whose rows are those that follow it in its transaction, and no others. ``schema`` announces a table's columns.
 
 ``poison`` and ``change`` are notes, which the source writes if its option ``notes`` is true: that rows of a table are not available, and

@@ -24,7 +24,6 @@ from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
-from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.check import find_shared, list_tables
 from auditor.pipeline.client_query import ClientQuery, planned_from
@@ -34,6 +33,7 @@ from auditor.pipeline.merge.identity import check_target
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules

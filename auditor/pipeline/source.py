@@ -88,7 +88,7 @@ class MySQLBinlog(DataSource):
     ``FILE:POS``), ``skip_pipelines`` (whose transactions are left out, separated by commas), ``max_bytes`` (of the log in a batch of a
     stream), ``range_bytes`` (of the log that a task decodes), ``server_id`` (a stream ends an older one that has the same; by default a
     number of its own), ``patience`` (seconds for which a source that went away is waited for), ``notes`` (``true`` for events of kind
-    ``poison`` and ``change``; else rows that are not available end the query), ``refreshes`` (``SCHEMA/PIPELINE``: rows that bootstraps of
+    ``poison`` and ``change``; else rows that are not available end the query), ``refreshes`` (``SCHEMA/PIPELINE``: rows that refreshes of
     this pipeline write into that schema are events), ``pipeline`` (the one whose tracker knows the columns of tables; of a stream).
     """
 
@@ -207,7 +207,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if end.order < mark.place.order:
             raise PositionLost(
                 f"{mark.place} lies beyond the end of the source's binary log, {end}: the log was reset, or the source replaced by another;"
-                " bootstrap the tables again"
+                " refresh the tables"
             )
         ranges = self._log_from(mark).advance(end, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         assert self._log is not None
@@ -234,7 +234,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             ranges = log.advance(last.place)
             statements, makers = log.statements, log.references
             if log.mark.place != last.place:
-                raise PositionLost(f"no transaction ends at {last.place} in the source's binary log; bootstrap the tables again")
+                raise PositionLost(f"no transaction ends at {last.place} in the source's binary log; refresh the tables")
         tracked = self._track(start, last.place, ranges, statements)
         references = self._references_in(start, end, makers)
         return [RangePartition(log_range, start["epoch"], tracked, references) for log_range in ranges]

@@ -78,7 +78,7 @@ def _end_live_summaries(store: Store, name: str, found: Failover) -> None:
 
 def _mend(name: str, tables: Sequence[str]) -> str:
     """Return the commands that send the rows of these tables again, or of all."""
-    again = f"auditor pipeline bootstrap {shell_word(name)}"
+    again = f"auditor pipeline refresh {shell_word(name)}"
     return "; ".join(f"{again} --table {table}" for table in tables) if 0 < len(tables) <= MOST_COMMANDS else again
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from auditor.config import Audit, Settings, find_carriers
-from auditor.errors import AuditorError, BootstrapRefused, PatchFailed
+from auditor.errors import AuditorError, PatchFailed, RefreshRefused
 from auditor.escaping import shell_word
 from auditor.model import Report
 from auditor.repair import proposal, through
 from auditor.repair.keys import Selection
 from auditor.repair.proposal import unnamed
-from auditor.service import audits, patches, pipeline_bootstraps, running
+from auditor.service import audits, patches, pipeline_refreshes, running
 from auditor.service.patches import NOBODY, Followed
 from auditor.service.pipeline_status import status
 from auditor.store import Store, repairs
@@ -49,21 +49,21 @@ def send_refresh(
 ) -> Sent:
     """Send the rows of a run's differences anew through the pipeline that carries the table, wait for them, and audit them again.
 
-    Raises UnknownRun, PatchRefused, BootstrapRefused and errors of the source.
+    Raises UnknownRun, PatchRefused, RefreshRefused and errors of the source.
     """
     audit, report = patches.find_run(settings, store, what)
     name, table, target = find_pipeline(settings, audit)
     wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
     if not (wanted.ranges or wanted.keys):
         return Sent(0, "nothing to send: no row differs, or none was selected", "", None)
-    [key] = pipeline_bootstraps.choose_tables(settings, name, table)
+    [key] = pipeline_refreshes.choose_tables(settings, name, table)
     if tuple(column.name for column in key.columns) != wanted.columns:
-        whole = f"auditor pipeline bootstrap {shell_word(name)} --table {shell_word(table)}"
-        raise BootstrapRefused(f"the audit compares {table} by other columns than its primary key; bootstrap the table instead: {whole}")
-    asked = pipeline_bootstraps.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
-    done = pipeline_bootstraps.carry_out(settings, store, name, asked, followed.stopped)
+        whole = f"auditor pipeline refresh {shell_word(name)} --table {shell_word(table)}"
+        raise RefreshRefused(f"the audit compares {table} by other columns than its primary key; refresh the table instead: {whole}")
+    asked = pipeline_refreshes.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
+    done = pipeline_refreshes.carry_out(settings, store, name, asked, followed.stopped)
     if failed := next((one for one in done if one.state == "failed"), None):
-        raise BootstrapRefused(failed.reason)
+        raise RefreshRefused(failed.reason)
     rows = sum(int(one.progress.get("rows", 0)) for one in done)
     how = f"{rows:,} rows and {len(wanted.keys):,} keys were sent through the pipeline {name}, in {len(wanted.ranges):,} ranges and a list"
     if why := unnamed(report.differences) if report.differences is not None else "":
@@ -108,12 +108,12 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
 def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
     """Return the pipeline that carries an audit's table into its target, the table, and the pipeline's name of the target.
 
-    Raises BootstrapRefused.
+    Raises RefreshRefused.
     """
     read = audit.one_source("a patch through a pipeline")
     for found in find_carriers(read, audit.target, settings.pipelines, settings.connections):
         return found.pipeline, found.table, found.target
-    raise BootstrapRefused(f"no pipeline carries {read.table} of {read.connection} into {audit.target.table}; write --apply")
+    raise RefreshRefused(f"no pipeline carries {read.table} of {read.connection} into {audit.target.table}; write --apply")
 
 
 def _wait(
@@ -125,7 +125,7 @@ def _wait(
     if not status(settings, store, name, look=False).running:
         start = f"auditor pipeline run {shell_word(name)}"
         return f"the rows are in the source's log, and the pipeline does not run; start it ({start}), then audit again"
-    return pipeline_bootstraps.wait_until_arrived(settings, store, name, done, stopped, [target], say, waits().stream_arrival)
+    return pipeline_refreshes.wait_until_arrived(settings, store, name, done, stopped, [target], say, waits().stream_arrival)
 
 
 def _pipe(command: str, lines: Iterator[str]) -> int:

@@ -15,13 +15,13 @@ from auditor.config import Settings, table_name
 from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
-from auditor.pipeline.bootstrap.check import find_obstacles
 from auditor.pipeline.check import Finding
 from auditor.pipeline.client_query import PLANNED
 from auditor.pipeline.executors import check_executors
 from auditor.pipeline.incarnation import NOTE, show
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.poison import find_stopped, log_file
+from auditor.pipeline.refresh.check import find_obstacles
 from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
 from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.segments.verifying import check_segment
@@ -60,7 +60,7 @@ def check(settings: Settings, config_file: Path, store: Store, name: str, proves
     """
     found = checks.check(settings, name, salt.get_salt(store))
     found += [checks.prove(settings, name)] if proves else []
-    found += [Finding("warning", about, sentence) for about, sentence in _check_bootstraps(settings, name)]
+    found += [Finding("warning", about, sentence) for about, sentence in _check_refreshes(settings, name)]
     found += [Finding(severity, "tracker", sentence) for severity, sentence in check_tracker(settings, store, name)]
     about = f"Spark at {settings.pipeline(name).master.partition('?')[0]}"
     try:
@@ -69,8 +69,8 @@ def check(settings: Settings, config_file: Path, store: Store, name: str, proves
         return [*found, Finding("error", about, str(error))]
 
 
-def _check_bootstraps(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
-    """Yield what bootstraps of a pipeline lack and cost; nothing of a source that is not reached, which is said already."""
+def _check_refreshes(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
+    """Yield what refreshes of a pipeline lack and cost; nothing of a source that is not reached, which is said already."""
     connection = settings.connections[settings.pipeline(name).source.connection]
     try:
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)

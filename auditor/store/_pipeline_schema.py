@@ -187,7 +187,7 @@ refreshes = Table(
     Index("auditor_refreshes_pipeline_at", "pipeline", "at"),
     **MYSQL,
 )
-"""Bootstraps that were asked for: of which table and keys, how far their rows were written into the source's log, and what stops them."""
+"""Refreshes that were asked for: of which table and keys, how far their rows were written into the source's log, and what stops them."""
 
 holds = Table(
     "auditor_holds",

@@ -1,4 +1,4 @@
-"""Bootstraps within a pipeline's stream: who asked for which rows, and how far they were written into the source's log."""
+"""Refreshes within a pipeline's stream: who asked for which rows, and how far they were written into the source's log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RefreshScope:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """A bootstrap that was asked for."""
+    """A refresh that was asked for."""
 
     refresh: str
     pipeline: str
@@ -66,20 +66,20 @@ def request_refresh(store: Store, pipeline: str, table: str, scope: RefreshScope
         values = {"refresh": refresh, "pipeline": pipeline, "table_name": table, "scope": plain, "requested_by": requested_by, "at": at}
         connection.execute(insert(refreshes).values(**values, state="requested", progress={}, reason=""))
         detail = {"refresh": refresh, "table": table, "ranges": len(scope.ranges), "keys": len(scope.keys)}
-        events.insert_event(connection, actor=requested_by, action="pipeline bootstrap", subject=pipeline, detail=detail)
+        events.insert_event(connection, actor=requested_by, action="pipeline refresh", subject=pipeline, detail=detail)
         return Refresh(refresh, pipeline, table, scope, "requested", requested_by, at)
 
     return store.write(work)
 
 
 def list_unfinished(store: Store, pipeline: str) -> list[Refresh]:
-    """Return the bootstraps of a pipeline that have not ended, oldest first. Raises StoreError."""
+    """Return the refreshes of a pipeline that have not ended, oldest first. Raises StoreError."""
     with store.reading() as connection:
         return [_refresh(row) for row in connection.execute(_unfinished(pipeline)).all()]
 
 
 def list_refreshes(store: Store, pipeline: str, limit: int = 100) -> list[Refresh]:
-    """Return the last bootstraps of a pipeline, newest first. Raises StoreError."""
+    """Return the last refreshes of a pipeline, newest first. Raises StoreError."""
     wanted = select(refreshes).where(refreshes.c.pipeline == pipeline)
     with store.reading() as connection:
         rows = connection.execute(wanted.order_by(refreshes.c.at.desc(), refreshes.c.refresh).limit(limit)).all()
@@ -87,16 +87,16 @@ def list_refreshes(store: Store, pipeline: str, limit: int = 100) -> list[Refres
 
 
 def get_refresh(store: Store, refresh: str) -> Refresh:
-    """Return a bootstrap. Raises StoreError, also if there is none."""
+    """Return a refresh. Raises StoreError, also if there is none."""
     with store.reading() as connection:
         row = connection.execute(select(refreshes).where(refreshes.c.refresh == refresh)).one_or_none()
     if row is None:
-        raise StoreError(f"there is no bootstrap {refresh!r} of a pipeline")
+        raise StoreError(f"there is no refresh {refresh!r} of a pipeline")
     return _refresh(row)
 
 
 def save_progress(store: Store, refresh: str, state: RefreshState, progress: Mapping[str, Any], reason: str = "") -> None:
-    """Store how a bootstrap stands. Raises StoreError."""
+    """Store how a refresh stands. Raises StoreError."""
 
     def work(connection: Connection) -> None:
         ended = {} if state in UNFINISHED else {"ended": database_time(connection)}
@@ -107,7 +107,7 @@ def save_progress(store: Store, refresh: str, state: RefreshState, progress: Map
 
 
 def forget(store: Store, pipeline: str) -> None:
-    """Delete the bootstraps of a pipeline. Raises StoreError."""
+    """Delete the refreshes of a pipeline. Raises StoreError."""
     store.write(lambda connection: connection.execute(delete(refreshes).where(refreshes.c.pipeline == pipeline)) and None)
 
 

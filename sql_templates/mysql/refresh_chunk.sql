@@ -1,4 +1,4 @@
--- Writes which chunk the transaction is; no row is changed if another attempt has the bootstrap.
+-- Writes which chunk the transaction is; no row is changed if another attempt has the refresh.
 UPDATE ${chunks}
 SET number = ${number}, body = ${body}
-WHERE bootstrap = ${bootstrap} AND attempt = ${attempt} AND number = ${known}
+WHERE refresh = ${refresh} AND attempt = ${attempt} AND number = ${known}

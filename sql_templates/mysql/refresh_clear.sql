@@ -1,2 +1,2 @@
 -- Empties a refresh table that holds its rows.
-TRUNCATE TABLE ${refresh}
+TRUNCATE TABLE ${refresh_table}

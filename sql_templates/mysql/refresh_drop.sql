@@ -1,2 +1,2 @@
 -- Removes a refresh table whose columns are no longer those of its table.
-DROP TABLE IF EXISTS ${refresh}
+DROP TABLE IF EXISTS ${refresh_table}

@@ -1,3 +1,3 @@
--- Deletes what was kept of a bootstrap.
+-- Deletes what was kept of a refresh.
 DELETE FROM ${chunks}
-WHERE bootstrap = ${bootstrap}
+WHERE refresh = ${refresh}

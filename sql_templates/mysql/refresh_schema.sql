@@ -1,2 +1,2 @@
--- Makes the schema in which bootstraps of pipelines write on the source.
+-- Makes the schema in which refreshes of pipelines write on the source.
 CREATE DATABASE IF NOT EXISTS ${schema}

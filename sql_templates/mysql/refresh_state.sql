@@ -1,4 +1,4 @@
--- One row: the number of the last chunk of a bootstrap, and that chunk.
+-- One row: the number of the last chunk of a refresh, and that chunk.
 SELECT number, body
 FROM ${chunks}
-WHERE bootstrap = ${bootstrap}
+WHERE refresh = ${refresh}

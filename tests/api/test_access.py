@@ -71,8 +71,8 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/pipelines/{pipeline}/lag"): ("read", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/segments"): ("read", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/pause"): ("pipeline", 404),
-    ("POST", "/api/v1/pipelines/{pipeline}/bootstrap"): ("pipeline", 404),
-    ("GET", "/api/v1/pipelines/{pipeline}/bootstraps"): ("read", 404),
+    ("POST", "/api/v1/pipelines/{pipeline}/refreshes"): ("pipeline", 404),
+    ("GET", "/api/v1/pipelines/{pipeline}/refreshes"): ("read", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/start"): ("pipeline", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/unpause"): ("pipeline", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/skips"): ("pipeline", 404),
@@ -122,7 +122,7 @@ def send_request(client: httpx.Client, own: Service, method: str, path: str) -> 
         return client.post(place, json={} if path.endswith("/patches") else {"rows": 2}, headers={"Idempotency-Key": "k"})
     if path.endswith("/skips"):
         return client.post(place, json={"table": "shop.orders", "position": "binlog.000012:88120", "reason": "test rows"})
-    if path.endswith("/bootstrap"):
+    if path.endswith("/refreshes") and method == "POST":
         return client.post(place, json={})
     if path.endswith(("/segments", "/entries")):
         return client.get(place, params={"table": "shop.orders", "side": "shop"})
@@ -172,7 +172,7 @@ FORMS: dict[str, Scope] = {
     "/pipelines/{name}/pause": "pipeline",
     "/pipelines/{name}/unpause": "pipeline",
     "/pipelines/{name}/start": "pipeline",
-    "/pipelines/{name}/bootstrap": "pipeline",
+    "/pipelines/{name}/refresh": "pipeline",
     "/pipelines/{name}/skip": "pipeline",
 }
 """The scope of each form of a page, by its path; those of the login and of the colours need none."""

@@ -92,13 +92,13 @@ def test_pausing_is_recorded_with_who_asked(road: Road, client: httpx.Client) ->
     ]
 
 
-def test_a_bootstrap_is_asked_for_and_refused(road: Road, client: httpx.Client) -> None:
-    path = f"/api/v1/pipelines/{PIPELINE}/bootstrap"
+def test_a_refresh_is_asked_for_and_refused(road: Road, client: httpx.Client) -> None:
+    path = f"/api/v1/pipelines/{PIPELINE}/refreshes"
     refused = client.post(path, json={"table": "orders"})
     assert refused.status_code == 409 and "may only read; add write: {url: ...} to it" in refused.json()["detail"]
     assert client.post(path, json={"tables": "orders"}).status_code == 422
     refreshes.request_refresh(road.store, PIPELINE, "shop.orders", refreshes.RefreshScope(keys=(("1",),)), "ops")
-    [found] = client.get(f"{path}s").raise_for_status().json()
+    [found] = client.get(path).raise_for_status().json()
     assert (found["table"], found["state"], found["keys"], found["ranges"], found["rows"]) == ("shop.orders", "requested", 1, 0, 0)
 
 

@@ -100,7 +100,7 @@ CONTENT_DEPENDENT = (
     "POST /api/v1/runs/{run}/patches",
     "POST /api/v1/patches/{patch}/apply",
     "POST /api/v1/patches/{patch}/undo",
-    "POST /api/v1/pipelines/{pipeline}/bootstrap",
+    "POST /api/v1/pipelines/{pipeline}/refreshes",
     "GET /api/v1/audits/{name}/bootstrap-plan",
 )
 """Operations that may reject a request that matches its schema: its tables may not exist, its idempotency key may be used already, its

@@ -48,7 +48,7 @@ def create(settings: Settings, store: Store, now: dt.datetime) -> None:
     _stage(store, now)
     _merge(store, now)
     _notes(store, now)
-    _bootstraps(store)
+    _refreshes(store)
     _live_summaries(store, now)
     _history(store, now)
     pipelines.set_progress(store, "crm", _progress(now, 90_000_000, 7200))
@@ -111,8 +111,8 @@ def _merge(store: Store, now: dt.datetime) -> None:
     report("lake", "shop.payments", 1299)
 
 
-def _bootstraps(store: Store) -> None:
-    """One bootstrap that is done, one that waits for the server, and one of single keys."""
+def _refreshes(store: Store) -> None:
+    """One refresh that is done, one that waits for the server, and one of single keys."""
     done = refreshes.request_refresh(store, "shop", "shop.orders", refreshes.RefreshScope(), "ada")
     counts = {"rows": 1_941_222, "chunks": 388, "seconds": 412.0, "longest": 0.46}
     refreshes.save_progress(store, done.refresh, "done", counts)

@@ -38,7 +38,7 @@ def _refused(log: LiveLog, start: Place, *, error: type[AuditorError] = LogRefus
     sentence = str(caught.value)
     assert re.search(rf"{re.escape(start.file)}:\d+", sentence), "it names the place"
     assert "\n" not in sentence
-    assert "bootstrap the tables again" in sentence
+    assert "refresh the tables" in sentence
     return sentence
 
 

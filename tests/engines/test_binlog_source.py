@@ -121,7 +121,7 @@ def test_batches_end_at_transactions_and_are_planned_alike_after_a_crash(log: Li
         reader.latestOffset(offsets[0], ReadMaxBytes(4000))
     with pytest.raises(OffsetWentBack, match=r"a batch ends at .*, before it begins at"):
         reader.partitions(offsets[2], offsets[1])
-    with pytest.raises(PositionLost, match=r"no transaction ends at .*; bootstrap the tables again"):
+    with pytest.raises(PositionLost, match=r"no transaction ends at .*; refresh the tables"):
         again.partitions(offsets[1], {**offsets[2], "position": offsets[2]["position"] - 1})
     reader.stop()
     with pytest.raises(PositionLost, match="lies beyond the end of the source's binary log"):

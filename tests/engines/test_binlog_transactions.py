@@ -135,7 +135,7 @@ def test_xa_rows_wait_for_their_commit(log: LiveLog) -> None:
     ranges, after = small.marked(mark)
     assert [event["after"][0] for event in small.decode(ranges, ["entry"]) if event["kind"] == "insert"] == ["1", "2"]
     assert not after.prepared
-    with pytest.raises(LogRefused, match="an XA transaction is committed that was prepared before the stream began; bootstrap"):
+    with pytest.raises(LogRefused, match="an XA transaction is committed that was prepared before the stream began; refresh"):
         log.decode(log.scan(prepared), ["entry"])
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import dialects
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Chunk, LiveEpoch, Partitioning, Plan
-from auditor.pipeline.bootstrap.carrier import Carrier
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.merge.loader import Loader
+from auditor.pipeline.refresh.carrier import Carrier
 from auditor.planning import live as live_plans
 from auditor.points import followed
 from auditor.run.live_source import read_live, read_position
@@ -150,7 +150,7 @@ class SummingRoad(LiveRoad):
         return kills
 
     def refresh(self) -> int:
-        """Write all rows of the table into the log anew, as a bootstrap in the stream does, and return how many."""
+        """Write all rows of the table into the log anew, as a refresh in the stream does, and return how many."""
         asked = refreshes.request_refresh(self.store, PIPELINE, f"{self.database}.{self.table}", RefreshScope(), "ops")
         Carrier(self.settings, self.store, PIPELINE, threading.Event()).carry_out()
         done = refreshes.get_refresh(self.store, asked.refresh)

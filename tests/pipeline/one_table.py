@@ -1,4 +1,4 @@
-"""A source where bootstraps may write into one table alone."""
+"""A source where refreshes may write into one table alone."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "pipelines.md"
 
 
 def allow_one_table(road: LiveRoad, engine: LiveEngine) -> None:
-    """Let bootstraps write as a user who may read, and write into one table alone, which is made as the documentation shows."""
+    """Let refreshes write as a user who may read, and write into one table alone, which is made as the documentation shows."""
     [shown] = re.findall(r"```sql\n(CREATE DATABASE .*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     LiveLog(engine.url).run(
         "DROP DATABASE IF EXISTS auditor_refresh",
-        "DROP USER IF EXISTS boot_one",
-        "CREATE USER boot_one IDENTIFIED BY 'a-Long1Password'",
-        "GRANT SELECT, REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO boot_one",
-        *(one for one in shown.replace("the_user", "boot_one").split(";") if one.strip()),
+        "DROP USER IF EXISTS refresher",
+        "CREATE USER refresher IDENTIFIED BY 'a-Long1Password'",
+        "GRANT SELECT, REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO refresher",
+        *(one for one in shown.replace("the_user", "refresher").split(";") if one.strip()),
     )
     source = road.settings.connections["source"]
     parts = urlsplit(source.url)
-    url = parts._replace(netloc=f"boot_one:a-Long1Password@{parts.hostname}:{parts.port}").geturl()
+    url = parts._replace(netloc=f"refresher:a-Long1Password@{parts.hostname}:{parts.port}").geturl()
     road.settings.connections["source"] = source.model_copy(update={"write": WriteSettings(url=url)})
     text = road.config_file.read_text()
     road.config_file.write_text(text.replace(f'write: {{url: "{source.url}"', f'write: {{url: "{url}"'))

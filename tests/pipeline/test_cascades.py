@@ -87,7 +87,7 @@ def test_the_child_is_equal_or_stops(log: LiveLog, family: Family, action: str, 
     assert family.stops() == {"fam_c": 1}
     reason = pipelines.list_merges(family.store, PIPELINE)["wh"][f"{log.database}.fam_c"].reason
     assert f"by the foreign key {log.database}.fam_c (p_id) REFERENCES {log.database}.fam_p (code) {action}" in reason
-    assert "which the source does not log; skip this, then send its rows again: auditor pipeline bootstrap" in reason
+    assert "which the source does not log; skip this, then send its rows again: auditor pipeline refresh" in reason
     place = next(stop.place for stop in status(family.settings, family.store, PIPELINE, look=False).stopped)
     service.skip(family.settings, family.store, PIPELINE, "fam_c", place, "rows are sent again", by="ann")
     family.loader._failures.clear()

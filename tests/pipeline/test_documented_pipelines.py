@@ -55,7 +55,7 @@ def live(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
 @pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
 def test_commands_that_ask_the_source(live: LiveRoad, capsys: pytest.CaptureFixture[str]) -> None:
     printed = {}
-    for action in ("check", "init", "bootstrap"):
+    for action in ("check", "init", "refresh"):
         [(words, _)] = shown(action)
         with delivering(live):
             code = main([*(TABLE if word == "orders" else word for word in words), "--config", str(live.config_file)])
@@ -65,7 +65,7 @@ def test_commands_that_ask_the_source(live: LiveRoad, capsys: pytest.CaptureFixt
     assert "error: " not in printed["check"] and f"shop_{TABLE}: added" in printed["init"]
     assert f"shop_{TABLE}" in config.load(live.config_file).audits
     form = rf"{live.database}\.{TABLE}: done: 2 rows in 1 chunks, \S+ s; rows were locked for \S+ s at most; in the log up to \S+:\d+\n"
-    assert re.fullmatch(form, printed["bootstrap"])
+    assert re.fullmatch(form, printed["refresh"])
     live.merge()
     assert live.query(f"SELECT * FROM shop.{TABLE} ORDER BY 1") == [(1, "a"), (2, "b")]
 
@@ -73,9 +73,7 @@ def test_commands_that_ask_the_source(live: LiveRoad, capsys: pytest.CaptureFixt
 def test_commands_that_let_a_stopped_table_go_on(tmp_path: Path, empty_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     road = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store)
     orders = table(id="bigint", item="varchar(40) null")
-    reason = (
-        "a row of shop.orders lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then bootstrap the tables again"
-    )
+    reason = "a row of shop.orders lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then refresh the tables"
     poison = note("poison", "orders", 20, {"stage": "decoding", "reason": reason}, last=22, events=2)
     road.stage_task(batch(announce(orders, 1), insert(orders, 10, ["1", "a"]), poison))
     parts.record_batch(road.store, PIPELINE, [], {}, {"file": "binlog.000000", "position": 22})

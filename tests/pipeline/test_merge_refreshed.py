@@ -1,4 +1,4 @@
-"""Chunks of a bootstrap in the stream: each replaces its interval of keys where it stands, and nothing newer."""
+"""Chunks of a refresh in the stream: each replaces its interval of keys where it stands, and nothing newer."""
 
 from __future__ import annotations
 

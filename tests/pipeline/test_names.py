@@ -208,7 +208,7 @@ def test_a_table_that_was_renamed_or_dropped_by_hand_is_not_made_anew(road: Road
     assert state == "stopped" and "any more; rename it back" in sentence
     if road.dialect.MERGES_RANGES:
         made = re.search(
-            r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline bootstrap shop --table shop.orders\)", sentence
+            r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline refresh shop --table shop.orders\)", sentence
         )
         assert made
         road.execute(made[1])

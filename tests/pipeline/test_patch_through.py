@@ -14,7 +14,7 @@ import pytest
 
 from auditor import config
 from auditor.cli import main
-from auditor.errors import BootstrapRefused, PatchRefused, QueueFull
+from auditor.errors import PatchRefused, QueueFull, RefreshRefused
 from auditor.model import Verdict
 from auditor.repair.keys import Selection
 from auditor.service import patch_through, running
@@ -23,7 +23,7 @@ from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 
 pytestmark = [pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)]
-TABLE = "boot_sent"
+TABLE = "refreshed_sent"
 
 
 @pytest.fixture
@@ -161,10 +161,10 @@ def test_what_the_pipeline_cannot_send_is_refused(road: LiveRoad, engine: LiveEn
 
     assert "whole rows are sent again; leave out --columns" in refused(PatchRefused, Selection(columns=("item",)))
     with LiveLog(engine.url).globally(read_only="ON"):
-        assert refused(BootstrapRefused, Selection()).startswith("the source is read_only, so that nothing may be written into its log")
+        assert refused(RefreshRefused, Selection()).startswith("the source is read_only, so that nothing may be written into its log")
     audit = road.settings.audits["sent"]
     road.settings.audits["sent"] = audit.model_copy(update={"key": ("item",)})
-    says = f"the audit compares {TABLE} by other columns than its primary key; bootstrap the table instead: auditor pipeline bootstrap"
-    assert refused(BootstrapRefused, Selection()).startswith(says)
+    says = f"the audit compares {TABLE} by other columns than its primary key; refresh the table instead: auditor pipeline refresh"
+    assert refused(RefreshRefused, Selection()).startswith(says)
     road.settings.audits["sent"] = audit.model_copy(update={"method": "signature"})
     assert "named no rows; run sent with the method exact" in refused(PatchRefused, Selection())

@@ -75,7 +75,7 @@ def test_a_file_of_the_log_of_more_than_4_gib(monkeypatch: pytest.MonkeyPatch) -
     scan = LogScan(
         Request(Source("mysql://h/d", "shop"), Place("binlog.000001", last), 7), Mark(Place("binlog.000001", last)), 1 << 20, 0.0
     )
-    sentence = f"binlog.000001 grows beyond 4 GiB after binlog.000001:{last + 100}, where no position reaches; bootstrap the tables again"
+    sentence = f"binlog.000001 grows beyond 4 GiB after binlog.000001:{last + 100}, where no position reaches; refresh the tables"
     with pytest.raises(LogRefused, match=sentence):
         scan.advance(Place("binlog.000002", 4))
 

@@ -23,7 +23,7 @@ ORDERS = table(id="bigint", item="varchar(40) null")
 FILLED = f"the target's table is also filled by the pipeline {OTHER}, whose rows would go with it; "
 WAY_ON = f"; or reset {OTHER}, if that no longer fills the table"
 EMPTIED = f"shop.orders: the source emptied it, or made it anew, and {FILLED}delete its rows there by hand, and skip this{WAY_ON}"
-REPLACED = f"shop.orders: a bootstrap replaces all rows in a range of keys, and {FILLED}bring them by other ways, and skip this{WAY_ON}"
+REPLACED = f"shop.orders: a refresh replaces all rows in a range of keys, and {FILLED}bring them by other ways, and skip this{WAY_ON}"
 
 
 class Shards:
@@ -77,7 +77,7 @@ def test_a_table_is_not_emptied_that_another_pipeline_fills(road: Road) -> None:
 
 
 @pytest.mark.parametrize("engine", [one for one in TARGETS if one.id in QUICK], indirect=True)
-def test_ranges_of_a_bootstrap_are_not_replaced_where_another_pipeline_fills_the_table(road: Road) -> None:
+def test_ranges_of_a_refresh_are_not_replaced_where_another_pipeline_fills_the_table(road: Road) -> None:
     shards = Shards(road)
     chunk = refresh(ORDERS, 20, ["1", "a"], ["2", "a"], bounds=([None, None], [None, None]))
     road.stage(batch(insert_behind(15, "3"), chunk, insert(ORDERS, 30, ["4", "new"])), other_table(25))

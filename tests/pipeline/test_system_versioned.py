@@ -11,7 +11,7 @@ from auditor.config import Audit
 from auditor.connections.writer import writing_dialect
 from auditor.model import Verdict
 from auditor.pipeline import check as checks
-from auditor.pipeline.bootstrap.carrier import Carrier
+from auditor.pipeline.refresh.carrier import Carrier
 from auditor.run import audit_run
 from auditor.service.pipelines import propose_audits
 from auditor.store import refreshes

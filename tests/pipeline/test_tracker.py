@@ -166,7 +166,7 @@ def test_a_statement_that_cannot_be_followed_stops_its_table_alone(log: LiveLog,
     assert set(notes) == {"t", "v"} and notes["t"]["events"] == 2
     assert "cannot be replayed: " in notes["v"]["body"]["reason"] and "CREATE TABLE v LIKE beside.other at " in notes["v"]["body"]["reason"]
     assert "it was beside.t, of a database that the pipeline does not carry" in notes["t"]["body"]["reason"]
-    assert "SET GLOBAL binlog_row_metadata = 'FULL', then bootstrap the table again" in notes["t"]["body"]["reason"]
+    assert "SET GLOBAL binlog_row_metadata = 'FULL', then refresh the table" in notes["t"]["body"]["reason"]
     told = [sentence for severity, sentence in check_tracker(tracked.settings, tracked.store, "shop") if severity == "warning"]
     assert [one.partition(":")[0] for one in told] == [f"{log.database}.t", f"{log.database}.v"]
     log.run("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, z int)", "INSERT INTO t VALUES (5, 6)")

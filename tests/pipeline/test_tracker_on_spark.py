@@ -48,7 +48,7 @@ def have_arrived(road: WholeRoad) -> bool:
         return session.query(f"SELECT COUNT(*), MAX(id), MAX(b) FROM {SCHEMA}.{TABLE}") == newest
 
 
-def test_changes_and_a_bootstrap_arrive_as_they_are_on_the_source(road: WholeRoad) -> None:
+def test_changes_and_a_refresh_arrive_as_they_are_on_the_source(road: WholeRoad) -> None:
     log = LiveLog(road.source.url)
     log.run(f"DROP TABLE IF EXISTS {TABLE}", f"CREATE TABLE {TABLE} (id int PRIMARY KEY, a varchar(20), b varchar(20), n int unsigned)")
     log.run(f"INSERT INTO {TABLE} VALUES (0, 'a old', 'b old', 4000000000)")

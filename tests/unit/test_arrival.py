@@ -1,4 +1,4 @@
-"""Whether what a bootstrap wrote into a log is staged."""
+"""Whether what a refresh wrote into a log is staged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auditor.pipeline.bootstrap.arrival import _is_staged
+from auditor.pipeline.refresh.arrival import _is_staged
 
 END = ["binlog.000007", 400, "server a"]
 
@@ -24,7 +24,7 @@ END = ["binlog.000007", 400, "server a"]
 )
 def test_rows_are_staged_once_the_offset_has_passed_them_in_the_same_log(offset: Any, staged: bool) -> None:
     assert _is_staged({"end": END}, offset) is staged
-    assert not _is_staged({}, offset), "a bootstrap that is not done"
+    assert not _is_staged({}, offset), "a refresh that is not done"
 
 
 BACK = {"file": "binlog.000009", "position": 4, "server": "server a", "epoch": 2}

@@ -63,7 +63,7 @@ ELSEWHERE = {
     "pipeline run": Elsewhere("starts Spark", "tests/pipeline/test_processes.py", '"pipeline", "run"'),
     "pipeline failover": Elsewhere("needs a server and its replica", "tests/engines/test_failover.py", '"pipelines.md", "console"'),
     "pipeline segments": Elsewhere("needs segments", "tests/pipeline/test_pipeline_commands.py", '"segments", PIPELINE, "--verify"'),
-    **{f"pipeline {action}": Elsewhere("needs a server's log", PIPELINE_PAGE, f'"{action}"') for action in ("check", "init", "bootstrap")},
+    **{f"pipeline {action}": Elsewhere("needs a server's log", PIPELINE_PAGE, f'"{action}"') for action in ("check", "init", "refresh")},
     **{f"pipeline {action}": Elsewhere("needs a table that stopped", PIPELINE_PAGE, f'("{action}")') for action in ("status", "skip")},
     "pipeline reset shop --from-targets": Elsewhere("needs a server's log", "tests/pipeline/test_incarnations.py", "--from-targets"),
     "certify": Elsewhere("tries a server", "tests/pipeline/test_certify.py", '"certify"'),

@@ -125,8 +125,8 @@ def _dump_statement(dialect: Dialect) -> str:
 
 def _refresh_statements(dialect: Dialect) -> list[str]:
     """Return the statements by which existing rows enter a source's log."""
-    names = {"chunks": "chunks", "refresh": "refresh_0123", "table": "orders", "schema": "auditor_refresh"}
-    values = {name: dialect.literal(name) for name in ("bootstrap", "pipeline", "attempt", "body")}
+    names = {"chunks": "chunks", "refresh_table": "refresh_0123", "table": "orders", "schema": "auditor_refresh"}
+    values = {name: dialect.literal(name) for name in ("refresh", "pipeline", "attempt", "body")}
     values |= {"number": "3", "columns": "id", "engine": "BLACKHOLE", "condition": "id >= 7 AND (id > 7 OR (id = 7 AND FALSE))"}
     values |= {"texts": "CAST(id AS CHAR)", "key": "id", "offset": "499", "known": "7", **names}
     found = []

@@ -44,7 +44,7 @@ WITHOUT_JSON = {
 
 WITH_QUIET = {
     "init", "selftest", "certify", "diff", "run", "resume", "show", "differences", "report", "patch", "bootstrap", "demo", "token revoke",
-    "evidence", "pipeline init", "pipeline bootstrap", "pipeline segments",
+    "evidence", "pipeline init", "pipeline refresh", "pipeline segments",
 }  # fmt: skip
 """Commands that print to standard error while nothing is wrong."""
 
@@ -148,11 +148,11 @@ ANSWERS: dict[str, tuple[str, object, list[str], int, object]] = {
     ),
     "failover with gaps": (
         "failovers.fail_over",
-        FailedOver("log.2:8", "", ("rows may be missing",), "auditor pipeline bootstrap p"),
+        FailedOver("log.2:8", "", ("rows may be missing",), "auditor pipeline refresh p"),
         ["pipeline", "failover", "p", "--to", "d", "--accept-gap", "--json"],
         1,
         {
-            "place": "log.2:8", "behind": "", "gaps": ["rows may be missing"], "mend": "auditor pipeline bootstrap p", "to": "d",
+            "place": "log.2:8", "behind": "", "gaps": ["rows may be missing"], "mend": "auditor pipeline refresh p", "to": "d",
             "changed": True,
         },
     ),

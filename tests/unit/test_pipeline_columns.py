@@ -144,7 +144,7 @@ def test_a_filter_knows_the_types_of_the_source(kind: str, where: str, passing: 
     assert [row[4][0] for row in outcome(found)] == ["1"]
 
 
-def test_what_a_bootstrap_sends_passes_the_filter_by_its_keys() -> None:
+def test_what_a_refresh_sends_passes_the_filter_by_its_keys() -> None:
     projection = project(ORDERS, where="country = 'DE'", exclude=["amount", "at"])
     low, high, gone = (["1", *[None] * 4], ["9", *[None] * 4], ["5", *[None] * 4])
     rows = [["2", "x", "DE", "1.00", None], ["3", "y", "FR", "1.00", None]]

@@ -1,4 +1,4 @@
-"""The page of one table of a pipeline's target: what it lags behind, its state with the way out, its bootstraps, and its segments."""
+"""The page of one table of a pipeline's target: what it lags behind, its state with the way out, its refreshes, and its segments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
 from auditor.api.pages._layout import redirect, render_page, url
 from auditor.api.pages._session import Operator, Reader
 from auditor.errors import ConfigError
-from auditor.service import pipeline_bootstraps, pipelines
+from auditor.service import pipeline_refreshes, pipelines
 from auditor.service.pipeline_lags import check_table, list_lags
 from auditor.store import refreshes, segments
 
@@ -24,8 +24,8 @@ router = APIRouter()
 PAGE_SEGMENTS = 20
 """Segments on a page."""
 
-MOST_BOOTSTRAPS = 5
-"""Bootstraps of the table that the page shows, the newest."""
+MOST_REFRESHES = 5
+"""Refreshes of the table that the page shows, the newest."""
 
 
 # The names are in the query, because those of tables may contain slashes.
@@ -55,7 +55,7 @@ def table_page(
         migrations=[made for made in row.status.migrations if (made.target, made.table) == (target, table)][::-1],
         others=[one for one in row.tables if one.table == table and one.target != target],
         limit=limit,
-        bootstraps=[one for one in refreshes.list_refreshes(app.store, name) if one.table == table][:MOST_BOOTSTRAPS],
+        refreshes=[one for one in refreshes.list_refreshes(app.store, name) if one.table == table][:MOST_REFRESHES],
         chart=build_chart(history.points_of(target), span, limit),
         spans=SPANS,
         segments=listed[:PAGE_SEGMENTS],
@@ -67,8 +67,8 @@ def table_page(
 Bound = Annotated[str, Form(max_length=21)]
 
 
-@router.post("/pipelines/{name}/bootstrap")
-def bootstrap_table(
+@router.post("/pipelines/{name}/refresh")
+def refresh_table(
     app: App,
     visitor: Operator,
     name: str,
@@ -79,8 +79,8 @@ def bootstrap_table(
 ) -> RedirectResponse:
     """Ask for the existing rows of a table, or of a range of its keys, to be sent through the stream."""
     ends = _key(first), _key(last)
-    pipeline_bootstraps.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
-    return redirect(f"{_address(name, target, table)}#bootstraps")
+    pipeline_refreshes.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
+    return redirect(f"{_address(name, target, table)}#refreshes")
 
 
 @router.post("/pipelines/{name}/skip")

@@ -144,8 +144,7 @@ class _RangeReader:
             body, stop = at + HEADER_BYTES, end - checksum
             if checksum and crc32(event[at:stop]) != int.from_bytes(event[stop:end], "little"):
                 raise PositionLost(
-                    f"an event before {self._end} is damaged: its checksum is wrong; check the source's disk, then bootstrap the tables"
-                    " again"
+                    f"an event before {self._end} is damaged: its checksum is wrong; check the source's disk, then refresh the tables"
                 )
             if kind in rows_types:
                 yield from self._take_rows(kind, event, body, stop)
@@ -165,7 +164,7 @@ class _RangeReader:
                     break
             else:
                 self._other(kind, event, body, stop, flags)
-        raise PositionLost(f"the source's binary log ends before {self._end}; bootstrap the tables again")
+        raise PositionLost(f"the source's binary log ends before {self._end}; refresh the tables")
 
     @property
     def _current(self) -> Stamp:
@@ -213,7 +212,7 @@ class _RangeReader:
         if not is_end:
             return
         if offset != self._ends[self._passed]:
-            raise PositionLost(f"no transaction ends at {self._end} in the source's binary log any more; bootstrap the tables again")
+            raise PositionLost(f"no transaction ends at {self._end} in the source's binary log any more; refresh the tables")
         if self._fate is None:
             if not was_in_block and kind in _STATEMENTS:
                 self._note_changes(kind, event, body, stop, self._stamp.position)
@@ -228,8 +227,7 @@ class _RangeReader:
         log_range = self._range.prepared.get(xid)
         if log_range is None:
             raise LogRefused(
-                f"{self._end}: an XA transaction is committed that was prepared before the stream began; bootstrap the tables again from"
-                " here on"
+                f"{self._end}: an XA transaction is committed that was prepared before the stream began; refresh the tables from here on"
             )
         return log_range
 
@@ -286,14 +284,14 @@ class _RangeReader:
         chosen = chosen_tables(statement, self._reading.selection, self._ask)
         if chosen and self._rows.notes is None:
             raise LogRefused(
-                f"{self._end}: the log holds {what} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, then bootstrap"
-                " the tables again"
+                f"{self._end}: the log holds {what} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, then refresh"
+                " the tables"
             )
         for name in chosen:
             self._rows.stop(
                 name,
                 f"the log holds {what} instead of rows; SET GLOBAL binlog_format = 'ROW' and for all sessions, skip this, then send the"
-                " table's rows again: auditor pipeline bootstrap",
+                " table's rows again: auditor pipeline refresh",
                 self._current,
             )
 
@@ -327,7 +325,7 @@ class _RangeReader:
             self._take_statement(statement_of(kind, event, body, stop), "a statement (LOAD)")
             self._taken = self._sent
         if kind == types.INCIDENT:
-            raise LogRefused(f"{self._end}: the source says that it lost events here; bootstrap the tables again")
+            raise LogRefused(f"{self._end}: the source says that it lost events here; refresh the tables")
 
 
 def _text(kind: int, event: bytes, body: int, stop: int) -> bytes:

@@ -332,11 +332,11 @@ class Dump:
                 " source, or give this one another server_id"
             )
         if _GONE.search(text):
-            return PositionLost(f"position {place} is gone from the source's binary log; bootstrap the tables again ({text})")
+            return PositionLost(f"position {place} is gone from the source's binary log; refresh the tables ({text})")
         if _NO_BOUNDARY.search(text):
             return PositionLost(
-                f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or bootstrap the"
-                f" tables again ({text})"
+                f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or refresh the"
+                f" tables ({text})"
             )
         known = translate_error(pymysql.OperationalError(code, text))
         if isinstance(known, AccessDenied):

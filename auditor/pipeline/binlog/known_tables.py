@@ -70,7 +70,7 @@ def _described(table: TableMap, mariadb: bool, source: Source, tracked: TrackedT
     """Return the table with the names of its columns. Raises LogRefused, without a place, if nobody knows them."""
     if not table.is_full:
         if tracked is None:
-            raise LogRefused(f"{table.name} is logged without the names of its columns; {MINIMAL_WAYS}, then bootstrap the tables again")
+            raise LogRefused(f"{table.name} is logged without the names of its columns; {MINIMAL_WAYS}, then refresh the tables")
         return complete(table, tracked)
     if mariadb and any(is_fixed_binary(column, size) for column in table.columns for size in set(HIDDEN_TYPES.values())):
         return with_hidden_types(table, source.name_types(*(like or (table.database, table.table))))

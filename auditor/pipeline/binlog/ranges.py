@@ -217,8 +217,8 @@ class LogScan:
         assert self._dump is not None
         if begin < place.offset or (begin > place.offset and not self._dump.mariadb):
             raise PositionLost(
-                f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or bootstrap the"
-                " tables again"
+                f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or refresh the"
+                " tables"
             )
 
 
@@ -227,8 +227,7 @@ def _no_end(begin: Place, offset: int) -> LogRefused:
     if not offset:
         return LogRefused(f"{begin}: the log does not say where the transaction ends that begins here; report this")
     return LogRefused(
-        f"{begin.file} grows beyond 4 GiB after {begin}, where no position reaches; bootstrap the tables again, and keep transactions"
-        " smaller"
+        f"{begin.file} grows beyond 4 GiB after {begin}, where no position reaches; refresh the tables, and keep transactions smaller"
     )
 
 
@@ -249,7 +248,7 @@ def read_born(source: Source, file: str) -> int:
             seconds, kind, *_ = types.HEADER.unpack_from(buffer, at)
             if kind == types.FORMAT:
                 return int(seconds)
-    raise PositionLost(f"connection {source.name}: {file} of the binary log has no beginning; bootstrap the tables again")
+    raise PositionLost(f"connection {source.name}: {file} of the binary log has no beginning; refresh the tables")
 
 
 class _Cutter:

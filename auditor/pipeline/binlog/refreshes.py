@@ -1,8 +1,8 @@
-"""Recognise the chunks of bootstraps in the log.
+"""Recognise the chunks of refreshes in the log.
 
-The transaction of a chunk writes into a schema of its own on the source (`auditor.pipeline.bootstrap` makes it): first a row of the table
+The transaction of a chunk writes into a schema of its own on the source (`auditor.pipeline.refresh` makes it): first a row of the table
 ``chunks`` says of which table the chunk is, and its bounds; then an empty row goes into that table's refresh table, whose columns are thus
-logged also where no row follows; then the rows, as they are in the source at this place of the log. Where a bootstrap may make no tables,
+logged also where no row follows; then the rows, as they are in the source at this place of the log. Where a refresh may make no tables,
 the row of ``chunks`` holds the rows as well, as texts of events, and the table's columns.
 """
 
@@ -29,12 +29,12 @@ REFRESH = "refresh_"
 
 
 SCHEMA = "auditor_refresh"
-"""The schema in which bootstraps write, unless the URL by which they write names another."""
+"""The schema in which refreshes write, unless the URL by which they write names another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshes:
-    """The bootstraps whose rows are events."""
+    """The refreshes whose rows are events."""
 
     schema: str
     """Where they write on the source."""
@@ -43,14 +43,14 @@ class Refreshes:
 
 
 def refreshes_of(settings: Settings, name: str) -> Refreshes:
-    """Return where bootstraps of a pipeline write on its source. Raises UnknownPipeline."""
+    """Return where refreshes of a pipeline write on its source. Raises UnknownPipeline."""
     source = settings.pipeline(name).source
     schema = dialects.parse_url(settings.connections[source.refresh].url).database if source.refresh else ""
     return Refreshes(schema or SCHEMA, name)
 
 
 class ChunkBuffer(RowBuffer):
-    """Rows of a table of the schema of bootstraps: of ``chunks``, which are never handed on, or of a refresh table."""
+    """Rows of a table of the schema of refreshes: of ``chunks``, which are never handed on, or of a refresh table."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Chunk:
 def read_chunk(buffer: ChunkBuffer, pipeline: str, transaction: object) -> Chunk | None:
     """Take the row that was decoded last from the buffer of ``chunks``; return the chunk, or None for that of another pipeline.
 
-    An attempt that takes a bootstrap over changes the row as well, but not its body: the chunk that it names was in the log before, and
+    An attempt that takes a refresh over changes the row as well, but not its body: the chunk that it names was in the log before, and
     rows that it holds may have changed since.
     """
     width, names = len(buffer.table.columns), [column.name for column in buffer.table.columns]
@@ -101,7 +101,7 @@ def refresh_buffer(chunk: Chunk, table: TableMap, decode: Decoder, project: Proj
     """Return the buffer for rows of a refresh table, as rows of the table whose chunk this is. Raises LogRefused."""
     body, names = chunk.body, [column.name for column in table.columns]
     if unknown := next((name for name in body["key"] if name not in names), None):
-        raise LogRefused(f"a chunk of {body['table']} lacks the column {unknown!r} of its key; bootstrap the table again")
+        raise LogRefused(f"a chunk of {body['table']} lacks the column {unknown!r} of its key; refresh the table")
     columns = tuple(replace(column, nullable=column.name in body["nullable"]) for column in table.columns)
     key = tuple(names.index(name) for name in body["key"])
     return ChunkBuffer(replace(table, database=body["database"], table=body["table"], columns=columns, key=key), decode, project)

@@ -93,7 +93,7 @@ class RowEvents:
         self._bytes = self._announced = 0
         self.count = LogCount()
         self._chunk: Chunk | None = None
-        """The chunk of a bootstrap that was named last."""
+        """The chunk of a refresh that was named last."""
 
     def begin(self, mariadb: bool) -> None:
         """Begin with a new dump, whose events number the tables again."""
@@ -141,7 +141,7 @@ class RowEvents:
             return _Refused(table_name(described), str(error).removeprefix(f"{stamp.place}: "))
 
     def _chunk_buffer(self, described: bytes, stamp: Stamp) -> ChunkBuffer | None:
-        """Return the buffer of a table of bootstraps; None for a refresh table whose chunk was not named."""
+        """Return the buffer of a table of refreshes; None for a refresh table whose chunk was not named."""
         (schema, name), chunk = table_name(described), self._chunk
         if name == CHUNKS:
             return ChunkBuffer(*self._known(described, stamp), self._project)
@@ -234,7 +234,7 @@ class RowEvents:
             table = ".".join(child)
             reason = (
                 f"{table}: an event of {'.'.join(reference.parent)} {what}, and by the foreign key {reference} rows of {table} may"
-                " have gone or changed, which the source does not log; skip this, then send its rows again: auditor pipeline bootstrap"
+                " have gone or changed, which the source does not log; skip this, then send its rows again: auditor pipeline refresh"
             )
             self.notes.refuse(child, stamp.position, -1, stamp.time, stamp.gtid, reason)
 
@@ -304,7 +304,7 @@ class RowEvents:
         name = buffer.name if isinstance(buffer, _Refused) else (buffer.table.database, buffer.table.table)
         reason = (
             f"an update of {'.'.join(name)} holds a part of a JSON document only; SET GLOBAL binlog_row_value_options = '' and for all"
-            " sessions, then bootstrap the tables again"
+            " sessions, then refresh the tables"
         )
         if self.notes is None:
             raise LogRefused(f"{stamp.place}: {reason}")
@@ -336,7 +336,7 @@ class RowEvents:
         if self.notes is None and written - undone:
             raise LogRefused(
                 f"{stamp.place}: the log holds a ROLLBACK after rows that it may not have undone, of"
-                f" {', '.join('.'.join(name) for name in sorted(written - undone))}; bootstrap the tables again"
+                f" {', '.join('.'.join(name) for name in sorted(written - undone))}; refresh the tables"
             )
         for buffer in buffered:
             if (buffer.table.database, buffer.table.table) in undone:
@@ -346,7 +346,7 @@ class RowEvents:
                     buffer.clear()
         for name in sorted(written - undone):
             reason = "rows of it stand in the log before a ROLLBACK that may not have undone them; skip this, then send its rows again"
-            self.stop(name, f"{reason}: auditor pipeline bootstrap", stamp)
+            self.stop(name, f"{reason}: auditor pipeline refresh", stamp)
 
     def statement(self, statement: TableStatement, position: int, stamp: Stamp) -> None:
         """Note what a statement does to tables that are read."""
@@ -407,8 +407,8 @@ def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, plac
     for _ in range(images):
         if int.from_bytes(event[at : at + size], "little") & full != full:
             raise LogRefused(
-                f"{place}: a row of {table.name} lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then bootstrap"
-                " the tables again"
+                f"{place}: a row of {table.name} lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then refresh"
+                " the tables"
             )
         at += size
     return at

@@ -33,7 +33,7 @@ class Selection:
     def __init__(
         self, patterns: Iterable[str], database: str, refreshes: Refreshes | None = None, skip_pipelines: Iterable[str] = ()
     ) -> None:
-        """``refreshes`` are the bootstraps whose rows are events as well, ``skip_pipelines`` the pipelines whose transactions are left out.
+        """``refreshes`` are those whose rows are events as well, ``skip_pipelines`` the pipelines whose transactions are left out.
 
         Raises ConfigError for a name without a database where the connection's URL has none."""
         self.refreshes = refreshes
@@ -57,12 +57,12 @@ class Selection:
         return chosen
 
     def has_database(self, database: str) -> bool:
-        """Return whether tables of a database may be read, or those of bootstraps stand there."""
+        """Return whether tables of a database may be read, or those of refreshes are there."""
         return any(fnmatchcase(database, pattern) for pattern in self.databases)
 
     @property
     def databases(self) -> set[str]:
-        """The databases of tables that are read, or patterns of them, and that of bootstraps."""
+        """The databases of tables that are read, or patterns of them, and that of refreshes."""
         return {database for database, _ in self._patterns} | ({self.refreshes.schema} if self.refreshes else set())
 
     def shadowed(self, database: str, table: str) -> tuple[str, str] | None:

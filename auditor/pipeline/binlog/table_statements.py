@@ -94,7 +94,7 @@ def read_statements(source: Source, begin: Place, end: int) -> list[TableStateme
                 statements += table_statements(kind, event, body, last)
             if offset >= end and kind not in (types.FORMAT, types.ROTATE):
                 return statements
-    raise PositionLost(f"the source's binary log ends before {Place(begin.file, end)}; bootstrap the tables again")
+    raise PositionLost(f"the source's binary log ends before {Place(begin.file, end)}; refresh the tables")
 
 
 def table_statements(kind: int, event: bytes, body: int, stop: int) -> Iterator[TableStatement]:

@@ -120,7 +120,7 @@ def complete(table: TableMap, tracked: TrackedTable) -> TableMap:
     if tracked.reason:
         raise LogRefused(
             f"{table.name} is logged without the names of its columns, and the tracker does not know them: {tracked.reason};"
-            " SET GLOBAL binlog_row_metadata = 'FULL', then bootstrap the table again"
+            " SET GLOBAL binlog_row_metadata = 'FULL', then refresh the table"
         )
     if len(tracked.columns) != len(table.columns):
         raise _misfit(table, f"{len(tracked.columns)} columns, and the log {len(table.columns)}")
@@ -152,6 +152,5 @@ def _completed(table: TableMap, logged: Column, known: TrackedColumn) -> Column:
 
 def _misfit(table: TableMap, difference: str) -> LogRefused:
     return LogRefused(
-        f"the tracker has of {table.name} {difference}; SET GLOBAL binlog_row_metadata = 'FULL', then bootstrap the table again, and report"
-        " this"
+        f"the tracker has of {table.name} {difference}; SET GLOBAL binlog_row_metadata = 'FULL', then refresh the table, and report this"
     )

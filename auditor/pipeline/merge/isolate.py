@@ -86,7 +86,7 @@ def _find_row(
     """Return the event of a transaction with which it begins to fail, and why."""
     every = [row for batch in _at(root, parts, position) for row in batch["row"].to_pylist()]
     rows = [row for row in every if (position, row) not in skipped]
-    if isinstance(error, TableShared):  # a chunk of a bootstrap, which is one transaction
+    if isinstance(error, TableShared):  # a chunk of a refresh, which is one transaction
         return Poison(position, -1, len(every), error)
     first, last = 0, len(rows) - 1  # rows before the first one can be merged, and those up to the last one cannot
     while first < last:

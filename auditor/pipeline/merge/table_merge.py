@@ -234,7 +234,7 @@ def _check_new(session: Session, where: Where, table: str, held: Held, target: T
         return
     again = "reset the pipeline, and copy its tables again"
     if session.dialect.MERGES_RANGES:
-        send = f"auditor pipeline bootstrap {shell_word(where.pipeline)} --table {shell_word(table)}"
+        send = f"auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)}"
         again = f"make it anew ({' '.join(statement.split())}) and send its rows ({send})"
     raise TableStopped(
         f"{table}: rows of it were merged, and the target has no {target.statements.target} any more; rename it back if it has another name"
@@ -270,7 +270,7 @@ def _merge(
     copy()
     intervals = _check_staged(session, table, target, attempt, loaded)
     if intervals:
-        check_alone(session, where, table, "a bootstrap replaces all rows in a range of keys", "bring them by other ways, and skip this")
+        check_alone(session, where, table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
     bounds = _set_bounds_aside(session, target, attempt) if intervals else ()
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
     for statement in (*positions.write(table, position, target.schema.id), *target.statements.merge(attempt, bounds)):

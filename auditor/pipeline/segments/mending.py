@@ -53,7 +53,7 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
     if register.by != "position":
         raise ConfigError(
             f"the sides of {audit} read different servers, so that positions in their files differ; copy the table anew instead:"
-            f" auditor pipeline bootstrap {shell_word(bad.name)} --table TABLE"
+            f" auditor pipeline refresh {shell_word(bad.name)} --table TABLE"
         )
     if bad.is_anew:
         raise ConfigError(f"{bad.name} is the log as the last run read it, which is not mended; copy from it: --from {bad.name}")
@@ -182,9 +182,7 @@ def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
     place = ".".join(chosen.place_of(table))
     audits = [audit for audit, one in settings.audits.items() if (one.target.connection, one.target.table) == (chosen.connection, place)]
     audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])}; or " if audits else ""
-    return (
-        f"target {target} holds {table} as it was staged: {audited}auditor pipeline bootstrap {shell_word(bad)} --table {shell_word(name)}"
-    )
+    return f"target {target} holds {table} as it was staged: {audited}auditor pipeline refresh {shell_word(bad)} --table {shell_word(name)}"
 
 
 def describe(one: Mended, file: str) -> str:

@@ -1,16 +1,16 @@
 UPDATE chunks
 SET number = 3, body = 'body'
-WHERE bootstrap = 'bootstrap' AND attempt = 'attempt' AND number = 7;
+WHERE refresh = 'refresh' AND attempt = 'attempt' AND number = 7;
 CREATE TABLE IF NOT EXISTS chunks (
-  bootstrap VARCHAR(64) NOT NULL,
+  refresh VARCHAR(64) NOT NULL,
   pipeline VARCHAR(255) NOT NULL,
   attempt VARCHAR(64) NOT NULL,
   number BIGINT NOT NULL,
   body LONGTEXT NOT NULL,
-  PRIMARY KEY (bootstrap)
+  PRIMARY KEY (refresh)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-INSERT INTO chunks (bootstrap, pipeline, attempt, number, body)
-VALUES ('bootstrap', 'pipeline', 'attempt', 0, '')
+INSERT INTO chunks (refresh, pipeline, attempt, number, body)
+VALUES ('refresh', 'pipeline', 'attempt', 0, '')
 ON DUPLICATE KEY UPDATE attempt = 'attempt';
 TRUNCATE TABLE refresh_0123;
 SELECT COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE = 'YES'
@@ -20,7 +20,7 @@ ORDER BY ORDINAL_POSITION;
 DROP TABLE IF EXISTS refresh_0123;
 INSERT INTO refresh_0123 () VALUES ();
 DELETE FROM chunks
-WHERE bootstrap = 'bootstrap';
+WHERE refresh = 'refresh';
 SELECT CAST(id AS CHAR)
 FROM orders FORCE INDEX (PRIMARY)
 WHERE id >= 7 AND (id > 7 OR (id = 7 AND FALSE))
@@ -38,7 +38,7 @@ SELECT
   (SELECT ENGINE FROM information_schema.ENGINES WHERE ENGINE = 'BLACKHOLE' AND SUPPORT IN ('YES', 'DEFAULT'));
 SELECT number, body
 FROM chunks
-WHERE bootstrap = 'bootstrap';
+WHERE refresh = 'refresh';
 CREATE TABLE refresh_0123 (
   id bigint NULL
 ) ENGINE=BLACKHOLE;

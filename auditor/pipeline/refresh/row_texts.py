@@ -10,9 +10,9 @@ from typing import Any
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.row_decoder import HIDDEN_TEXTS
 from auditor.pipeline.binlog.value_text import double_text, float_text
-from auditor.pipeline.bootstrap.keys import quote
 from auditor.pipeline.events import ColumnSchema
 from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.refresh.keys import quote
 
 _WIDTH = re.compile(rf"^({'|'.join(sorted(column_types.INTEGER_NAMES.values()))}|year|float|double)\(\d+(,\d+)?\)")
 

@@ -1,4 +1,4 @@
-"""Which chunks a bootstrap consists of, and where the next one begins: the source keeps that, so that any process can go on."""
+"""Which chunks a refresh consists of, and where the next one begins: the source keeps that, so that any process can go on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from auditor.pipeline.bootstrap.keys import Key, KeyColumns
 from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.refresh.keys import Key, KeyColumns
 from auditor.store.refreshes import RefreshScope
 
 MOST_KEYS = 500
@@ -52,7 +52,7 @@ class ChunkKeys:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The chunks of one bootstrap."""
+    """The chunks of one refresh."""
 
     key: KeyColumns
     ranges: Sequence[tuple[Key, Key]]
@@ -110,7 +110,7 @@ def make_plan(key: KeyColumns, scope: RefreshScope) -> Plan:
 
 
 def read_next(body: str) -> Next | None:
-    """Return where a bootstrap goes on whose last chunk has this body; None if it has none yet."""
+    """Return where a refresh goes on whose last chunk has this body; None if it has none yet."""
     if not body:
         return None
     found: dict[str, Any] = json.loads(body)["next"]

@@ -1,4 +1,4 @@
-"""Bootstrap tables of a pipeline while events flow: existing rows enter the source's own log, between the changes of others.
+"""Refresh tables of a pipeline while events flow: existing rows enter the source's own log, between the changes of others.
 
 A chunk is one transaction on the source: it names its bounds, then copies the rows into a refresh table, from which nothing is ever read.
 Rows are locked until its end, so that they stand in the log before every later change and behind every earlier one. `keys` writes keys

@@ -103,7 +103,7 @@ class KeyColumns:
 
     def _checked(self, column: ColumnSchema, kind: str, value: str) -> str:
         if kind not in LISTED:
-            raise ConfigError(f"{self.name}.{column.name} is {column.type}, whose values cannot be named; bootstrap the whole table")
+            raise ConfigError(f"{self.name}.{column.name} is {column.type}, whose values cannot be named; refresh the whole table")
         text = value.lower() if kind in ("binary", "uuid", "network") else value
         form = FORMS.get("timestamp" if kind == "timestamptz" else kind)
         if (form and not form.fullmatch(text)) or "\0" in text or not self._is_possible(column, kind, text):

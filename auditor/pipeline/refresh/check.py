@@ -1,4 +1,4 @@
-"""Say what keeps bootstraps of a pipeline from running, and what they cost its tables."""
+"""Say what keeps refreshes of a pipeline from running, and what they cost its tables."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from contextlib import closing
 from typing import Any
 
 from auditor.config import Settings
-from auditor.errors import AuditorError, BootstrapRefused, EngineError
+from auditor.errors import AuditorError, EngineError, RefreshRefused
 from auditor.pipeline.binlog.dump import log_ignores
 from auditor.pipeline.binlog.refreshes import CHUNKS, refreshes_of
-from auditor.pipeline.bootstrap.keys import KeyColumns
-from auditor.pipeline.bootstrap.source_tables import RIGHTS, ask, check_server, fill, has_chunks, open_writer, rights_needed
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.refresh.keys import KeyColumns
+from auditor.pipeline.refresh.source_tables import RIGHTS, ask, check_server, fill, has_chunks, open_writer, rights_needed
 
 RIGHTS_NEEDED = ("CREATE", "DROP", "SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def find_obstacles(settings: Settings, name: str, schemas: Sequence[TableSchema]) -> Iterator[tuple[str, str]]:
-    """Yield what bootstraps lack and cost: what it is about, and a sentence. Nothing is written. ``schemas`` are the source's tables."""
+    """Yield what refreshes lack and cost: what it is about, and a sentence. Nothing is written. ``schemas`` are the source's tables."""
     try:
         with closing(open_writer(settings, name)) as connection:
             for sentence in _check_source(connection, refreshes_of(settings, name).schema):
-                yield "bootstraps", sentence
-    except (EngineError, BootstrapRefused) as error:
-        yield "bootstraps", str(error)
+                yield "refreshes", sentence
+    except (EngineError, RefreshRefused) as error:
+        yield "refreshes", str(error)
     for schema in schemas:
         if schema.key and (sentence := _cost(settings, name, schema)):
-            yield f"bootstraps of {schema.table}", sentence
+            yield f"refreshes of {schema.table}", sentence
 
 
 def _check_source(connection: Any, schema: str) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _rights(connection: Any, schema: str) -> set[str]:
 
 
 def _cost(settings: Settings, name: str, schema: TableSchema) -> str:
-    """Return what a bootstrap of a table costs beyond reading it; '' for nothing."""
+    """Return what a refresh of a table costs beyond reading it; '' for nothing."""
     key = KeyColumns(schema)
     try:
         assert key.chunked

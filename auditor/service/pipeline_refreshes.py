@@ -9,13 +9,13 @@ from threading import Event
 
 import dialects
 from auditor.config import Settings
-from auditor.errors import BootstrapRefused, ConfigError, SourceTaken
-from auditor.pipeline.bootstrap.arrival import Arrival
-from auditor.pipeline.bootstrap.carrier import Carrier, OnProgress, ignore_progress, is_ready
-from auditor.pipeline.bootstrap.keys import KeyColumns
-from auditor.pipeline.bootstrap.plan import make_plan
-from auditor.pipeline.bootstrap.source_tables import writer_of
+from auditor.errors import ConfigError, RefreshRefused, SourceTaken
 from auditor.pipeline.check import home_of, read_schemas
+from auditor.pipeline.refresh.arrival import Arrival
+from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
+from auditor.pipeline.refresh.keys import KeyColumns
+from auditor.pipeline.refresh.plan import make_plan
+from auditor.pipeline.refresh.source_tables import writer_of
 from auditor.shapes.refresh import Refresh as ShownRefresh
 from auditor.store import Store, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
@@ -40,11 +40,11 @@ def request(
     """Ask for all rows of a pipeline's tables, or of one of them, ranges of its keys or these keys; return a request for each table.
 
     Both ends of a range are inclusive. A request that has not ended is returned instead of an equal one. Raises UnknownPipeline,
-    ConfigError, NoKey, ColumnRefused, BootstrapRefused and EngineError.
+    ConfigError, NoKey, ColumnRefused, RefreshRefused and EngineError.
     """
     writer_of(settings, name)
     if not is_ready(store, name):
-        raise BootstrapRefused(f"the pipeline {name} has never run, so nothing would read the rows; run it first")
+        raise RefreshRefused(f"the pipeline {name} has never run, so nothing would read the rows; run it first")
     if len(keys) > MOST_KEYS:
         raise ConfigError(f"{len(keys):,} keys are listed, and one request may list {MOST_KEYS:,}; use a range, or the whole table")
     chosen = choose_tables(settings, name, table)
@@ -125,7 +125,7 @@ def wait_until_arrived(
     settings: Settings, store: Store, name: str, found: Sequence[Refresh], stop: Event, targets: Sequence[str] = (),
     on_wait: Callable[[str], None] = lambda _: None, most: float = 600.0,
 ) -> str:  # fmt: skip
-    """Wait until targets (by default all) hold what these bootstraps sent; return what is lacking after ``most`` seconds, '' for nothing.
+    """Wait until targets (by default all) hold what these refreshes sent; return what is lacking after ``most`` seconds, '' for nothing.
 
     Raises UnknownPipeline and StoreError.
     """

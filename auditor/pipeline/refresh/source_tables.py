@@ -1,4 +1,4 @@
-"""What a bootstrap needs on the source: a connection that may write there, and the tables of a schema of its own."""
+"""What a refresh needs on the source: a connection that may write there, and the tables of a schema of its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pymysql
 import dialects
 import sql_templates
 from auditor.config import Settings
-from auditor.errors import AccessDenied, BootstrapRefused, ConnectionLost, EngineError, NoSuchObject
+from auditor.errors import AccessDenied, ConnectionLost, EngineError, NoSuchObject, RefreshRefused
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Refreshes
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.bootstrap.keys import quote
+from auditor.pipeline.refresh.keys import quote
 from auditor.pipeline.watch import source_of
 from dialects.kinds import without_comments
 from dialects.mysql_errors import translate_error
@@ -38,17 +38,17 @@ ONE_TABLE = (
     "; or, where it may make no tables, make the table {chunks} for it as docs/pipelines.md shows, and GRANT SELECT, INSERT, UPDATE, DELETE"
     " ON {chunks} TO the user"
 )
-"""How a bootstrap runs with one table only."""
+"""How a refresh runs with one table only."""
 
 
 def writer_of(settings: Settings, name: str) -> Source:
-    """Return the server that bootstraps of a pipeline write to. Raises BootstrapRefused if no connection may."""
+    """Return the server that refreshes of a pipeline write to. Raises RefreshRefused if no connection may."""
     source = settings.pipeline(name).source
     connection = source.refresh or source.connection
     write = settings.connections[connection].write
     if write is None and not source.refresh:
-        raise BootstrapRefused(
-            f"bootstraps of {name} write into a schema of their own on the source, and the connection {connection!r} may only read; add"
+        raise RefreshRefused(
+            f"refreshes of {name} write into a schema of their own on the source, and the connection {connection!r} may only read; add"
             " write: {url: ...} to it, or name another connection by source: {refresh: ...}"
         )
     return Source(write.url if write else settings.connections[connection].url, connection)
@@ -58,7 +58,7 @@ def writer_of(settings: Settings, name: str) -> Source:
 class RefreshTable:
     """A table of the source, and the table into which its rows are copied."""
 
-    refresh: str
+    name: str
     """As SQL text, with its schema; '' where the table of chunks holds the rows."""
     columns: Sequence[str]
     nullable: Sequence[str]
@@ -70,7 +70,7 @@ class RefreshTable:
 
 @dataclass(slots=True)
 class SourceTables:
-    """The schema of bootstraps on a source, over one connection of PyMySQL that may write."""
+    """The schema of refreshes on a source, over one connection of PyMySQL that may write."""
 
     connection: Any
     refreshes: Refreshes
@@ -84,7 +84,7 @@ class SourceTables:
     def prepare(self) -> None:
         """Make the session and the schema ready.
 
-        Raises BootstrapRefused if the server takes no writes or logs none, or a right is missing.
+        Raises RefreshRefused if the server takes no writes or logs none, or a right is missing.
         """
         for statement in SETTINGS:
             ask(self.connection, statement)
@@ -94,31 +94,31 @@ class SourceTables:
             ask(self.connection, fill("refresh_chunks_create", chunks=self.chunks))
         except AccessDenied as error:
             if not has_chunks(self.connection, self.refreshes.schema):
-                raise BootstrapRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
+                raise RefreshRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
             self.engine = NO_TABLES
 
     def make_table(self, database: str, table: str) -> RefreshTable:
-        """Return the refresh table of a table, made anew if its columns are not the table's. Raises BootstrapRefused."""
+        """Return the refresh table of a table, made anew if its columns are not the table's. Raises RefreshRefused."""
         digest = hashlib.sha256(f"{self.refreshes.pipeline}/{database}.{table}".encode()).hexdigest()[:16]
         name = f"{REFRESH}{digest}"
-        refresh = f"{quote(self.refreshes.schema)}.{quote(name)}"
+        refresh_table = f"{quote(self.refreshes.schema)}.{quote(name)}"
         described = self.describe(database, table)
         if not described:
-            raise BootstrapRefused(f"the source has no table {database}.{table}")
+            raise RefreshRefused(f"the source has no table {database}.{table}")
         if self.engine == NO_TABLES:
             return RefreshTable("", [], [], described, holds_rows=False)
         holds_rows = self.engine != BLACKHOLE
         if [one[:4] for one in self.describe(self.refreshes.schema, name)] != [one[:4] for one in described]:
             try:
-                ask(self.connection, fill("refresh_drop", refresh=refresh))
+                ask(self.connection, fill("refresh_drop", refresh_table=refresh_table))
                 columns = ",\n  ".join(_definition(*one) for one in described)
-                ask(self.connection, fill("refresh_table_create", refresh=refresh, columns=columns, engine=self.engine))
+                ask(self.connection, fill("refresh_table_create", refresh_table=refresh_table, columns=columns, engine=self.engine))
             except AccessDenied as error:
-                raise BootstrapRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
+                raise RefreshRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
         elif holds_rows:
-            ask(self.connection, fill("refresh_clear", refresh=refresh))
+            ask(self.connection, fill("refresh_clear", refresh_table=refresh_table))
         names = [str(one[0]) for one in described]
-        return RefreshTable(refresh, names, [str(one[0]) for one in described if one[4]], described, holds_rows)
+        return RefreshTable(refresh_table, names, [str(one[0]) for one in described if one[4]], described, holds_rows)
 
     def describe(self, database: str, table: str) -> list[tuple[Any, ...]]:
         """Return name, type, character set, collation and nullability of a table's columns."""
@@ -130,15 +130,15 @@ class SourceTables:
 
 
 def open_writer(settings: Settings, name: str) -> Any:
-    """Return a connection by which bootstraps write, which the caller closes. Raises BootstrapRefused if it leads to another server."""
+    """Return a connection by which refreshes write, which the caller closes. Raises RefreshRefused if it leads to another server."""
     writer = writer_of(settings, name)
     connection = writer.connect()
     try:
         with closing(source_of(settings, name).connect()) as reader:
             there, here = identify_server(connection), identify_server(reader)
         if there != here:
-            raise BootstrapRefused(
-                f"the connection {writer.name!r}, by which bootstraps write, leads to another server ({there}) than the one whose log is"
+            raise RefreshRefused(
+                f"the connection {writer.name!r}, by which refreshes write, leads to another server ({there}) than the one whose log is"
                 f" read ({here}); let both lead to the same one"
             )
     except BaseException:
@@ -148,15 +148,15 @@ def open_writer(settings: Settings, name: str) -> Any:
 
 
 def check_server(connection: Any) -> str:
-    """Return the engine for refresh tables. Raises BootstrapRefused if the server takes no writes, or logs none of this user."""
+    """Return the engine for refresh tables. Raises RefreshRefused if the server takes no writes, or logs none of this user."""
     [(read_only, logs, engine)] = ask(connection, fill("refresh_server"))
     if str(read_only).upper() not in ("0", "OFF", "NO"):
-        raise BootstrapRefused(
-            "the source is read_only, so that nothing may be written into its log; bootstrap from the server that replicates to it, or"
+        raise RefreshRefused(
+            "the source is read_only, so that nothing may be written into its log; refresh from the server that replicates to it, or"
             " copy the table with: auditor bootstrap"
         )
     if not int(logs):
-        raise BootstrapRefused("the source does not log what this user writes (sql_log_bin is 0); set it to 1 for the user's sessions")
+        raise RefreshRefused("the source does not log what this user writes (sql_log_bin is 0); set it to 1 for the user's sessions")
     return BLACKHOLE if engine else INNODB
 
 
@@ -164,15 +164,15 @@ def has_chunks(connection: Any, schema: str) -> bool:
     """Return whether the table of chunks is there, and the user may change and delete its rows; none is."""
     chunks, none = f"{quote(schema)}.{quote(CHUNKS)}", "''"
     try:
-        execute(connection, fill("refresh_chunk", chunks=chunks, number="0", body=none, bootstrap=none, attempt=none, known="0"))
-        execute(connection, fill("refresh_end", chunks=chunks, bootstrap=none))
+        execute(connection, fill("refresh_chunk", chunks=chunks, number="0", body=none, refresh=none, attempt=none, known="0"))
+        execute(connection, fill("refresh_end", chunks=chunks, refresh=none))
     except (AccessDenied, NoSuchObject):
         return False
     return True
 
 
 def rights_needed(schema: str) -> str:
-    """Return what somebody has to run before bootstraps can write."""
+    """Return what somebody has to run before refreshes can write."""
     return (RIGHTS + ONE_TABLE).format(schema=schema, chunks=f"{schema}.{CHUNKS}")
 
 
@@ -201,7 +201,7 @@ def rollback(connection: Any) -> None:
 
 
 def fill(template: str, **fragments: str) -> str:
-    """Return a statement of bootstraps for the source."""
+    """Return a statement of refreshes for the source."""
     return sql_templates.fill(dialects.get("mysql").template(template), fragments)
 
 

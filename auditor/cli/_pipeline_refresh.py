@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline bootstrap``: ask for existing rows to be sent through the stream, and carry that out."""
+"""The command ``auditor pipeline refresh``: ask for existing rows to be sent through the stream, and carry that out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from auditor.cli._output import current_user, print_json, settings_and_store
 from auditor.cli._signals import stopped_by_signals
 from auditor.errors import ConfigError
-from auditor.service import pipeline_bootstraps as service
+from auditor.service import pipeline_refreshes as service
 from auditor.store import refreshes
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from auditor.store.refreshes import Refresh
 
 
-def bootstrap(options: argparse.Namespace) -> int:
+def refresh(options: argparse.Namespace) -> int:
     """Send rows through the stream until they are all in the source's log, or a signal ends it after a chunk."""
     with (
         settings_and_store(options) as (configured, store),
@@ -74,7 +74,7 @@ class _Follower:
 
 
 def _show(found: Sequence[Refresh], options: argparse.Namespace) -> int:
-    from auditor.service.pipeline_bootstraps import show
+    from auditor.service.pipeline_refreshes import show
 
     shown = [show(one) for one in found]
     if options.format == "json":

@@ -13,23 +13,23 @@ from urllib.parse import urlsplit
 import pytest
 
 from auditor.config import WriteSettings
-from auditor.errors import BootstrapRefused, ConfigError, SourceTaken
+from auditor.errors import ConfigError, RefreshRefused, SourceTaken
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.bootstrap import chunk_writer
-from auditor.pipeline.bootstrap.carrier import Carrier
-from auditor.pipeline.bootstrap.check import find_obstacles
-from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter
-from auditor.pipeline.bootstrap.keys import KeyColumns
-from auditor.pipeline.bootstrap.plan import make_plan
-from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, writer_of
 from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.refresh import chunk_writer
+from auditor.pipeline.refresh.carrier import Carrier
+from auditor.pipeline.refresh.check import find_obstacles
+from auditor.pipeline.refresh.chunk_writer import ChunkWriter
+from auditor.pipeline.refresh.keys import KeyColumns
+from auditor.pipeline.refresh.plan import make_plan
+from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.segments.writer import open_writer as open_segments
 from auditor.points import armed, followed
-from auditor.service import pipeline_bootstraps as service
+from auditor.service import pipeline_refreshes as service
 from auditor.service.certify.log_columns import KINDS
 from auditor.store import open_store, refreshes, segments
 from auditor.store.refreshes import Refresh, RefreshScope
@@ -47,7 +47,7 @@ ROWS = 3000
 
 
 WITH_TABLES, WITH_ONE_TABLE = "with tables", "with one table"
-"""Whether bootstraps may make their own tables on the source, or have one table alone."""
+"""Whether refreshes may make their own tables on the source, or have one table alone."""
 
 MADE = [
     pytest.param(*one.values, made, id=f"{one.id}-{made}", marks=[*one.marks, *([] if is_quick else [pytest.mark.slow])])
@@ -66,7 +66,7 @@ def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
 
 @pytest.fixture
 def road(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
-    made = LiveRoad(tmp_path, engine, "boot_*", "{}")
+    made = LiveRoad(tmp_path, engine, "refreshed_*", "{}")
     yield made
     made.close()
 
@@ -76,9 +76,9 @@ def fill(engine: LiveEngine, rows: int = ROWS) -> LiveLog:
     log = LiveLog(engine.url)
     values = ", ".join(f"({n}, 'item {n}', {n}.25)" for n in range(1, rows + 1))
     log.run(
-        "DROP TABLE IF EXISTS boot_orders",
-        "CREATE TABLE boot_orders (id bigint unsigned PRIMARY KEY, item varchar(40), price decimal(10,2), half int AS (id DIV 2))",
-        f"INSERT INTO boot_orders (id, item, price) VALUES {values}",
+        "DROP TABLE IF EXISTS refreshed_orders",
+        "CREATE TABLE refreshed_orders (id bigint unsigned PRIMARY KEY, item varchar(40), price decimal(10,2), half int AS (id DIV 2))",
+        f"INSERT INTO refreshed_orders (id, item, price) VALUES {values}",
     )
     return log
 
@@ -86,13 +86,13 @@ def fill(engine: LiveEngine, rows: int = ROWS) -> LiveLog:
 ALL = RefreshScope()
 
 
-def bootstrap(road: LiveRoad, asked: RefreshScope = ALL, table: str = "boot_orders") -> Refresh:
+def refresh(road: LiveRoad, asked: RefreshScope = ALL, table: str = "refreshed_orders") -> Refresh:
     found = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{table}", asked, "ops")
     Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
     return refreshes.get_refresh(road.store, found.refresh)
 
 
-def both(road: LiveRoad, engine: LiveEngine, table: str = "boot_orders") -> tuple[list[Any], list[Any]]:
+def both(road: LiveRoad, engine: LiveEngine, table: str = "refreshed_orders") -> tuple[list[Any], list[Any]]:
     """The rows of the source and of the target."""
     return tables.query(engine, f"SELECT * FROM {table} ORDER BY 1"), road.query(f"SELECT * FROM shop.{table} ORDER BY 1")
 
@@ -102,7 +102,7 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
     monkeypatch.setattr(chunk_writer, "MOST_CHARACTERS", 20_000)  # so that a chunk is written in several pieces
     if made == WITH_ONE_TABLE:
         allow_one_table(road, engine)
-        assert "has auditor_refresh.chunks alone, so rows travel" in dict(find_obstacles(road.settings, PIPELINE, []))["bootstraps"]
+        assert "has auditor_refresh.chunks alone, so rows travel" in dict(find_obstacles(road.settings, PIPELINE, []))["refreshes"]
     log, done = fill(engine), threading.Event()
 
     def write() -> None:
@@ -110,16 +110,16 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
         while not done.is_set():
             key, other = random_.randrange(1, ROWS + 500), random_.randrange(1, ROWS + 500)
             log.run(
-                f"UPDATE boot_orders SET item = 'changed {random_.random()}' WHERE id = {key}",
-                f"DELETE FROM boot_orders WHERE id = {other}",
-                f"INSERT IGNORE INTO boot_orders (id, item) VALUES ({random_.randrange(1, ROWS + 500)}, 'new')",
-                f"UPDATE IGNORE boot_orders SET id = {other} WHERE id = {key + 1}",
+                f"UPDATE refreshed_orders SET item = 'changed {random_.random()}' WHERE id = {key}",
+                f"DELETE FROM refreshed_orders WHERE id = {other}",
+                f"INSERT IGNORE INTO refreshed_orders (id, item) VALUES ({random_.randrange(1, ROWS + 500)}, 'new')",
+                f"UPDATE IGNORE refreshed_orders SET id = {other} WHERE id = {key + 1}",
             )
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        found = bootstrap(road)
+        found = refresh(road)
     finally:
         done.set()
         writer.join()
@@ -130,9 +130,9 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
     if made == WITH_ONE_TABLE:
         assert log.run("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'auditor_refresh'") == [(1,)]
     # What the target has wrong is mended, and what the source lacks goes.
-    road.execute("UPDATE shop.boot_orders SET item = 'damaged' WHERE id % 7 = 0", "DELETE FROM shop.boot_orders WHERE id % 5 = 0")
-    road.execute("INSERT INTO shop.boot_orders (id, item) VALUES (1000000, 'ghost')")
-    bootstrap(road)
+    road.execute("UPDATE shop.refreshed_orders SET item = 'damaged' WHERE id % 7 = 0", "DELETE FROM shop.refreshed_orders WHERE id % 5 = 0")
+    road.execute("INSERT INTO shop.refreshed_orders (id, item) VALUES (1000000, 'ghost')")
+    refresh(road)
     road.merge()
     assert both(road, engine)[1] == source
 
@@ -140,14 +140,14 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mysql"]), indirect=True)
 def test_a_range_and_a_list_of_keys(road: LiveRoad, engine: LiveEngine) -> None:
     log = fill(engine, 50)
-    bootstrap(road)
+    refresh(road)
     road.merge()
     log.run(
         "SET sql_log_bin = 0",
-        "DELETE FROM boot_orders WHERE id IN (5, 6, 40)",
-        "UPDATE boot_orders SET item = 'unseen' WHERE id IN (7, 41, 42)",
+        "DELETE FROM refreshed_orders WHERE id IN (5, 6, 40)",
+        "UPDATE refreshed_orders SET item = 'unseen' WHERE id IN (7, 41, 42)",
     )
-    bootstrap(road, RefreshScope(ranges=((("4",), ("10",)),), keys=(("40",), ("41",), ("999",))))
+    refresh(road, RefreshScope(ranges=((("4",), ("10",)),), keys=(("40",), ("41",), ("999",))))
     road.merge()
     source, target = both(road, engine)
     assert [one for one in target if one not in source] == [(42, "item 42", source[0][2].__class__("42.25"), 21)]
@@ -165,12 +165,12 @@ def test_rows_of_every_type_are_read_as_they_were_inserted(engine: LiveEngine, r
     rows = [", ".join(sample.values[row % len(sample.values)] for sample in samples) for row in range(depth)]
     start = log.end()
     log.run(
-        "DROP TABLE IF EXISTS boot_types",
-        f"CREATE TABLE boot_types (id int PRIMARY KEY, {columns})",
-        *(f"INSERT INTO boot_types VALUES ({row}, {values})" for row, values in enumerate(rows)),
+        "DROP TABLE IF EXISTS refreshed_types",
+        f"CREATE TABLE refreshed_types (id int PRIMARY KEY, {columns})",
+        *(f"INSERT INTO refreshed_types VALUES ({row}, {values})" for row, values in enumerate(rows)),
     )
-    assert bootstrap(road, table="boot_types").state == "done"
-    selection = Selection(["boot_types"], log.database, refreshes_of(road.settings, PIPELINE))
+    assert refresh(road, table="refreshed_types").state == "done"
+    selection = Selection(["refreshed_types"], log.database, refreshes_of(road.settings, PIPELINE))
     reading = Reading(log.source, selection, 0, 20)
     events = [event for one in log.scan(start) for batch in reading.batches(one) for event in batch.to_pylist()]
     inserted, refreshed = ([(one["schema_id"], one["after"]) for one in events if one["kind"] == kind] for kind in ("insert", "refresh"))
@@ -182,35 +182,36 @@ def test_tables_by_other_keys(road: LiveRoad, engine: LiveEngine) -> None:
     words = ["Straße", "strasse", "a'b", "z\\\\", "Zebra", "ähre", "ahre 2", "", " x", "𝄞"]
     values = ", ".join(f"('{one.replace(chr(39), chr(39) * 2)}', {n % 3}, x'{n:02x}00')" for n, one in enumerate(words))
     log.run(
-        "DROP TABLE IF EXISTS boot_words, boot_pairs, boot_bytes",
-        "CREATE TABLE boot_words (word varchar(40) COLLATE utf8mb4_bin PRIMARY KEY, region int, data varbinary(8))",
-        f"INSERT INTO boot_words VALUES {values}",
-        "CREATE TABLE boot_pairs (word varchar(40), region int, data varbinary(8), PRIMARY KEY (region, data, word))",
-        "INSERT INTO boot_pairs SELECT * FROM boot_words",
-        "CREATE TABLE boot_bytes (data varbinary(8), at datetime(3), PRIMARY KEY (data, at))",
-        "INSERT INTO boot_bytes SELECT data, '2026-11-23 01:02:03.004' + INTERVAL region HOUR FROM boot_words",
+        "DROP TABLE IF EXISTS refreshed_words, refreshed_pairs, refreshed_bytes",
+        "CREATE TABLE refreshed_words (word varchar(40) COLLATE utf8mb4_bin PRIMARY KEY, region int, data varbinary(8))",
+        f"INSERT INTO refreshed_words VALUES {values}",
+        "CREATE TABLE refreshed_pairs (word varchar(40), region int, data varbinary(8), PRIMARY KEY (region, data, word))",
+        "INSERT INTO refreshed_pairs SELECT * FROM refreshed_words",
+        "CREATE TABLE refreshed_bytes (data varbinary(8), at datetime(3), PRIMARY KEY (data, at))",
+        "INSERT INTO refreshed_bytes SELECT data, '2026-11-23 01:02:03.004' + INTERVAL region HOUR FROM refreshed_words",
     )
-    road.execute("CREATE SCHEMA shop", "CREATE TABLE shop.boot_words (word VARCHAR PRIMARY KEY, region INTEGER, data BLOB)")
-    road.execute("INSERT INTO shop.boot_words VALUES ('ghost', 1, NULL), ('Zebra', 7, NULL)")
-    schemas = [one.schema for one in service.choose_tables(road.settings, PIPELINE, "boot_[wpb][oay]*")]
+    road.execute("CREATE SCHEMA shop", "CREATE TABLE shop.refreshed_words (word VARCHAR PRIMARY KEY, region INTEGER, data BLOB)")
+    road.execute("INSERT INTO shop.refreshed_words VALUES ('ghost', 1, NULL), ('Zebra', 7, NULL)")
+    schemas = [one.schema for one in service.choose_tables(road.settings, PIPELINE, "refreshed_[wpb][oay]*")]
     told = dict(find_obstacles(road.settings, PIPELINE, schemas))
     assert (
-        told.keys() - {"bootstraps"} == {"bootstraps of boot_words"} and "empties the table in targets" in told["bootstraps of boot_words"]
+        told.keys() - {"refreshes"} == {"refreshes of refreshed_words"}
+        and "empties the table in targets" in told["refreshes of refreshed_words"]
     )
-    for table, order in (("boot_words", "word"), ("boot_pairs", "region, data"), ("boot_bytes", "data")):
-        found = bootstrap_by(road, table, rows=3)
+    for table, order in (("refreshed_words", "word"), ("refreshed_pairs", "region, data"), ("refreshed_bytes", "data")):
+        found = refresh_by(road, table, rows=3)
         assert found.state == "done", found.reason
         road.merge()
         source = [tuple(row) for row in tables.query(engine, f"SELECT * FROM {table}")]
         assert sorted(road.query(f"SELECT * FROM shop.{table} ORDER BY {order}")) == sorted(source)
 
 
-def bootstrap_by(road: LiveRoad, table: str, rows: int) -> Refresh:
-    """Bootstrap in chunks of at most so many rows."""
+def refresh_by(road: LiveRoad, table: str, rows: int) -> Refresh:
+    """Refresh in chunks of at most so many rows."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("FIRST_ROWS", "MOST_ROWS"):
             patch.setattr(chunk_writer, name, rows)
-        return bootstrap(road, table=table)
+        return refresh(road, table=table)
 
 
 @pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
@@ -218,7 +219,7 @@ def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: L
     if made == WITH_ONE_TABLE:
         allow_one_table(road, engine)
     log = fill(engine)
-    asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
+    asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.refreshed_orders", ALL, "ops")
     stopped, chunks = threading.Event(), list[str]()
     with followed("chunk", chunks.append), armed("chunk.committed", stopped.set, nth=2):
         Carrier(road.settings, road.store, PIPELINE, stopped).carry_out()
@@ -227,13 +228,13 @@ def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: L
     with closing(open_writer(road.settings, PIPELINE)) as connection:
         tables_ = SourceTables(connection, refreshes_of(road.settings, PIPELINE))
         tables_.prepare()
-        schema = TableSchema(road.database, "boot_orders", (ColumnSchema("id", "bigint unsigned", False),), ("id",))
+        schema = TableSchema(road.database, "refreshed_orders", (ColumnSchema("id", "bigint unsigned", False),), ("id",))
         plan = make_plan(KeyColumns(schema), ALL)
         writer = ChunkWriter(tables_, writer_of(road.settings, PIPELINE), asked.refresh, plan, "older", rows=10)
         place = writer.begin()
         assert place.number == 3
         place, _ = writer.write(place)
-        log.run("UPDATE boot_orders SET item = 'changed since'")  # what takes over must not send the last chunk as it was
+        log.run("UPDATE refreshed_orders SET item = 'changed since'")  # what takes over must not send the last chunk as it was
         Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
         with pytest.raises(SourceTaken, match="another process went on"):
             writer.write(place)
@@ -249,10 +250,10 @@ def test_rows_are_locked_for_less_than_a_second(road: LiveRoad, engine: LiveEngi
     log = fill(engine, 200)
     with closing(mysql.connect(engine.url)) as holder, holder.cursor() as cursor:
         cursor.execute("BEGIN")
-        cursor.execute("UPDATE boot_orders SET item = 'held' WHERE id = 150")
+        cursor.execute("UPDATE refreshed_orders SET item = 'held' WHERE id = 150")
         told: list[str] = []
 
-        asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.boot_orders", ALL, "ops")
+        asked = refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.refreshed_orders", ALL, "ops")
         with followed("chunk", told.append), armed("chunk.copy", lambda: cursor.execute("COMMIT"), nth=3):
             Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
     found = refreshes.get_refresh(road.store, asked.refresh)
@@ -260,37 +261,41 @@ def test_rows_are_locked_for_less_than_a_second(road: LiveRoad, engine: LiveEngi
     road.merge()
     source, target = both(road, engine)
     assert target == source
-    assert log.run("SELECT item FROM boot_orders WHERE id = 150") == [("held",)]
+    assert log.run("SELECT item FROM refreshed_orders WHERE id = 150") == [("held",)]
 
 
 def test_what_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
     log = fill(engine, 10)
     with log.globally(read_only="ON"):
-        found = bootstrap(road)
+        found = refresh(road)
     assert found.state == "failed" and found.reason.startswith("the source is read_only, so that nothing may be written into its log")
-    assert "no table" in bootstrap(road, table="boot_missing").reason
-    log.run("DROP TABLE IF EXISTS boot_keyless", "CREATE TABLE boot_keyless (id int)")
-    assert "has no primary key" in bootstrap(road, table="boot_keyless").reason
-    log.run("DROP TABLE boot_keyless", "DROP USER IF EXISTS boot_reader", "CREATE USER boot_reader IDENTIFIED BY 'a-Long1Password'")
-    log.run("GRANT SELECT, REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO boot_reader")
+    assert "no table" in refresh(road, table="refreshed_missing").reason
+    log.run("DROP TABLE IF EXISTS refreshed_keyless", "CREATE TABLE refreshed_keyless (id int)")
+    assert "has no primary key" in refresh(road, table="refreshed_keyless").reason
+    log.run(
+        "DROP TABLE refreshed_keyless",
+        "DROP USER IF EXISTS reader_only",
+        "CREATE USER reader_only IDENTIFIED BY 'a-Long1Password'",
+    )
+    log.run("GRANT SELECT, REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO reader_only")
     source = road.settings.connections["source"]
     parts = urlsplit(source.url)
-    reader = parts._replace(netloc=f"boot_reader:a-Long1Password@{parts.hostname}:{parts.port}").geturl()
+    reader = parts._replace(netloc=f"reader_only:a-Long1Password@{parts.hostname}:{parts.port}").geturl()
     road.settings.connections["source"] = source.model_copy(update={"write": WriteSettings(url=reader)})
-    lacking = dict(find_obstacles(road.settings, PIPELINE, []))["bootstraps"]
+    lacking = dict(find_obstacles(road.settings, PIPELINE, []))["refreshes"]
     assert lacking.startswith("the user that writes lacks CREATE, DROP, INSERT, UPDATE, DELETE on auditor_refresh.*; run: GRANT")
-    refused = bootstrap(road)
+    refused = refresh(road)
     assert refused.state == "failed" and "run: GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON auditor_refresh.*" in refused.reason
     assert "make the table auditor_refresh.chunks for it as docs/pipelines.md shows" in refused.reason
     road.settings.connections["source"] = source.model_copy(update={"write": None})
-    with pytest.raises(BootstrapRefused, match="may only read; add write"):
+    with pytest.raises(RefreshRefused, match="may only read; add write"):
         service.request(road.settings, road.store, PIPELINE)
 
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mariadb"]), indirect=True)
 def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
     log = LiveLog(engine.url)
-    log.run("DROP TABLE IF EXISTS boot_words, boot_types, boot_pairs, boot_bytes, boot_keyless")
+    log.run("DROP TABLE IF EXISTS refreshed_words, refreshed_types, refreshed_pairs, refreshed_bytes, refreshed_keyless")
     fill(engine, 10)
 
     def refusal(**asked: Any) -> str:
@@ -298,19 +303,21 @@ def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine
             service.request(road.settings, road.store, PIPELINE, **asked)
         return str(raised.value)
 
-    assert "has no table 'ordres'; it has boot_orders" in refusal(table="ordres")
-    assert "'7x' is no value of" in refusal(table="boot_orders", keys=[["7x"]])
-    assert "has 1 columns (id), and 2 values were given" in refusal(table="boot_orders", keys=[["7", "8"]])
-    assert "no key of" in refusal(table="boot_orders", first=-9, last=-1)
+    assert "has no table 'ordres'; it has refreshed_orders" in refusal(table="ordres")
+    assert "'7x' is no value of" in refusal(table="refreshed_orders", keys=[["7x"]])
+    assert "has 1 columns (id), and 2 values were given" in refusal(table="refreshed_orders", keys=[["7", "8"]])
+    assert "no key of" in refusal(table="refreshed_orders", first=-9, last=-1)
     many = [["7"]] * (service.MOST_KEYS + 1)
-    assert "keys are listed, and one request may list 100,000; use a range, or the whole table" in refusal(table="boot_orders", keys=many)
-    log.run("CREATE TABLE boot_pairs (id int PRIMARY KEY)")
+    assert "keys are listed, and one request may list 100,000; use a range, or the whole table" in refusal(
+        table="refreshed_orders", keys=many
+    )
+    log.run("CREATE TABLE refreshed_pairs (id int PRIMARY KEY)")
     assert "keys are those of one table; name it with --table" in refusal(first=1, last=2)
-    log.run("DROP TABLE boot_pairs")
-    with pytest.raises(BootstrapRefused, match=f"the pipeline {PIPELINE} has never run, so nothing would read the rows; run it first"):
+    log.run("DROP TABLE refreshed_pairs")
+    with pytest.raises(RefreshRefused, match=f"the pipeline {PIPELINE} has never run, so nothing would read the rows; run it first"):
         service.request(road.settings, open_store(f"sqlite:///{tmp_path}/other.db"), PIPELINE)
-    [one] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
-    [again] = service.request(road.settings, road.store, PIPELINE, "boot_orders", first=3, last=5)
+    [one] = service.request(road.settings, road.store, PIPELINE, "refreshed_orders", first=3, last=5)
+    [again] = service.request(road.settings, road.store, PIPELINE, "refreshed_orders", first=3, last=5)
     assert one.refresh == again.refresh and one.scope.ranges == ((("2",), ("5",)),)
     [done] = service.carry_out(road.settings, road.store, PIPELINE, [one], threading.Event())
     assert (done.state, done.progress["rows"]) == ("done", 3)
@@ -324,10 +331,10 @@ def test_requests_say_what_is_wrong_with_them(road: LiveRoad, engine: LiveEngine
 def test_two_writers_of_segments_agree_on_chunks(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    second = LiveRoad(other, engine, "boot_*")
+    second = LiveRoad(other, engine, "refreshed_*")
     try:
         fill(engine, 700)
-        bootstrap(road)
+        refresh(road)
         digests = []
         for one, range_bytes in ((road, 1 << 20), (second, 4096)):
             one.stage(range_bytes)
@@ -335,7 +342,7 @@ def test_two_writers_of_segments_agree_on_chunks(road: LiveRoad, engine: LiveEng
             writer = open_segments(one.store, PIPELINE, one.pipeline)
             while writer.step():
                 pass
-            listed = segments.list_segments(one.store, PIPELINE, f"{one.database}.boot_orders")
+            listed = segments.list_segments(one.store, PIPELINE, f"{one.database}.refreshed_orders")
             digests.append([(found.rows, found.sha256) for found in listed])
             assert {check_segment(folder_of(one.pipeline), found) for found in listed} == {""}
         assert digests[0] == digests[1] and len(digests[0]) >= 7

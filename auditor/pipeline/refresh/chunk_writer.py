@@ -12,10 +12,10 @@ from typing import Any
 import dialects
 from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, SourceTaken, StatementCancelled
 from auditor.pipeline.binlog.dump import Source
-from auditor.pipeline.bootstrap.keys import Key, interval, one_of, quote, text_of
-from auditor.pipeline.bootstrap.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
-from auditor.pipeline.bootstrap.row_texts import event_rows, event_text, logged_columns, pieces
-from auditor.pipeline.bootstrap.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
+from auditor.pipeline.refresh.keys import Key, interval, one_of, quote, text_of
+from auditor.pipeline.refresh.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
+from auditor.pipeline.refresh.row_texts import event_rows, event_text, logged_columns, pieces
+from auditor.pipeline.refresh.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
 from auditor.points import reach
 from auditor.waits import waits
 
@@ -28,12 +28,12 @@ MOST_CHARACTERS = 3 << 20
 
 @dataclass(slots=True)
 class ChunkWriter:
-    """Writes the chunks of one bootstrap; any number of processes may try, and one of them goes on."""
+    """Writes the chunks of one refresh; any number of processes may try, and one of them goes on."""
 
     tables: SourceTables
     source: Source
     """Where a second connection is made, to cancel a statement."""
-    bootstrap: str
+    refresh: str
     plan: Plan
     attempt: str
     rows: int = field(default_factory=lambda: FIRST_ROWS)
@@ -43,9 +43,9 @@ class ChunkWriter:
     _table: RefreshTable | None = field(default=None)
 
     def begin(self) -> Next:
-        """Take the bootstrap over, and return where its next chunk begins. Raises errors of the source."""
+        """Take the refresh over, and return where its next chunk begins. Raises errors of the source."""
         connection, literal = self.tables.connection, dialects.get("mysql").literal
-        about = {"chunks": self.tables.chunks, "bootstrap": literal(self.bootstrap)}
+        about = {"chunks": self.tables.chunks, "refresh": literal(self.refresh)}
         mine = {"pipeline": literal(self.tables.refreshes.pipeline), "attempt": literal(self.attempt)}
         ask(connection, fill("refresh_claim", **about, **mine))
         [(_, body)] = ask(connection, fill("refresh_state", **about))
@@ -56,7 +56,7 @@ class ChunkWriter:
     def write(self, place: Next) -> tuple[Next, int]:
         """Write the chunk that begins at a place; return where the next one does, and the rows written.
 
-        Raises SourceTaken if another process went on with the bootstrap, and errors of the source; nothing is written then, or the whole
+        Raises SourceTaken if another process went on with the refresh, and errors of the source; nothing is written then, or the whole
         chunk where the connection was lost during the commit.
         """
         if place.range < len(self.plan.ranges):
@@ -69,9 +69,9 @@ class ChunkWriter:
         return self._commit(place, self.plan.after(place, None, len(keys)), chunk)
 
     def finish(self) -> None:
-        """Delete what the source keeps of the bootstrap. Raises errors of the source."""
-        bootstrap = dialects.get("mysql").literal(self.bootstrap)
-        ask(self.tables.connection, fill("refresh_end", chunks=self.tables.chunks, bootstrap=bootstrap))
+        """Delete what the source keeps of the refresh. Raises errors of the source."""
+        refresh = dialects.get("mysql").literal(self.refresh)
+        ask(self.tables.connection, fill("refresh_end", chunks=self.tables.chunks, refresh=refresh))
 
     def _find_end(self, place: Next) -> Key | None:
         """Return the last key of the chunk; None if it ends with its range."""
@@ -97,7 +97,7 @@ class ChunkWriter:
         began = time.monotonic()
         try:
             with _cancelled_after(waits().chunk_lock_limit, self.source, connection) as is_late:
-                if self._table.refresh:
+                if self._table.name:
                     self._name_chunk(place.number, self.plan.body(chunk, then, self._table.nullable), place.number - 1)
                     began = time.monotonic()
                     written = self._copy(chunk.condition)
@@ -115,25 +115,25 @@ class ChunkWriter:
         self.longest = max(self.longest, seconds)
         self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, waits().chunk_lock_aim / max(seconds, 0.001))))))
         if self._table.holds_rows:
-            ask(connection, fill("refresh_clear", refresh=self._table.refresh))
+            ask(connection, fill("refresh_clear", refresh_table=self._table.name))
         return then, written
 
     def _name_chunk(self, number: int, body: str, known: int) -> None:
         """Write what the chunk of this number is, after the one whose number the source knows. Raises SourceTaken."""
         literal = dialects.get("mysql").literal
-        about = {"bootstrap": literal(self.bootstrap), "attempt": literal(self.attempt), "known": str(known)}
+        about = {"refresh": literal(self.refresh), "attempt": literal(self.attempt), "known": str(known)}
         statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(number), body=literal(body), **about)
         if execute(self.tables.connection, statement) != 1:
-            raise SourceTaken("another process went on with this bootstrap")
+            raise SourceTaken("another process went on with this refresh")
 
     def _copy(self, condition: str) -> int:
         """Copy the rows of a chunk, and return how many. Raises ColumnsChanged: the next attempt has the new ones."""
         assert self._table
         connection = self.tables.connection
         columns = ", ".join(quote(name) for name in self._table.columns)
-        ask(connection, fill("refresh_empty_row", refresh=self._table.refresh))
+        ask(connection, fill("refresh_empty_row", refresh_table=self._table.name))
         reach("chunk.copy")
-        rows = {"refresh": self._table.refresh, "columns": columns, "table": self._name, "condition": condition}
+        rows = {"refresh_table": self._table.name, "columns": columns, "table": self._name, "condition": condition}
         written = execute(connection, fill("refresh_rows", **rows))
         self._check_columns()
         return written
@@ -163,7 +163,7 @@ class ChunkWriter:
         assert self._table
         schema = self.plan.key.schema
         if self.tables.describe(schema.database, schema.table) != self._table.described:
-            raise ColumnsChanged(f"the columns of {self.plan.key.name} were changed; the bootstrap goes on with the new ones")
+            raise ColumnsChanged(f"the columns of {self.plan.key.name} were changed; the refresh goes on with the new ones")
 
     @property
     def _name(self) -> str:

@@ -1,4 +1,4 @@
-"""Carry out the bootstraps that a pipeline's store asks for, one after the other, in one process at a time."""
+"""Carry out the refreshes that a pipeline's store asks for, one after the other, in one process at a time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
-from auditor.errors import AuditorError, BootstrapRefused, SourceTaken, StatementCancelled, StoreError
+from auditor.errors import AuditorError, RefreshRefused, SourceTaken, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.bootstrap.chunk_writer import ChunkWriter
-from auditor.pipeline.bootstrap.keys import KeyColumns
-from auditor.pipeline.bootstrap.plan import make_plan
-from auditor.pipeline.bootstrap.source_tables import SourceTables, open_writer, writer_of
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.refresh.chunk_writer import ChunkWriter
+from auditor.pipeline.refresh.keys import KeyColumns
+from auditor.pipeline.refresh.plan import make_plan
+from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
 from auditor.pipeline.watch import source_of
 from auditor.shapes.refresh import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
@@ -34,16 +34,16 @@ from auditor.waits import waits
 log = logging.getLogger(__name__)
 
 OnProgress = Callable[[Refresh], None]
-"""Receives a bootstrap whenever its progress was stored."""
+"""Receives a refresh whenever its progress was stored."""
 
 
 def ignore_progress(_: Refresh) -> None:
-    """Do not follow bootstraps."""
+    """Do not follow refreshes."""
 
 
 @dataclass(slots=True)
 class Carrier:
-    """Carries out the bootstraps of one pipeline."""
+    """Carries out the refreshes of one pipeline."""
 
     settings: Settings
     store: Store
@@ -51,7 +51,7 @@ class Carrier:
     stopped: threading.Event
     on_progress: OnProgress = ignore_progress
     _lost: list[AuditorError] = field(default_factory=list)
-    """Why another process may carry out bootstraps meanwhile."""
+    """Why another process may carry out refreshes meanwhile."""
 
     def service(self, paused: threading.Event) -> Service:
         """Return what carries out what is asked for until ``stopped`` is set, but not while ``paused`` is. Nothing else ends it."""
@@ -61,12 +61,12 @@ class Carrier:
                 with suppress(SourceTaken):
                     self.carry_out()
 
-        about: dict[str, Any] = {"failure": f"{self.pipeline}: a bootstrap waits", "action": "bootstrap_delayed", "waits_first": True}
+        about: dict[str, Any] = {"failure": f"{self.pipeline}: a refresh waits", "action": "refresh_delayed", "waits_first": True}
         backoff = Backoff(2 * waits().first_retry, waits().longest_retry)
-        return Service("bootstraps", carry, waits().staged_poll, **about, backoff=backoff, stopping=self.stopped)
+        return Service("refreshes", carry, waits().staged_poll, **about, backoff=backoff, stopping=self.stopped)
 
     def carry_out(self) -> int:
-        """Carry out what is asked for now, and return how many bootstraps ended; a refused one ends as failed.
+        """Carry out what is asked for now, and return how many refreshes ended; a refused one ends as failed.
 
         Raises SourceTaken if another process does it, and errors that may pass: what is left goes on with the next call.
         """
@@ -80,7 +80,7 @@ class Carrier:
         return ended
 
     def _carry(self, refresh: Refresh) -> bool:
-        """Write the rows of a bootstrap, and return whether it ended. Raises errors that may pass."""
+        """Write the rows of a refresh, and return whether it ended. Raises errors that may pass."""
         try:
             self._write_chunks(refresh)
         except (SourceTaken, StatementCancelled, StoreError):
@@ -90,7 +90,7 @@ class Carrier:
                 self._save(refresh, "running", dict(refresh.progress), str(error))
                 raise
             self._save(refresh, "failed", dict(refresh.progress), str(error))
-            log.warning("%s: bootstrap of %s: %s", self.pipeline, refresh.table, error, extra={"action": "bootstrap_failed"})
+            log.warning("%s: refresh of %s: %s", self.pipeline, refresh.table, error, extra={"action": "refresh_failed"})
         return not self.stopped.is_set()
 
     def _write_chunks(self, refresh: Refresh) -> None:
@@ -119,7 +119,7 @@ class Carrier:
                 progress.end = self._log_end()
                 self._save(refresh, "done", progress.plain(writer))
                 writer.finish()
-                extra = {"action": "bootstrapped", "table": refresh.table, "rows": progress.rows, "chunks": progress.chunks}
+                extra = {"action": "refreshed", "table": refresh.table, "rows": progress.rows, "chunks": progress.chunks}
                 line = f"{refresh.table}: {progress.rows:,} rows were sent in {progress.chunks:,} chunks"
                 log.info("%s: %s", self.pipeline, line, extra=extra)
             else:
@@ -129,7 +129,7 @@ class Carrier:
                 connection.close()
 
     def _read_schema(self, table: str) -> TableSchema:
-        """Return the columns of a table as the source has them now. Raises BootstrapRefused."""
+        """Return the columns of a table as the source has them now. Raises RefreshRefused."""
         pipeline = self.settings.pipeline(self.pipeline)
         connection = self.settings.connections[pipeline.source.connection]
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
@@ -138,7 +138,7 @@ class Carrier:
         finally:
             session.close()
         if table not in found:
-            raise BootstrapRefused(f"the source has no table {table} that the pipeline {self.pipeline} replicates")
+            raise RefreshRefused(f"the source has no table {table} that the pipeline {self.pipeline} replicates")
         return found[table]
 
     def _throttle(self) -> Any:
@@ -169,12 +169,12 @@ class Carrier:
 
 
 MOST_FAILURES = 8
-"""Attempts of one chunk that fail for reasons that may pass, each with fewer rows, before the bootstrap waits longer."""
+"""Attempts of one chunk that fail for reasons that may pass, each with fewer rows, before the refresh waits longer."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a bootstrap is."""
+    """How far a refresh is."""
 
     chunks: int
     rows: int

@@ -1,4 +1,4 @@
-"""A large table is bootstrapped while others write into it, by a command that is killed again and again."""
+"""A large table is refreshed while others write into it, by a command that is killed again and again."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.pipeline.road import PIPELINE
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)]
 
-TABLE, ROWS, WRITES, KILLS = "boot_large", 1_000_000, 500, 10
+TABLE, ROWS, WRITES, KILLS = "refreshed_large", 1_000_000, 500, 10
 BEFORE = 15.0
-"""Seconds for which the writers' latency is measured before the bootstrap."""
+"""Seconds for which the writers' latency is measured before the refresh."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -98,7 +98,7 @@ def delivering(road: LiveRoad) -> Iterator[None]:
 
 
 def _killed_after(process: subprocess.Popen[bytes], road: LiveRoad, rows: int, wait: float) -> bool:
-    """Kill a bootstrap at some moment of the chunk that follows so many rows, and return whether it had not ended by then."""
+    """Kill a refresh at some moment of the chunk that follows so many rows, and return whether it had not ended by then."""
     while process.poll() is None:
         if any(one.progress.get("rows", 0) >= rows for one in refreshes.list_unfinished(road.store, PIPELINE)):
             time.sleep(wait)
@@ -112,7 +112,7 @@ def _killed_after(process: subprocess.Popen[bytes], road: LiveRoad, rows: int, w
 def test_the_target_equals_the_source_after_ten_kills(road: LiveRoad, engine: LiveEngine, tmp_path: Path, made: str) -> None:
     if made == "with one table":
         allow_one_table(road, engine)
-    chance, command = random.Random(16), [sys.executable, "-m", "auditor", "pipeline", "bootstrap", PIPELINE, "--table", TABLE]
+    chance, command = random.Random(16), [sys.executable, "-m", "auditor", "pipeline", "refresh", PIPELINE, "--table", TABLE]
     thresholds = sorted(chance.sample(range(ROWS // 100, int(ROWS * 0.9)), KILLS))
     kills = 0
     with written_to(engine, tmp_path) as files, delivering(road):

@@ -1,4 +1,4 @@
-"""Wait until the targets of a pipeline hold what a bootstrap wrote into the source's log."""
+"""Wait until the targets of a pipeline hold what a refresh wrote into the source's log."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from auditor.store.refreshes import Refresh
 
 @dataclass(slots=True)
 class Arrival:
-    """Whether the rows of bootstraps that are done are in the targets; looked at again and again."""
+    """Whether the rows of refreshes that are done are in the targets; looked at again and again."""
 
     store: Store
     pipeline: str
     targets: Sequence[str]
     _needed: dict[str, int] = field(default_factory=dict)
-    """Up to which position a target must hold a bootstrap's table."""
+    """Up to which position a target must hold a refresh's table."""
 
     def lacking(self, found: Sequence[Refresh]) -> dict[str, list[str]]:
         """Return the tables that each target still lacks, and under '' those that are not staged yet. Raises StoreError."""
@@ -40,7 +40,7 @@ class Arrival:
 
 
 def _is_staged(progress: Mapping[str, object], offset: Mapping[str, Any] | None) -> bool:
-    """Return whether everything was staged up to the end of the log at the end of a bootstrap.
+    """Return whether everything was staged up to the end of the log at the end of a refresh.
 
     Places in the logs of two servers have no common order: what ended in an epoch before a failover is staged if that server was read so
     far then. What was not comes through the new server, at a place that is not known, so that it never counts as staged.
