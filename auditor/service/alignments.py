@@ -21,10 +21,10 @@ def find_holds(settings: Settings, store: Store, audit: Audit) -> Mapping[Side, 
         return why
     from auditor.pipeline.stream_hold import StreamHold  # which loads what only pipelines need
 
-    found: dict[Side, TableHold] = {}
+    holds: dict[Side, TableHold] = {}
     for side, read in audit.places.items():
         if side != "target":
             [carrier] = find_carriers(read, audit.target, settings.pipelines, settings.connections)
             table = f"{carrier.database}.{carrier.table}"
-            found[side] = StreamHold(settings, store, carrier.pipeline, carrier.target, table, carrier.schema)
-    return found
+            holds[side] = StreamHold(settings, store, carrier.pipeline, carrier.target, table, carrier.schema)
+    return holds

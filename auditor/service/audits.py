@@ -69,18 +69,18 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
     now = dt.datetime.now(dt.UTC)
     with store.share_connection():
         merged = with_defined_audits(settings, store)
-        found = {name: proxies.audit(merged, name) for name in proxies.expand_legs(merged) if only in (None, name)}
+        selected = {name: proxies.audit(merged, name) for name in proxies.expand_legs(merged) if only in (None, name)}
         states = audit_state.get_states(store)
-        paused = {name for name in found if audit_state.is_paused(states, name)}
-        standings = status.load_standings(store, found, settings.connections, now, states, only)
+        paused = {name for name in selected if audit_state.is_paused(states, name)}
+        standings = status.load_standings(store, selected, settings.connections, now, states, only)
         scores = runs.list_scores(store, now - TREND_PERIOD, only) if trends else {}
     overviews = []
-    for name, audit in found.items():
+    for name, audit in selected.items():
         due = cron.next_times(audit.schedule, now, 1, name) if audit.schedule and name not in paused else []
         overviews.append(
             Overview(
                 name=name,
-                source=" + ".join(one.label for one in audit.sources),
+                source=" + ".join(source.label for source in audit.sources),
                 target=audit.target.label,
                 method=audit.method,
                 threshold=audit.threshold,
@@ -96,25 +96,28 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
 
 def list_audits(settings: Settings, store: Store) -> list[shapes.Audit]:
     """Return all audits as every door shows them, in the order of their names. Raises StoreError."""
-    return [_as_audit(one) for one in sorted(overview(settings, store, trends=False), key=lambda one: one.name)]
+    return [
+        _as_audit(audit_overview)
+        for audit_overview in sorted(overview(settings, store, trends=False), key=lambda audit_overview: audit_overview.name)
+    ]
 
 
 def get_audit(settings: Settings, store: Store, name: str) -> shapes.AuditDetails:
     """Return one audit as every door shows it. Raises UnknownAudit and StoreError."""
     merged = with_defined_audits(settings, store)
-    audit, found = proxies.audit(merged, name), next(iter(overview(settings, store, name)), None)
-    if found is None:  # an audit via a dump has no runs of its own, its legs have
+    audit, audit_overview = proxies.audit(merged, name), next(iter(overview(settings, store, name)), None)
+    if audit_overview is None:  # an audit via a dump has no runs of its own, its legs have
         legs = ", ".join(proxies.expand_legs(merged, [name]))
         raise UnknownAudit(f"{name!r} is audited via a dump and has no runs of its own; use one of its legs: {legs}")
-    return shapes.AuditDetails(**dict(_as_audit(found)), trend=found.trend, definition=stored_definition(audit))
+    return shapes.AuditDetails(**dict(_as_audit(audit_overview)), trend=audit_overview.trend, definition=stored_definition(audit))
 
 
-def _as_audit(one: Overview) -> shapes.Audit:
-    standing = one.standing
+def _as_audit(audit_overview: Overview) -> shapes.Audit:
+    standing = audit_overview.standing
     return shapes.Audit(
-        **shapes.Audit.fields_of(one, without=("threshold",)),
-        threshold=one.threshold.score,
-        defined_over_http=one.defined,
+        **shapes.Audit.fields_of(audit_overview, without=("threshold",)),
+        threshold=audit_overview.threshold.score,
+        defined_over_http=audit_overview.defined,
         status=_as_status(standing),
         verified_through=standing.verified_through,
         latest_run=as_run(standing.newest) if standing.newest else None,
@@ -122,13 +125,13 @@ def _as_audit(one: Overview) -> shapes.Audit:
     )
 
 
-def _as_status(found: Standing) -> shapes.AuditStatus:
-    last = found.last
+def _as_status(standing: Standing) -> shapes.AuditStatus:
+    last = standing.last
     return shapes.AuditStatus(
-        **shapes.AuditStatus.fields_of(found, without=("run", "last_run")),
-        run=found.run.run if found.run else None,
-        ended=found.run.ended if found.run else None,
-        last_run=shapes.LastRun(run=last.run, state=last.state, ended=last.ended, note=found.last_run) if last else None,
+        **shapes.AuditStatus.fields_of(standing, without=("run", "last_run")),
+        run=standing.run.run if standing.run else None,
+        ended=standing.run.ended if standing.run else None,
+        last_run=shapes.LastRun(run=last.run, state=last.state, ended=last.ended, note=standing.last_run) if last else None,
     )
 
 
@@ -154,7 +157,7 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
         except ConfigError as error:  # accepted by another version
             log.warning("the stored audit %s is invalid and ignored: %s", name, error, extra={"action": "audit_ignored", "audit": name})
             continue
-        if name not in settings.audits and {one.connection for one in audit.places.values()} <= set(settings.connections):
+        if name not in settings.audits and {place.connection for place in audit.places.values()} <= set(settings.connections):
             defined[name] = audit
     return settings.model_copy(update={"audits": {**settings.audits, **defined}}) if defined else settings
 
@@ -212,8 +215,8 @@ def _check_allowed(definition: Mapping[str, Any]) -> None:
             raise ConfigError(f"{setting} is only allowed in the configuration file; allowed here: {', '.join(ALLOWED_SETTINGS)}")
         allowed = ALLOWED_SETTINGS[setting]
         written = value if isinstance(value, list) and setting == "source" else [value]
-        found = {str(name) for one in written if isinstance(one, Mapping) for name in one}
-        if allowed is not None and (more := sorted(found - allowed)):
+        fields = {str(name) for level in written if isinstance(level, Mapping) for name in level}
+        if allowed is not None and (more := sorted(fields - allowed)):
             raise ConfigError(f"{setting}.{more[0]} is only allowed in the configuration file; allowed here: {', '.join(sorted(allowed))}")
 
 

@@ -15,7 +15,7 @@ def claim_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> li
 
     As for runs, only the last of several missed ticks counts, and an audit without any claim has missed nothing. Paused audits are skipped.
     """
-    found, states = [], audit_state.get_states(store)
+    due, states = [], audit_state.get_states(store)
     for name, audit in audits.with_defined_audits(settings, store).audits.items():
         if audit.schedule is None or not audit.schedule.bootstrap or audit_state.is_paused(states, name):
             continue
@@ -27,8 +27,8 @@ def claim_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> li
         was_known = bool(schedule_claims.list_audits_with_claims(store, [claimed_as]))
         is_due = is_on_time or (was_known and schedule.catch_up == "last")
         if schedule_claims.claim_tick(store, claimed_as, tick, by if is_due else f"{by}: first seen") and is_due:
-            found.append(name)
-    return found
+            due.append(name)
+    return due
 
 
 def _ticks(schedule: Schedule) -> Schedule:

@@ -39,8 +39,8 @@ def choose_spans(store: Store, name: str, audit: Audit, keys: Mapping[str, int] 
 
 def _partitions(store: Store, name: str, written: str) -> tuple[Chunk, ...]:
     """Return the ranges of keys of partitions of the last run, given by their numbers or by ``differing``."""
-    found = runs.list_runs(store, audit=name, state="done", limit=1)
-    report = records.load_report(store, found[0].run) if found else None
+    last_runs = runs.list_runs(store, audit=name, state="done", limit=1)
+    report = records.load_report(store, last_runs[0].run) if last_runs else None
     if report is None or report.plan is None:
         raise UnknownRun(f"{name} has no run whose partitions could be copied anew; run it first: auditor run {shell_word(name)}")
     how = report.plan.partitioning
@@ -63,9 +63,9 @@ def _differing(report: Report) -> list[int]:
     divergent = report.comparison.divergent if report.comparison else ()
     if not divergent:
         raise BootstrapRefused(f"no partition differed in run {report.run} of {report.audit}; name partitions, or use --keys")
-    if any(one.partition is None for one in divergent):
+    if any(partition.partition is None for partition in divergent):
         raise BootstrapRefused(f"rows without a key differed in run {report.run} of {report.audit}, which have no range; copy the table")
-    return [one.partition for one in divergent if one.partition is not None]
+    return [partition.partition for partition in divergent if partition.partition is not None]
 
 
 def _parse(written: str) -> Sequence[int]:

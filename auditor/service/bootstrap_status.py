@@ -16,30 +16,30 @@ SHOWN = 3
 """Ranges of keys that are named."""
 
 
-def show(store: Store, found: StoredBootstrap) -> Bootstrap:
+def show(store: Store, stored: StoredBootstrap) -> Bootstrap:
     """Return the status of a bootstrap."""
-    detail, copied = found.detail, bootstraps.list_ranges(store, found.bootstrap).values()
+    detail, copied = stored.detail, bootstraps.list_ranges(store, stored.bootstrap).values()
     progress = CopyProgress(
         ranges=len(copied),
         of_ranges=len(detail["ranges"]),
-        rows=sum(int(one["rows"]) for one in copied),
+        rows=sum(int(copied_range["rows"]) for copied_range in copied),
         of_rows=int(detail["rows"]),
-        bytes=sum(int(one["bytes"]) for one in copied),
+        bytes=sum(int(copied_range["bytes"]) for copied_range in copied),
     )
     return Bootstrap(
-        bootstrap=found.bootstrap,
-        audit=found.audit,
-        state=found.state,
-        stage=found.stage,
-        requested_by=found.requested_by,
-        at=found.at,
-        is_at_work=found.state == "running" and bootstraps.is_at_work(store, found.bootstrap),
+        bootstrap=stored.bootstrap,
+        audit=stored.audit,
+        state=stored.state,
+        stage=stored.stage,
+        requested_by=stored.requested_by,
+        at=stored.at,
+        is_at_work=stored.state == "running" and bootstraps.is_at_work(store, stored.bootstrap),
         source=str(detail["source"]),
         keys=describe_keys([(span["first"], span["end"]) for span in detail["spans"]]),
         swap=detail["swap"],
         old=str(detail["old"]),
         old_dropped=bool(detail.get("old_dropped")),
-        why="" if found.state in ("done", "dropped") else str(detail.get("why", "")),
+        why="" if stored.state in ("done", "dropped") else str(detail.get("why", "")),
         progress=progress,
         after_run=detail.get("after"),
     )
@@ -54,9 +54,9 @@ def describe_keys(spans: Sequence[tuple[int | None, int | None]]) -> str:
     return f"{', '.join(shown)}{more}"
 
 
-def list_copied(store: Store, found: StoredBootstrap) -> list[CopiedRange]:
+def list_copied(store: Store, stored: StoredBootstrap) -> list[CopiedRange]:
     """Return the ranges that were copied, in order, with their bounds."""
-    ranges, copied = found.detail["ranges"], bootstraps.list_ranges(store, found.bootstrap)
+    ranges, copied = stored.detail["ranges"], bootstraps.list_ranges(store, stored.bootstrap)
     return [_copied(number, ranges[number], copied[number]) for number in sorted(copied)]
 
 

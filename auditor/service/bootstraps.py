@@ -193,9 +193,10 @@ def describe_plan(prepared: bootstrap.Prepared) -> str:
         f"  after    the rows are audited again, and what changed meanwhile is patched{kept}",
     ]
     if prepared.resumed:
-        one = prepared.resumed
+        resumed = prepared.resumed
         lines.append(
-            f"  goes on  with bootstrap {one.bootstrap[:12]}, begun on {one.at:%Y-%m-%d %H:%M:%S} UTC, {one.state} while {one.stage}"
+            f"  goes on  with bootstrap {resumed.bootstrap[:12]}, begun on {resumed.at:%Y-%m-%d %H:%M:%S} UTC, "
+            f"{resumed.state} while {resumed.stage}"
         )
     return "\n".join(lines)
 
@@ -257,16 +258,16 @@ def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, sou
     copied = audit.one_source("a bootstrap")
     write = settings.connections[audit.target.connection].write
     most = write.max_age if write else DEFAULT_MAX_AGE
-    for other, one in settings.audits.items():
-        if one.source != audit.source or one.target.connection != source:
+    for other, replica_audit in settings.audits.items():
+        if replica_audit.source != audit.source or replica_audit.target.connection != source:
             continue
         for run in runs.list_runs(store, audit=other, state="done", limit=1):
             age = (datetime.now(UTC) - (run.ended or run.started)).total_seconds()
             report = records.load_report(store, run.run)
             is_whole = report is not None and report.verdict is Verdict.MATCH and not report.slice and report.covered == 1
-            levels = one.target.columns or one.where or one.columns.override or one.columns.include
-            if is_whole and age <= most and not levels and set(one.columns.exclude) <= set(audit.columns.exclude):
-                return audit.model_copy(update={"source": TableRef(connection=source, table=one.target.table)})
+            levels = replica_audit.target.columns or replica_audit.where or replica_audit.columns.override or replica_audit.columns.include
+            if is_whole and age <= most and not levels and set(replica_audit.columns.exclude) <= set(audit.columns.exclude):
+                return audit.model_copy(update={"source": TableRef(connection=source, table=replica_audit.target.table)})
     raise BootstrapRefused(
         f"{source} is not known to hold what the source of {name} holds: no audit of the two matched within {most / 3600:g} hours, with all"
         f" rows and columns; run one that compares {copied.label} with {source}, or leave --from out"

@@ -55,20 +55,20 @@ def read_rows(path: Path, columns: Sequence[str]) -> Rows:
 
 def _parse_json(text: str, path: Path, columns: Sequence[str]) -> Rows:
     try:
-        found = json.loads(text) if _is_one_value(text) else [json.loads(line) for line in text.splitlines() if line.strip()]
+        parsed = json.loads(text) if _is_one_value(text) else [json.loads(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:  # includes integers of thousands of digits and deep nesting
         raise ResultError(f"{path} is not valid JSON: {error}") from None
-    if isinstance(found, dict) and "Records" in found and "ColumnMetadata" in found:
-        return _parse_data_api(found, path)
-    if isinstance(found, dict):  # DBeaver writes the statement as the name of the rows
-        lists = [value for value in found.values() if isinstance(value, list)]
-        found = lists[0] if len(lists) == len(found) == 1 else [found]
-    if not found:
+    if isinstance(parsed, dict) and "Records" in parsed and "ColumnMetadata" in parsed:
+        return _parse_data_api(parsed, path)
+    if isinstance(parsed, dict):  # DBeaver writes the statement as the name of the rows
+        lists = [value for value in parsed.values() if isinstance(value, list)]
+        parsed = lists[0] if len(lists) == len(parsed) == 1 else [parsed]
+    if not parsed:
         return [*columns, "hashed", "word_0", "word_1"], []
-    if not all(isinstance(record, dict) for record in found):
+    if not all(isinstance(record, dict) for record in parsed):
         raise ResultError(f"{path} must contain one JSON object per partition")
-    names = list(found[0])
-    return names, [[_number(record.get(name)) for name in names] for record in found]
+    names = list(parsed[0])
+    return names, [[_number(record.get(name)) for name in names] for record in parsed]
 
 
 def _is_one_value(text: str) -> bool:
@@ -85,16 +85,16 @@ def _number(value: Any) -> Any:
     return None if isinstance(value, str) and value.strip() in NULL_TEXTS else value
 
 
-def _parse_data_api(found: dict[str, Any], path: Path) -> Rows:
+def _parse_data_api(answer: dict[str, Any], path: Path) -> Rows:
     """Read what ``aws redshift-data get-statement-result`` prints: of each cell its type and value."""
     try:
-        names = [str(column["name"]) for column in found["ColumnMetadata"]]
+        names = [str(column["name"]) for column in answer["ColumnMetadata"]]
         rows: list[Sequence[Any]] = [
-            [None if cell.get("isNull") else next(iter(cell.values())) for cell in row] for row in found["Records"]
+            [None if cell.get("isNull") else next(iter(cell.values())) for cell in row] for row in answer["Records"]
         ]
     except (KeyError, TypeError, AttributeError, StopIteration):
         raise ResultError(f"{path} is not a result of Redshift's Data API; save what get-statement-result prints as it is") from None
-    if found.get("NextToken"):
+    if answer.get("NextToken"):
         raise ResultError(f"{path} is the first page of a result of Redshift's Data API: save all pages, or the result as CSV")
     return names, rows
 

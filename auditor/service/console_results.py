@@ -53,8 +53,8 @@ class SavedResult:
     @property
     def partition_size(self) -> int | None:
         """Return the keys of each partition, None if it is no range of keys or not known."""
-        found = re.search(r"_r(\d+)$", self.plan or "")
-        return int(found[1]) if found else None
+        match = re.search(r"_r(\d+)$", self.plan or "")
+        return int(match[1]) if match else None
 
 
 def compare_files(
@@ -119,8 +119,8 @@ def _decoded_keys(aligned: Aligned, size: int) -> tuple[str, ...]:
         summaries, at = aligned.sides[side], aligned.row_index[side][chosen]
         sums.append(np.concatenate([summaries.words[at][:, :1], summaries.syndromes[at]], axis=1))
     decoded = syndromes.decode(syndromes.differences(sums[0], sums[1]), sums[0].shape[1] // 2, size)
-    found = zip(chosen, decoded, strict=True)
-    keys = [int(aligned.partition[index]) * size + x - 1 for index, positions in found for x in positions or ()]
+    decoded_partitions = zip(chosen, decoded, strict=True)
+    keys = [int(aligned.partition[index]) * size + x - 1 for index, positions in decoded_partitions for x in positions or ()]
     sentences = []
     if keys:
         shown = ", ".join(map(str, keys[:MAX_KEYS])) + (f" and {len(keys) - MAX_KEYS:,} more" if len(keys) > MAX_KEYS else "")
@@ -136,13 +136,13 @@ def _similarity(aligned: Aligned) -> Jaccard | None:
     """Return the certain bounds of the similarity of both sides, also in place of the 95 % ones, which need a plan."""
     shared = aligned.on_both
     one_sided = [int(index) for index in np.flatnonzero(aligned.unequal & ~shared)]
-    found = jaccard.similarity(
+    estimate = jaccard.similarity(
         rows=sum(int(aligned.sides[side].rows.sum()) for side in SIDES),
         differing=sum(int(aligned.rows[side][index]) for index in one_sided for side in SIDES),
         rest=jaccard.select_unresolved(aligned, np.flatnonzero(aligned.unequal & shared), {}, bits=WORD_BITS),
         unknown=aligned.skipped_rows,
     )
-    return replace(found, score=Score(found.score.value, found.least, found.most)) if found else None
+    return replace(estimate, score=Score(estimate.score.value, estimate.least, estimate.most)) if estimate else None
 
 
 def load_result(path: Path, side: Side) -> SavedResult:
@@ -157,9 +157,9 @@ def load_result(path: Path, side: Side) -> SavedResult:
     positions = {name: index for index, name in enumerate(names)}
     plan_labels = {str(row[positions["audit_plan"]]) for row in rows}
     totals = [{str(row[positions[name]]) for row in rows} for name in TOTALS]
-    if len(plan_labels) > 1 or any(len(found) > 1 for found in totals):
+    if len(plan_labels) > 1 or any(len(values) > 1 for values in totals):
         raise ResultError(f"{path} contains the results of more than one statement: save each result to its own file")
-    partitions, total_rows = (_parse_total(path, name, next(iter(found), "0")) for name, found in zip(TOTALS, totals, strict=True))
+    partitions, total_rows = (_parse_total(path, name, next(iter(values), "0")) for name, values in zip(TOTALS, totals, strict=True))
     _check_complete(path, len(rows), partitions)
     audit, plan = _parse_plan_label(plan_labels, path, side)
     summary_names = [name for name in names if name not in (*TOTALS, "audit_plan")]
@@ -211,10 +211,10 @@ def _parse_plan_label(labels: set[str], path: Path, side: Side) -> tuple[str | N
     """Return audit and plan of the one label ``audit/plan/side``; (None, None) without rows. Raises ResultError."""
     if not labels:
         return None, None
-    found = re.fullmatch(r"(.*)/(\w+)/(source|target)", next(iter(labels)), re.DOTALL)
-    if not found:
+    match = re.fullmatch(r"(.*)/(\w+)/(source|target)", next(iter(labels)), re.DOTALL)
+    if not match:
         raise ResultError(f"{path} is not the result of a statement from auditor sql: its audit_plan is {next(iter(labels))!r}")
-    audit, plan, labelled_side = found.groups()
+    audit, plan, labelled_side = match.groups()
     if not plan.startswith(f"v{canonical.VERSION}_"):
         raise ResultError(
             f"{path} is the result of a statement of another version of the auditor, which hashes rows in another way: print both"

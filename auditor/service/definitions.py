@@ -84,4 +84,7 @@ def connections_of_run(settings: Settings, overrides: Mapping[str, Any]) -> Mapp
     if not overrides.get("force"):
         return settings.connections
     forced = {"force": True}
-    return {name: one.model_copy(update={"limits": one.limits.model_copy(update=forced)}) for name, one in settings.connections.items()}
+    return {
+        name: connection.model_copy(update={"limits": connection.limits.model_copy(update=forced)})
+        for name, connection in settings.connections.items()
+    }

@@ -38,55 +38,62 @@ class Selection:
 
 def select(store: Store, run: str, kind: DifferenceKind | None = None, state: Settling | None = None) -> Selection:
     """Select differences of a run. Raises UnknownRun if it has no report yet, or a report without differences by key."""
-    found = records.load_report(store, run, max_differences=0)
-    if found is None or found.differences is None:
-        raise UnknownRun(f"run {run} has no differences by key{'' if found else ' yet'}; see: auditor show {run[:12]}")
-    return Selection(found, kind, state)
+    report = records.load_report(store, run, max_differences=0)
+    if report is None or report.differences is None:
+        raise UnknownRun(f"run {run} has no differences by key{'' if report else ' yet'}; see: auditor show {run[:12]}")
+    return Selection(report, kind, state)
 
 
 def list_page(store: Store, selection: Selection, after: int, limit: int) -> list[Difference]:
     """Return up to ``limit`` differences whose number is greater than ``after``, ascending."""
     after = max(0, min(after, MAX_NUMBER))
     stored = runs.list_differences(store, selection.report.run, kind=selection.kind, state=selection.state, after=after, limit=limit)
-    masked = _mask(selection.report, [one for _, one in stored])
-    return [as_difference(number, one) for (number, _), one in zip(stored, masked, strict=True)]
+    masked = _mask(selection.report, [difference for _, difference in stored])
+    return [as_difference(number, difference) for (number, _), difference in zip(stored, masked, strict=True)]
 
 
 def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Difference | RangeDifference]:
     """Return these differences in their order, without the values of masked columns."""
-    found: list[model.Difference | RangeDifference] = [
-        _range_difference(one) if one.range is not None else _row_difference(one) for one in stored
+    differences: list[model.Difference | RangeDifference] = [
+        _range_difference(difference) if difference.range is not None else _row_difference(difference) for difference in stored
     ]
-    named = tuple(one for one in found if isinstance(one, model.Difference))
-    ranges = tuple(one for one in found if isinstance(one, RangeDifference))
+    named = tuple(difference for difference in differences if isinstance(difference, model.Difference))
+    ranges = tuple(difference for difference in differences if isinstance(difference, RangeDifference))
     assert report.differences is not None
     masked = redact(replace(report, differences=replace(report.differences, named=named, ranges=ranges))).differences
     assert masked is not None
     named_left, ranges_left = iter(masked.named), iter(masked.ranges)
-    return [next(named_left) if isinstance(one, model.Difference) else next(ranges_left) for one in found]
+    return [next(named_left) if isinstance(difference, model.Difference) else next(ranges_left) for difference in differences]
 
 
-def _row_difference(one: StoredDifference) -> model.Difference:
-    values = {"kind": one.kind, "key": one.key, "rows": one.rows, "columns": one.columns, "state": one.state, "looks": one.looks}
-    return _ROW_ADAPTER.validate_python({**values, "shards": one.shards})
+def _row_difference(difference: StoredDifference) -> model.Difference:
+    values = {
+        "kind": difference.kind,
+        "key": difference.key,
+        "rows": difference.rows,
+        "columns": difference.columns,
+        "state": difference.state,
+        "looks": difference.looks,
+    }
+    return _ROW_ADAPTER.validate_python({**values, "shards": difference.shards})
 
 
-def _range_difference(one: StoredDifference) -> RangeDifference:
-    return _RANGE_ADAPTER.validate_python(one.range)
+def _range_difference(difference: StoredDifference) -> RangeDifference:
+    return _RANGE_ADAPTER.validate_python(difference.range)
 
 
 def iterate(store: Store, selection: Selection) -> Iterator[Difference]:
     """Yield the differences, ascending by number."""
     after = 0
-    while found := list_page(store, selection, after, BATCH):
-        yield from found
-        after = found[-1].number
+    while page := list_page(store, selection, after, BATCH):
+        yield from page
+        after = page[-1].number
 
 
 def as_ndjson(store: Store, selection: Selection) -> Iterator[str]:
     """Yield the differences as NDJSON: one JSON object per line."""
-    for one in iterate(store, selection):
-        yield one.to_json() + "\n"
+    for difference in iterate(store, selection):
+        yield difference.to_json() + "\n"
 
 
 def as_csv(store: Store, selection: Selection) -> Iterator[str]:

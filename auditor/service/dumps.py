@@ -47,7 +47,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
         folder = root / f"{UNFINISHED}{moment}"
         folder.mkdir(mode=PRIVATE)
         try:
-            found = dumping.dump(spark.start_session(master), dumping.DumpTask(str(config_file.resolve()), name, str(folder)))
+            dumped = dumping.dump(spark.start_session(master), dumping.DumpTask(str(config_file.resolve()), name, str(folder)))
             _check_not_read(store, name)
             whole = folder.rename(root / moment)
         except BaseException:
@@ -58,7 +58,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
         for old in _finished(root)[: -audit.via.keep]:
             shutil.rmtree(old)
     events.record_event(store, actor=who, action="dump written", subject=name)
-    return whole, found
+    return whole, dumped
 
 
 def dumps_folder(name: str, audit: Audit) -> Path:

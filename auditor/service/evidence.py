@@ -69,18 +69,18 @@ def get_seal(settings: Settings) -> Seal | None:
 
 def _seal(key: SigningKey, ended: EndedRun) -> SignedLink:
     row_key = secrets.token_bytes(ROW_KEY_BYTES)
-    found = canonical_json(payload(ended, row_key))
+    body = canonical_json(payload(ended, row_key))
     link = EvidenceLink(
         format="auditor evidence 1",
         audit=to_plain(ended.run.audit),
         number=ended.number,
         run=ended.run.run,
         at=dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"),
-        payload=hashlib.sha256(found).hexdigest(),
+        payload=hashlib.sha256(body).hexdigest(),
         previous=ended.previous,
         key=key.public,
     ).model_dump()
-    return SignedLink(link=canonical_json(link), signature=key.sign(link), payload=found, row_key=row_key)
+    return SignedLink(link=canonical_json(link), signature=key.sign(link), payload=body, row_key=row_key)
 
 
 # publishing heads
@@ -129,11 +129,11 @@ def find_link(store: Store, run: str) -> StoredLink:
 
     Raises UnknownRun, and NoEvidence for a run without a link.
     """
-    found = chains.get_head(store, run) or (chains.find_link(store, run) if run.isalnum() else None) if run.isprintable() else None
-    if found is None:
+    link = chains.get_head(store, run) or (chains.find_link(store, run) if run.isalnum() else None) if run.isprintable() else None
+    if link is None:
         stored = runs.get_run(store, run)
         raise NoEvidence(f"run {stored.run} of {stored.audit} has no evidence: none was configured when it ended, or its key was missing")
-    return found
+    return link
 
 
 def evidence_file(store: Store, link: StoredLink, *, whole_chain: bool = False) -> bytes:
@@ -142,7 +142,7 @@ def evidence_file(store: Store, link: StoredLink, *, whole_chain: bool = False) 
     Raises EvidenceBroken if one of them is no longer readable.
     """
     links = chains.list_links(store, link.audit) if whole_chain else [link]
-    return write_file([_entry(one, with_payload=one.number == link.number) for one in links])
+    return write_file([_entry(member, with_payload=member.number == link.number) for member in links])
 
 
 def intact_file(settings: Settings, store: Store, run: str) -> bytes:
@@ -157,8 +157,8 @@ def intact_file(settings: Settings, store: Store, run: str) -> bytes:
 
 def _entry(link: StoredLink, *, with_payload: bool) -> dict[str, Any]:
     try:
-        found = json.loads(link.payload) if with_payload and link.payload is not None else None
-        return {"link": json.loads(link.link), "signature": link.signature, "payload": found}
+        run_payload = json.loads(link.payload) if with_payload and link.payload is not None else None
+        return {"link": json.loads(link.link), "signature": link.signature, "payload": run_payload}
     except ValueError:
         raise EvidenceBroken(f"link {link.number} of {link.audit} was changed in the store: it is no longer JSON") from None
 
@@ -183,19 +183,19 @@ def find_problems(settings: Settings, store: Store, audit: str, only: StoredLink
     """
     evidence = configured(settings)
     known = {get_key(settings).public, *evidence.former}
-    links, found = chains.list_links(store, audit), []
+    links, problems = chains.list_links(store, audit), []
     last_of_run = {link.run: link.number for link in links}
     number, previous = 0, None
     for link in links:
         if link.number != number + 1:
-            found.append(f"link {number + 1} of {audit} was removed from the store")
-        found += _link_problems(link, known, previous)
+            problems.append(f"link {number + 1} of {audit} was removed from the store")
+        problems += _link_problems(link, known, previous)
         if last_of_run[link.run] == link.number and (only is None or link.number == only.number):
-            found += _run_problems(store, link)
+            problems += _run_problems(store, link)
         number, previous = link.number, link.digest
     if only is None:
-        found += [f"run {run[:12]} of {audit} is done, and has no evidence" for run in chains.list_unattested(store, audit)]
-    return found
+        problems += [f"run {run[:12]} of {audit} is done, and has no evidence" for run in chains.list_unattested(store, audit)]
+    return problems
 
 
 def _link_problems(link: StoredLink, known: set[str], previous: str | None) -> list[str]:
@@ -211,10 +211,10 @@ def _link_problems(link: StoredLink, known: set[str], previous: str | None) -> l
         return [f"{name} is signed by the key {signed.key}, which is neither evidence: key nor one of former"]
     if (signed.number, signed.run, signed.audit) != (link.number, link.run, to_plain(link.audit)):
         return [f"{name} stands in the place of link {signed.number} of {signed.audit} (run {signed.run[:12]})"]
-    found = [] if signed.previous == previous else [f"{name} does not follow the link before it, which was exchanged or removed"]
+    problems = [] if signed.previous == previous else [f"{name} does not follow the link before it, which was exchanged or removed"]
     if link.payload is not None and hashlib.sha256(link.payload).hexdigest() != signed.payload:
-        found.append(f"{name}: what its run found was changed in the store, and has another digest than the link says")
-    return found
+        problems.append(f"{name}: what its run found was changed in the store, and has another digest than the link says")
+    return problems
 
 
 def _run_problems(store: Store, link: StoredLink) -> list[str]:
@@ -248,7 +248,7 @@ def check(settings: Settings, store: Store, audits: list[str]) -> list[AuditorEr
     if settings.evidence is None:
         return []
     try:
-        wanted = [one for one in chains.list_chains(store) if not audits or one in audits]
+        wanted = [chain for chain in chains.list_chains(store) if not audits or chain in audits]
         get_key(settings)
         return [EvidenceBroken(problem) for audit in wanted for problem in find_problems(settings, store, audit)]
     except ConfigError as error:

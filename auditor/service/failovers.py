@@ -51,29 +51,29 @@ def fail_over(
     pipeline = settings.pipeline(name)
     _check_connection(settings, name, to)
     database = parse_url(settings.connections[to].url).database
-    with ExitStack() as held:
-        _hold(settings, store, name, to, held)
+    with ExitStack() as leases_held:
+        _hold(settings, store, name, to, leases_held)
         offset = pipelines.get_pipeline(store, name).source_offset
-        found = find_failover(offset, Source(settings.connections[to].url, to), Selection(pipeline.source.tables, database))
-        mend = _mend(name, found.tables) if found.gaps else ""
-        if found.gaps and not accept_gap and not dry_run:
-            raise FailoverRefused(f"{'; '.join(found.gaps)}; fail over with --accept-gap, start the pipeline, and then run: {mend}")
+        failover = find_failover(offset, Source(settings.connections[to].url, to), Selection(pipeline.source.tables, database))
+        mend = _mend(name, failover.tables) if failover.gaps else ""
+        if failover.gaps and not accept_gap and not dry_run:
+            raise FailoverRefused(f"{'; '.join(failover.gaps)}; fail over with --accept-gap, start the pipeline, and then run: {mend}")
         if not dry_run:
-            _end_live_summaries(store, name, found)
+            _end_live_summaries(store, name, failover)
             # In this order: whatever ends this between, the pipeline goes on from the old server, or refuses to until this is done again.
-            parts.record_batch(store, name, [], {}, found.offset)
+            parts.record_batch(store, name, [], {}, failover.offset)
             with suppress(FileNotFoundError):
                 shutil.rmtree(Path(pipeline.staging.path) / "checkpoint")
             set_source(config_file, name, to)
-            events.record_event(store, actor=by, action="pipeline failed over", subject=f"{name} to {to} at {found.place}")
-    return FailedOver(str(found.place), found.behind, found.gaps, mend)
+            events.record_event(store, actor=by, action="pipeline failed over", subject=f"{name} to {to} at {failover.place}")
+    return FailedOver(str(failover.place), failover.behind, failover.gaps, mend)
 
 
-def _end_live_summaries(store: Store, name: str, found: Failover) -> None:
+def _end_live_summaries(store: Store, name: str, failover: Failover) -> None:
     """End the sums that the stream keeps of tables with a gap: they would lack rows of it, or count some twice."""
-    for epoch in live_epochs.list_epochs(store, pipeline=name, lasting=True) if found.gaps else ():
-        if not found.tables or epoch.table in found.tables:
-            live_epochs.end_epoch(store, epoch.id, f"the pipeline failed over with a gap: {'; '.join(found.gaps)}")
+    for epoch in live_epochs.list_epochs(store, pipeline=name, lasting=True) if failover.gaps else ():
+        if not failover.tables or epoch.table in failover.tables:
+            live_epochs.end_epoch(store, epoch.id, f"the pipeline failed over with a gap: {'; '.join(failover.gaps)}")
 
 
 def _mend(name: str, tables: Sequence[str]) -> str:
@@ -86,13 +86,13 @@ def _check_connection(settings: Settings, name: str, to: str) -> None:
     old = settings.pipeline(name).source.connection
     if to not in settings.connections:
         raise ConfigError(f"there is no connection {to!r}; connections: {', '.join(sorted(settings.connections))}")
-    databases = [parse_url(settings.connections[one].url).database for one in (old, to)]
+    databases = [parse_url(settings.connections[connection].url).database for connection in (old, to)]
     if databases[0] != databases[1]:
         raise ConfigError(f"connection {to} leads to database {databases[1]!r}, and {old} to {databases[0]!r}; both must lead to the same")
 
 
-def _hold(settings: Settings, store: Store, name: str, to: str, held: ExitStack) -> None:
+def _hold(settings: Settings, store: Store, name: str, to: str, leases_held: ExitStack) -> None:
     """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises SourceTaken."""
     old = settings.pipeline(name).source.connection
-    for lease in sorted({settings.connections[one].database for one in (old, to)}):
-        held.enter_context(leases.keep(store, "source", lease, 600))
+    for lease in sorted({settings.connections[connection].database for connection in (old, to)}):
+        leases_held.enter_context(leases.keep(store, "source", lease, 600))

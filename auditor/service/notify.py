@@ -123,12 +123,12 @@ def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> lis
         return [log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
 
 
-def _with_head(message: Message, store: Store, audit: str, evidence: Evidence | None, about: str = "") -> Message:
+def _with_head(message: Message, store: Store, audit: str, evidence: Evidence | None, prefix: str = "") -> Message:
     """Return a message with the head of an audit's chain, if messages are to name it and there is one. Raises StoreError."""
     if not evidence or "messages" not in evidence.publish:
         return message
     head = chains.get_head(store, audit)
-    return replace(message, lines=(*message.lines, f"{about}evidence: link {head.number}, sha256:{head.digest}")) if head else message
+    return replace(message, lines=(*message.lines, f"{prefix}evidence: link {head.number}, sha256:{head.digest}")) if head else message
 
 
 def _verdict_after(report: Report, standing: Standing) -> Verdict | None:
@@ -168,35 +168,35 @@ def send_test(settings: Settings, channel: str) -> str:
 
 def run_message(report: Report, occasion: Occasion, standing: Standing | None = None) -> Message:
     """Return the message about a run, with its audit's status if the run failed or read a part of the table."""
-    found = redact(report)
-    name = formatting.visible(found.audit)
+    redacted = redact(report)
+    name = formatting.visible(redacted.audit)
     known = standing.verdict_label.upper() if standing else ""
     titles = {
-        "recovery": f"{name}: MATCH again{' within threshold' if found.within_threshold else ''}",
+        "recovery": f"{name}: MATCH again{' within threshold' if redacted.within_threshold else ''}",
         "unknown": f"{name}: UNKNOWN",
-        "mismatch": f"{name}: MISMATCH{_difference_count(found)}",
+        "mismatch": f"{name}: MISMATCH{_difference_count(redacted)}",
     }
-    if found.state is State.FAILED:
+    if redacted.state is State.FAILED:
         titles["unknown"] = f"{name}: run FAILED{f', last verdict {known}' if known else ''}"
-    lines = [formatting.sentence(reason) for reason in found.reasons] if not found.measures else _measure_names(found)
-    differs = occasion == "mismatch" or found.within_threshold
-    lines += [f"differs: {difference}" for difference in day_text.sample_differences(found, MAX_NAMED)] if differs else []
-    lines += live.lost(found.live) if found.live else []
-    if standing and standing.run and standing.run.run != found.run and standing.age is not None:
+    lines = [formatting.sentence(reason) for reason in redacted.reasons] if not redacted.measures else _measure_names(redacted)
+    differs = occasion == "mismatch" or redacted.within_threshold
+    lines += [f"differs: {difference}" for difference in day_text.sample_differences(redacted, MAX_NAMED)] if differs else []
+    lines += live.lost(redacted.live) if redacted.live else []
+    if standing and standing.run and standing.run.run != redacted.run and standing.age is not None:
         lines.append(f"last verdict: {standing.verdict_label}, {formatting.duration(standing.age)} ago")
-    if found.covered < 1 and standing:
+    if redacted.covered < 1 and standing:
         lines += [formatting.sentence(reason) for reason in standing.reasons]
-    lines += [f"{one.name}: {one}" for one in outline(found).certainty]
-    if not found.jaccard and found.comparison and found.comparison.published and not found.measures:
-        score = found.comparison.published
+    lines += [f"{statement.name}: {statement}" for statement in outline(redacted).certainty]
+    if not redacted.jaccard and redacted.comparison and redacted.comparison.published and not redacted.measures:
+        score = redacted.comparison.published
         lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
-    lines += [f"not compared: {line}" for line in formatting.hidden(found)]
-    lines += [formatting.resume_hint(found)] if found.resumable else []
-    lines += [f"{name}: {line}" for name, line in live.lines(found)]
-    lines += formatting.verified(found.verified_through, found.within_threshold_through)
-    lines.append(f"verdict: {found.verdict.value} ({found.state.value} after {found.seconds:.1f} s)")
+    lines += [f"not compared: {line}" for line in formatting.hidden(redacted)]
+    lines += [formatting.resume_hint(redacted)] if redacted.resumable else []
+    lines += [f"{name}: {line}" for name, line in live.lines(redacted)]
+    lines += formatting.verified(redacted.verified_through, redacted.within_threshold_through)
+    lines.append(f"verdict: {redacted.verdict.value} ({redacted.state.value} after {redacted.seconds:.1f} s)")
     lines = [line for line in lines if line]
-    return Message(truncate(titles[occasion]), (*lines, f"more: auditor show {found.run[:12]}"))
+    return Message(truncate(titles[occasion]), (*lines, f"more: auditor show {redacted.run[:12]}"))
 
 
 def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message:
@@ -211,38 +211,40 @@ def patch_message(patch: Patch, counts: str, after: StoredRun | None) -> Message
     return Message(title, (*lines, f"more: auditor show {patch.run[:12]}"))
 
 
-def digest_message(found: Day) -> Message:
+def digest_message(day: Day) -> Message:
     """Return the message about a day."""
-    lines = [f"As of {formatting.moment(found.at)}."]
-    for entry in found.attention:
+    lines = [f"As of {formatting.moment(day.at)}."]
+    for entry in day.attention:
         lines.append(f"{formatting.visible(entry.audit)}: {status_label(entry.status).upper()}")
         lines += _measure_names(entry.report) if entry.report and entry.report.measures else map(formatting.sentence, entry.reasons)
         lines += [f"differs: {difference}" for difference in day_text.sample(entry, MAX_NAMED)]
         lines += [f"more: auditor show {entry.run.run[:12]}"] if entry.run else []
-    told = [one for entry in found.entries if entry.configured for one in (entry, *entry.legs) if one.report]
-    hidden = [(one, line) for one in told if one.report for line in formatting.hidden(one.report)]
-    lines += [f"{formatting.visible(one.audit)}: not compared: {line}" for one, line in hidden]
-    matching = [entry for entry in found.rest if entry.configured]
+    told = [judged for entry in day.entries if entry.configured for judged in (entry, *entry.legs) if judged.report]
+    hidden = [(entry, line) for entry in told if entry.report for line in formatting.hidden(entry.report)]
+    lines += [f"{formatting.visible(entry.audit)}: not compared: {line}" for entry, line in hidden]
+    matching = [entry for entry in day.rest if entry.configured]
     for status in ("match", "within_threshold"):
         names = [formatting.visible(entry.audit) for entry in matching if entry.status == status]
         lines += [f"{status_label(status)}: {', '.join(names)}"] if names else []
-    return Message(truncate(f"Audits on {found.date}: {day_text.tally(found)}"), tuple(lines))
+    return Message(truncate(f"Audits on {day.date}: {day_text.tally(day)}"), tuple(lines))
 
 
-def _difference_count(found: Report) -> str:
-    differences = found.differences
+def _difference_count(report: Report) -> str:
+    differences = report.differences
     if differences and (count := differences.missing + differences.extra + differences.changed):
         rows = "row differs" if count == 1 else "rows differ"
         return f", {count:,}{'' if differences.exact else ' or more'} {rows}"
-    if measures := [one for one in found.measures if not one.allowed]:
+    if measures := [measure for measure in report.measures if not measure.allowed]:
         return f", {len(measures):,} {'measure differs' if len(measures) == 1 else 'measures differ'}"
-    unequal = found.comparison.unequal if found.comparison else 0
+    unequal = report.comparison.unequal if report.comparison else 0
     return f", {plural(unequal, 'partition differs', 'partitions differ')}" if unequal else ""
 
 
-def _measure_names(found: Report) -> list[str]:
+def _measure_names(report: Report) -> list[str]:
     """Return a line naming the measures that differ, without class names, which are values of rows."""
-    measures = [re.sub(r" (class|histogram) .*", r" \1", formatting.sentence(one.name)) for one in found.measures if not one.allowed]
+    measures = [
+        re.sub(r" (class|histogram) .*", r" \1", formatting.sentence(measure.name)) for measure in report.measures if not measure.allowed
+    ]
     names = list(dict.fromkeys(measures))
     more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
     return [f"measures that differ: {', '.join(names[:MAX_NAMED])}{more}"] if names else []

@@ -40,22 +40,22 @@ def propose(
     A repeated request with the same ``idempotency`` returns the first proposal. Raises UnknownRun, PatchRefused, RunOutdated,
     ValueRefused, PlanError and EngineError.
     """
-    found = runs.get_run(store, run)
+    audited = runs.get_run(store, run)
     asked, patch = patches.to_asked(selection, accepted), patch_requests.proposal_id(who, idempotency)
-    if earlier := patch_requests.find_proposal(store, patch, found.run, asked):
+    if earlier := patch_requests.find_proposal(store, patch, audited.run, asked):
         return earlier
-    plan = patches.plan_patch(settings, store, found.run, selection, accepted, dt.datetime.now(dt.UTC))
+    plan = patches.plan_patch(settings, store, audited.run, selection, accepted, dt.datetime.now(dt.UTC))
     detail = {"planned": plan.counts.total(), "kinds": dict(plan.counts), "asked": asked, "cannot_apply": plan.cannot_apply}
-    about = {"patch": patch, "run": found.run, "audit": found.audit, "target": plan.target, "who": who}
-    return patch_requests.save_proposal(store, **about, detail=detail, plan=plan.body)
+    values = {"patch": patch, "run": audited.run, "audit": audited.audit, "target": plan.target, "who": who}
+    return patch_requests.save_proposal(store, **values, detail=detail, plan=plan.body)
 
 
 def request_apply(settings: Settings, store: Store, patch: str, *, rows: int, who: str, idempotency: str) -> Patch:
     """Ask for a proposed patch of so many ``rows`` to be applied. Raises UnknownPatch, PatchRefused, RunOutdated and ConfigError."""
-    found = stored_patches.get_patch(store, patch)
-    if found.state == "proposed":
-        patches.find_run(settings, store, found.run)  # refuses one that is too old by now
-    return patch_requests.request_apply(store, found.patch, rows=rows, who=who, idempotency_key=idempotency)
+    requested = stored_patches.get_patch(store, patch)
+    if requested.state == "proposed":
+        patches.find_run(settings, store, requested.run)  # refuses one that is too old by now
+    return patch_requests.request_apply(store, requested.patch, rows=rows, who=who, idempotency_key=idempotency)
 
 
 def request_undo(store: Store, patch: str, *, rows: int, who: str, idempotency: str) -> Patch:

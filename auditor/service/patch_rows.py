@@ -90,5 +90,5 @@ def _show(number: int, row: Mapping[str, Any], shown: Mapping[str, Any], outcome
 def _by_name(texts: Sequence[str | None], shown: Mapping[str, Any]) -> Texts:
     """Return readable texts by the names of the columns; of a key, which comes first, those of its columns."""
     masked = set(shown["masked"])
-    found = zip(shown["names"], shown["kinds"], texts, strict=False)
-    return {name: MASK if name in masked else canonical.readable(Kind(kind[0], scale=kind[1]), text) for name, kind, text in found}
+    columns = zip(shown["names"], shown["kinds"], texts, strict=False)
+    return {name: MASK if name in masked else canonical.readable(Kind(kind[0], scale=kind[1]), text) for name, kind, text in columns}

@@ -62,9 +62,9 @@ def send_refresh(
         raise RefreshRefused(f"the audit compares {table} by other columns than its primary key; refresh the table instead: {whole}")
     asked = pipeline_refreshes.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
     done = pipeline_refreshes.carry_out(settings, store, name, asked, followed.stopped)
-    if failed := next((one for one in done if one.state == "failed"), None):
+    if failed := next((request for request in done if request.state == "failed"), None):
         raise RefreshRefused(failed.reason)
-    rows = sum(int(one.progress.get("rows", 0)) for one in done)
+    rows = sum(int(request.progress.get("rows", 0)) for request in done)
     how = f"{rows:,} rows and {len(wanted.keys):,} keys were sent through the pipeline {name}, in {len(wanted.ranges):,} ranges and a list"
     if why := unnamed(report.differences) if report.differences is not None else "":
         how += f"; {why}"
@@ -77,9 +77,8 @@ def send_refresh(
 def print_changes(settings: Settings, store: Store, what: str, selection: Selection, followed: Followed = NOBODY) -> Iterator[str]:
     """Yield the rows of a run's differences as JSON lines, read anew from both sides. Raises what `patches.print_patch` raises."""
     audit, report = patches.find_run(settings, store, what)
-    about = (store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress)
-    with proposal.propose(*about) as found:
-        yield from through.print_changes(found)
+    with proposal.propose(store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress) as proposed:
+        yield from through.print_changes(proposed)
 
 
 def send_lines(settings: Settings, store: Store, what: str, selection: Selection, command: str, followed: Followed = NOBODY) -> Sent:
@@ -93,9 +92,8 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
         return Sent(0, "nothing to send: every row is equal by now, or was not selected", "", None)
     deadline, left = time.monotonic() + waits().stream_arrival, rows
     while left and not followed.stopped.is_set() and time.monotonic() < deadline:
-        about = (store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress)
-        with proposal.propose(*about) as found:
-            left = sum(len(changes) for changes in found.changes())
+        with proposal.propose(store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress) as proposed:
+            left = sum(len(changes) for changes in proposed.changes())
         if left:
             followed.stopped.wait(waits().path_poll)
     how = f"{rows:,} changes were handed to the command"
@@ -111,8 +109,8 @@ def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
     Raises RefreshRefused.
     """
     read = audit.one_source("a patch through a pipeline")
-    for found in find_carriers(read, audit.target, settings.pipelines, settings.connections):
-        return found.pipeline, found.table, found.target
+    for carrier in find_carriers(read, audit.target, settings.pipelines, settings.connections):
+        return carrier.pipeline, carrier.table, carrier.target
     raise RefreshRefused(f"no pipeline carries {read.table} of {read.connection} into {audit.target.table}; write --apply")
 
 
@@ -120,7 +118,7 @@ def _wait(
     settings: Settings, store: Store, name: str, done: list[Refresh], target: str, stopped: threading.Event,
     say: Callable[[str], None],
 ) -> str:  # fmt: skip
-    if any(one.state != "done" for one in done):
+    if any(request.state != "done" for request in done):
         return "it was stopped after a chunk; the pipeline, or the same command, goes on with it"
     if not status(settings, store, name, look=False).running:
         start = f"auditor pipeline run {shell_word(name)}"

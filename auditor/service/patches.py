@@ -44,9 +44,9 @@ def print_patch(
     Raises UnknownRun, PatchRefused, RunOutdated, ValueRefused, PlanError and EngineError.
     """
     audit, report = find_run(settings, store, what)
-    with proposal.propose(store, report, audit, settings.connections, selection, accepted, on_progress) as found:
+    with proposal.propose(store, report, audit, settings.connections, selection, accepted, on_progress) as proposed:
         made = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
-        yield from script.print_patch(found, form, made)
+        yield from script.print_patch(proposed, form, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def settle_dead(settings: Settings, store: Store, followed: Followed = NOBODY) -
 
     One that cannot be settled now stays at work in the store, so that its table is not patched before it is.
     """
-    found = []
+    sentences = []
     for dead in patches.list_dead(store):
         try:
             audit, report = _load_run(settings, store, dead.run)
@@ -159,10 +159,10 @@ def settle_dead(settings: Settings, store: Store, followed: Followed = NOBODY) -
         except StoreUnavailable:
             raise
         except AuditorError as error:
-            found.append(f"patch {dead.patch} of {dead.audit} was killed, and what became of it cannot be found out now: {error}")
+            sentences.append(f"patch {dead.patch} of {dead.audit} was killed, and what became of it cannot be found out now: {error}")
         else:
-            found.append(f"patch {dead.patch} of {dead.audit} was killed: {describe_counts(counts)}; audit it again")
-    return tuple(found)
+            sentences.append(f"patch {dead.patch} of {dead.audit} was killed: {describe_counts(counts)}; audit it again")
+    return tuple(sentences)
 
 
 def list_patches(store: Store, run: str) -> list[Patch]:

@@ -35,7 +35,10 @@ def _series(target: str | None, table: str | None, points: Sequence[Point]) -> L
 
 def check_table(store: Store, name: str, table: str) -> None:
     """Raise ConfigError unless something of a table was staged, or a target holds it."""
-    known = {*parts.list_tables(store, name), *(one for reports in pipelines.list_merges(store, name).values() for one in reports)}
+    known = {
+        *parts.list_tables(store, name),
+        *(merged_table for reports in pipelines.list_merges(store, name).values() for merged_table in reports),
+    }
     if table not in known:
         shown = ", ".join(sorted(known)[:5]) + (f" and {len(known) - 5:,} more" if len(known) > 5 else "")
         raise ConfigError(f"pipeline {name!r} has staged nothing of a table {table!r}; it has of {shown or 'no table yet'}")
@@ -44,7 +47,7 @@ def check_table(store: Store, name: str, table: str) -> None:
 def condense(points: Sequence[LagPoint], since: dt.datetime, until: dt.datetime, most: int) -> list[LagPoint]:
     """Return at most some ``most`` points of a stretch of time, each the maxima of those that are closer together."""
     width = max(1.0, (until - since).total_seconds() / most)
-    groups = groupby(points, key=lambda one: int((one.at - since).total_seconds() // width))
+    groups = groupby(points, key=lambda point: int((point.at - since).total_seconds() // width))
     return [_join(list(group), round(width)) for _, group in groups]
 
 

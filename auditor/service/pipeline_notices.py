@@ -39,16 +39,16 @@ def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None 
     now = now or dt.datetime.now(dt.UTC)
     failures = []
     for name in sorted(settings.pipelines):
-        known = {one.key: one for one in problems.list_problems(store, name)}
-        found = find_problems(status(settings, store, name, look=False), known, now)
-        due, over = problems.update_problems(store, name, found, now, lambda one: PATIENCE[one.key.kind])
+        known = {problem.key: problem for problem in problems.list_problems(store, name)}
+        current = find_problems(status(settings, store, name, look=False), known, now)
+        due, over = problems.update_problems(store, name, current, now, lambda problem: PATIENCE[problem.key.kind])
         if due:
             errors = _send(settings, store, problem_message(name, due), now)
             if errors and all(errors):
-                problems.set_unnotified(store, name, [one.key for one in due])
+                problems.set_unnotified(store, name, [problem.key for problem in due])
             failures += errors
         if over:
-            failures += _send(settings, store, recovery_message(name, over, len(found)), now)
+            failures += _send(settings, store, recovery_message(name, over, len(current)), now)
     return [error for error in failures if error]
 
 
@@ -58,31 +58,31 @@ def _send(settings: Settings, store: Store, message: Message, now: dt.datetime) 
     return [notify.send_limited(settings.notify, store, name, message, now) for name in channels]
 
 
-def problem_message(pipeline: str, found: Sequence[PipelineProblem]) -> Message:
+def problem_message(pipeline: str, reported: Sequence[PipelineProblem]) -> Message:
     """Return the message about problems that a pipeline has now."""
-    name, kinds = formatting.visible(pipeline), [one.key.kind for one in found]
-    kind = next(one for one in HEADLINES if one in kinds)
+    name, kinds = formatting.visible(pipeline), [problem.key.kind for problem in reported]
+    kind = next(headline_kind for headline_kind in HEADLINES if headline_kind in kinds)
     number = kinds.count(kind)
     title = f"{name}: {HEADLINES[kind]}" if number == 1 else f"{name}: {number:,} {HEADLINES[kind].replace('TABLE', 'TABLES')}"
-    return Message(notify.truncate(title), (*_lines(found), f"more: auditor pipeline status {shell_word(name)}"))
+    return Message(notify.truncate(title), (*_lines(reported), f"more: auditor pipeline status {shell_word(name)}"))
 
 
 def recovery_message(pipeline: str, over: Sequence[PipelineProblem], left: int) -> Message:
     """Return the message about problems that are over; ``left`` is how many others the pipeline has."""
     name = formatting.visible(pipeline)
-    lines = [f"{_about(one)}{PAST[one.key.kind]} since {formatting.moment(one.since)}" for one in over[:MAX_NAMED]]
+    lines = [f"{_place_prefix(problem)}{PAST[problem.key.kind]} since {formatting.moment(problem.since)}" for problem in over[:MAX_NAMED]]
     lines += [f"and {len(over) - MAX_NAMED:,} more"] if len(over) > MAX_NAMED else []
     lines += [f"{left:,} other {'problem is' if left == 1 else 'problems are'} left"] if left else []
     return Message(notify.truncate(f"{name}: {'recovered in part' if left else 'recovered'}"), tuple(lines))
 
 
-def _lines(found: Sequence[PipelineProblem]) -> list[str]:
-    lines = [f"{_about(one)}{one.reason}" for one in found[:MAX_NAMED]]
-    return lines + ([f"and {len(found) - MAX_NAMED:,} more"] if len(found) > MAX_NAMED else [])
+def _lines(reported: Sequence[PipelineProblem]) -> list[str]:
+    lines = [f"{_place_prefix(problem)}{problem.reason}" for problem in reported[:MAX_NAMED]]
+    return lines + ([f"and {len(reported) - MAX_NAMED:,} more"] if len(reported) > MAX_NAMED else [])
 
 
-def _about(one: PipelineProblem) -> str:
-    table, target = formatting.sentence(one.key.table), formatting.sentence(one.key.target)
+def _place_prefix(problem: PipelineProblem) -> str:
+    table, target = formatting.sentence(problem.key.table), formatting.sentence(problem.key.target)
     return f"{table} in {target}: " if table else f"{target}: " if target else ""
 
 

@@ -25,28 +25,28 @@ def find_problems(
     A pipeline that is paused, or that never ran, has no new ones but stopped tables. Where a graver problem hides whether a known one is
     over, that one goes on: what a pipeline lags behind that no process runs, or whose staging fails, is no problem of its own.
     """
-    found = {
+    reasons = {
         ProblemKey("stopped", target, table): formatting.sentence(values.reason)
-        for target, held in status.targets.items()
-        for table, values in held.tables.items()
+        for target, target_status in status.targets.items()
+        for table, values in target_status.tables.items()
         if values.state == "stopped"
     }
     if status.paused or status.seen_at is None:
-        told = {key: one for key, one in known.items() if one.notified}
-        return {**_still(told, "down", "failing", "lagging"), **found}
+        told = {key: problem for key, problem in known.items() if problem.notified}
+        return {**_still(told, "down", "failing", "lagging"), **reasons}
     if not status.running:
         why = formatting.sentence(status.reason)
         reason = f"no process has reported since {formatting.moment(status.seen_at)}{f': {why}' if why else ''}"
-        return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **found}
+        return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **reasons}
     if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < waits().pipeline_steady:
-        found |= _still(known, "down")
+        reasons |= _still(known, "down")
     if status.reason:
-        return {ProblemKey("failing"): formatting.sentence(status.reason), **_still(known, "lagging"), **found}
-    return {**_lags(status, known), **found}
+        return {ProblemKey("failing"): formatting.sentence(status.reason), **_still(known, "lagging"), **reasons}
+    return {**_lags(status, known), **reasons}
 
 
 def _still(known: Mapping[ProblemKey, PipelineProblem], *kinds: ProblemKind) -> dict[ProblemKey, str]:
-    return {key: one.reason for key, one in known.items() if key.kind in kinds}
+    return {key: problem.reason for key, problem in known.items() if key.kind in kinds}
 
 
 def _lags(status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem]) -> dict[ProblemKey, str]:
@@ -56,16 +56,16 @@ def _lags(status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem]) -
     whole, limit = ProblemKey("lagging"), status.max_lag
     if is_behind(whole, status.lag_seconds, limit):
         return {**_still(known, "lagging"), whole: f"staging lies more than {formatting.duration(limit)} behind the source"}
-    found = {}
-    for target, held in status.targets.items():
-        for table, values in held.tables.items():
+    reasons = {}
+    for target, target_status in status.targets.items():
+        for table, values in target_status.tables.items():
             key = ProblemKey("lagging", target, table)
-            if values.state != "stopped" and is_behind(key, values.lag_seconds, held.max_lag):
+            if values.state != "stopped" and is_behind(key, values.lag_seconds, target_status.max_lag):
                 why = formatting.sentence(values.reason)
-                found[key] = f"it lies more than {formatting.duration(held.max_lag)} behind staging{f': {why}' if why else ''}"
-    return found
+                reasons[key] = f"it lies more than {formatting.duration(target_status.max_lag)} behind staging{f': {why}' if why else ''}"
+    return reasons
 
 
-def gravest_first(found: Collection[PipelineProblem]) -> list[PipelineProblem]:
+def gravest_first(problems: Collection[PipelineProblem]) -> list[PipelineProblem]:
     """Return problems sorted by what they keep from going on, and the newest of a kind first."""
-    return sorted(found, key=lambda one: (KINDS.index(one.key.kind), -one.since.timestamp()))
+    return sorted(problems, key=lambda problem: (KINDS.index(problem.key.kind), -problem.since.timestamp()))

@@ -70,7 +70,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> Pi
         tables={table: _staged(pile) for table, pile in sorted(parts.sum_parts(store, name, {}).items())},
         stopped=[describe_stop(note, file) for note in notes if note.stops],
         skipped=[describe_stop(note, file) for note in notes if note.skip],
-        migrations=[_migration(found, file) for found in target_migrations.list_migrations(store, name)[-SHOWN_MIGRATIONS:]],
+        migrations=[_migration(migration, file) for migration in target_migrations.list_migrations(store, name)[-SHOWN_MIGRATIONS:]],
         live_summaries=[_live_summaries(epoch) for epoch in _newest_epochs(store, name)],
         targets={target: targets.status(target, pipeline.max_lag + chosen.every) for target, chosen in pipeline.targets.items()},
     )
@@ -80,17 +80,17 @@ def _staged(pile: Pile) -> StagedTable:
     return StagedTable(parts=pile.parts, events=pile.rows, bytes=pile.bytes)
 
 
-def _migration(found: TargetMigration, file: str) -> Migration:
+def _migration(migration: TargetMigration, file: str) -> Migration:
     return Migration(
-        target=found.target,
-        table=found.table,
-        place=place_text(found.position, file),
-        state=found.state,
-        statements=list(found.statements),
-        said=list(found.said),
-        reason=found.reason,
-        at=found.at,
-        ended=found.ended,
+        target=migration.target,
+        table=migration.table,
+        place=place_text(migration.position, file),
+        state=migration.state,
+        statements=list(migration.statements),
+        said=list(migration.said),
+        reason=migration.reason,
+        at=migration.at,
+        ended=migration.ended,
     )
 
 

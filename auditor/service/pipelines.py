@@ -58,15 +58,15 @@ def check(settings: Settings, config_file: Path, store: Store, name: str, proves
 
     With ``proves``, also whether a row that is written on the source comes through its log. Raises UnknownPipeline and StoreError.
     """
-    found = checks.check(settings, name, salt.get_salt(store))
-    found += [checks.prove(settings, name)] if proves else []
-    found += [Finding("warning", about, sentence) for about, sentence in _check_refreshes(settings, name)]
-    found += [Finding(severity, "tracker", sentence) for severity, sentence in check_tracker(settings, store, name)]
-    about = f"Spark at {settings.pipeline(name).master.partition('?')[0]}"
+    findings = checks.check(settings, name, salt.get_salt(store))
+    findings += [checks.prove(settings, name)] if proves else []
+    findings += [Finding("warning", subject, sentence) for subject, sentence in _check_refreshes(settings, name)]
+    findings += [Finding(severity, "tracker", sentence) for severity, sentence in check_tracker(settings, store, name)]
+    subject = f"Spark at {settings.pipeline(name).master.partition('?')[0]}"
     try:
-        return found + [Finding("error", about, sentence) for sentence in check_executors(settings, config_file.resolve(), name)]
+        return findings + [Finding("error", subject, sentence) for sentence in check_executors(settings, config_file.resolve(), name)]
     except AuditorError as error:
-        return [*found, Finding("error", about, str(error))]
+        return [*findings, Finding("error", subject, str(error))]
 
 
 def _check_refreshes(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
@@ -99,7 +99,7 @@ def _end_unwanted_sums(settings: Settings, store: Store, name: str) -> None:
     """End the sums that a stream keeps for audits that no longer ask for them. Raises StoreError and StagingFailed."""
     audits = with_defined_audits(settings, store).audits
     lasting = live_epochs.list_epochs(store, pipeline=name, lasting=True)
-    unwanted = [one for one in lasting if one.audit not in audits or not audits[one.audit].summaries]
+    unwanted = [epoch for epoch in lasting if epoch.audit not in audits or not audits[epoch.audit].summaries]
     for epoch in unwanted:
         live_epochs.end_epoch(store, epoch.id, "no audit of this name asks for live summaries any more")
     if unwanted:
@@ -126,12 +126,12 @@ def skip(settings: Settings, store: Store, name: str, table: str, place: str, re
     settings.pipeline(name)
     if not reason.strip():
         raise ConfigError("a reason is needed to skip events; write why they may be left out")
-    found = find_stopped(store, name, table, place)
-    found = table_notes.skip(store, name, found, by=by, reason=reason.strip(), whole=place.count(":") == 1)
-    subject = {"table": found[0].table, "place": place, "events": sum(note.events for note in found), "reason": reason}
+    stopped = find_stopped(store, name, table, place)
+    stopped = table_notes.skip(store, name, stopped, by=by, reason=reason.strip(), whole=place.count(":") == 1)
+    subject = {"table": stopped[0].table, "place": place, "events": sum(note.events for note in stopped), "reason": reason}
     events.record_event(store, actor=by, action="pipeline skipped", subject=name, detail=subject)
-    skipped = {(note.position, note.row, note.kind, note.target) for note in found}
-    listed, file = table_notes.list_notes(store, name, [found[0].table]), log_file(store, name)
+    skipped = {(note.position, note.row, note.kind, note.target) for note in stopped}
+    listed, file = table_notes.list_notes(store, name, [stopped[0].table]), log_file(store, name)
     return [describe_stop(note, file) for note in listed if (note.position, note.row, note.kind, note.target) in skipped]
 
 
@@ -163,8 +163,8 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
         *(["which segments there are; their files stay"] if segments.last_places(store, name) else []),
         *(
             f"nothing of the register of segment audit {audit}; then run: auditor segments reset {shell_word(audit)}"
-            for audit, one in settings.segments.items()
-            if name in one.pipelines
+            for audit, segment_audit in settings.segments.items()
+            if name in segment_audit.pipelines
         ),
         *(
             f"the positions of {len(tables)} tables in target {target}, whose rows stay as they are"
@@ -182,10 +182,10 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
     from auditor.pipeline.run import lease_of_source
 
     pipeline = settings.pipeline(name)
-    with ExitStack() as held:
-        held.enter_context(leases.keep(store, "source", lease_of_source(settings, name), 600))
+    with ExitStack() as leases_held:
+        leases_held.enter_context(leases.keep(store, "source", lease_of_source(settings, name), 600))
         for target in pipeline.targets:
-            held.enter_context(leases.keep(store, "target", f"{name}/{target}", 600))
+            leases_held.enter_context(leases.keep(store, "target", f"{name}/{target}", 600))
         tables = find_tables(settings, store, name) if from_targets else []
         offset = find_common_place(settings, store, name, tables) if from_targets else None
         for target in () if from_targets else pipeline.targets:
@@ -221,13 +221,13 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     if tables is None:
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
         try:
-            places = [(one.database, one.table) for one in checks.read_schemas(session, pipeline).values() if one.key]
+            places = [(schema.database, schema.table) for schema in checks.read_schemas(session, pipeline).values() if schema.key]
         finally:
             session.close()
     audits: dict[str, ProposedAudit] = {}
     for database, table in places:
         read = table_name(table) if database == home else table_name(database, table)
-        about = f"{name}_{table}" if database == home else f"{name}_{database}_{table}"
+        audit_name = f"{name}_{table}" if database == home else f"{name}_{database}_{table}"
         rules = pipeline.columns_of(table)
         left_out = [*rules.exclude, *rules.mask]
         for target, chosen in pipeline.targets.items():
@@ -239,7 +239,7 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
                 audit["columns"] = {"exclude": left_out}
             if rules.where is not None:
                 audit["where"] = rules.where
-            audits[about if len(pipeline.targets) == 1 else f"{about}_{target}"] = audit
+            audits[audit_name if len(pipeline.targets) == 1 else f"{audit_name}_{target}"] = audit
     return audits
 
 
@@ -250,17 +250,17 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
     """
     pipeline = settings.pipeline(name)
     known = sorted(segments.last_places(store, name))
-    chosen = [one for one in known if table in (None, one, one.partition(".")[2])]
+    chosen = [full_name for full_name in known if table in (None, full_name, full_name.partition(".")[2])]
     if table and not chosen:
         raise ConfigError(f"pipeline {name!r} has no segments of {table!r}; it has of {', '.join(known) or 'no table yet'}")
-    found: list[CheckedSegment] = []
-    for one in chosen:
+    checked: list[CheckedSegment] = []
+    for full_name in chosen:
         after = (0, -1)
-        while page := segments.list_segments(store, name, one, after):
+        while page := segments.list_segments(store, name, full_name, after):
             wrong = [check_segment(folder_of(pipeline), segment) if verify else "" for segment in page]
-            found += [CheckedSegment(**asdict(segment), wrong=why or None) for segment, why in zip(page, wrong, strict=True)]
+            checked += [CheckedSegment(**asdict(segment), wrong=why or None) for segment, why in zip(page, wrong, strict=True)]
             after = (page[-1].last, page[-1].last_row)
-    return found
+    return checked
 
 
 def _empty(root: Folder) -> None:

@@ -83,7 +83,7 @@ def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> No
 
 def _open_reader(name: str, audit: Audit, settings: Settings) -> AbstractContextManager[Reader]:
     """Connect to both sides of an audit for planning, without retries because a person waits for the result."""
-    sides = {side: one.connection for side, one in audit.places.items()}
+    sides = {side: place.connection for side, place in audit.places.items()}
     return Reader(name, sides, settings.connections, patient=False).open()
 
 
@@ -112,7 +112,7 @@ def console_script(plan: Plan, side: Side, dialect: dialects.Dialect, statement_
     comments = [
         f"auditor: audit {plan.audit}, {side} ({here.label}), method {plan.method}, partitions {plan.partitioning}",
         f"Compared: {columns}",
-        *(f"Not compared: {one}" for one in plan.not_compared),
+        *(f"Not compared: {reason}" for reason in plan.not_compared),
         f"{sql_templates.comment(dialect.template(render.template_name(plan, dialect)))}",
         "partition_count, total_rows and audit_plan let the comparison see a result that was cut short, edited or mistaken for another.",
         f"Save the last result with its header, run the {other}'s statement that was printed with this one too, then:",
@@ -173,11 +173,11 @@ def _unverifiable_settings(audit: Audit, comparison: Comparison, has_measures: b
     if audit.settle:
         sentences.append("settle: the differences can be old versions of in-flight rows in the target")
     tolerant = [column for column, rule in audit.columns.override.items() if rule.tolerance]
-    if tolerant and not any(one.rows["source"] != one.rows["target"] for one in comparison.divergent):
+    if tolerant and not any(partition.rows["source"] != partition.rows["target"] for partition in comparison.divergent):
         sentences.append(f"tolerance: the differences can be values of {', '.join(tolerant)} that are within it but round differently")
     if has_measures and audit.counts.allow:
         allowed = {name.split()[-1] for name in audit.counts.allow}
-        if all(_differing_measures(one) <= allowed for one in comparison.divergent):
+        if all(_differing_measures(partition) <= allowed for partition in comparison.divergent):
             sentences.append("counts.allow: the differences can be within it; a saved result does not name the columns")
     return sentences
 

@@ -44,11 +44,11 @@ def propose_audits(source_url: str, target_url: str) -> Proposals:
         pairs, left_out = match_tables(tables["source"], tables["target"])
         audits = []
         for source, target in pairs:
-            found = _propose(reader, written(source), written(target))
-            if isinstance(found, Proposal):
-                audits.append(found)
+            proposal = _propose(reader, written(source), written(target))
+            if isinstance(proposal, Proposal):
+                audits.append(proposal)
             else:
-                left_out.append(f"{written(source)}: {found}")
+                left_out.append(f"{written(source)}: {proposal}")
     return Proposals(tuple(audits), tuple(sorted(left_out)))
 
 
@@ -69,12 +69,14 @@ def match_tables(source: Sequence[TableName], target: Sequence[TableName]) -> tu
         if table.is_view:
             left_out.append(f"{written(table)}: a view, which has no primary key; write its audit with key: [column, ...]")
             continue
-        here = [one for one in candidates["source"][table.name.lower()] if not one.is_view]
+        here = [candidate for candidate in candidates["source"][table.name.lower()] if not candidate.is_view]
         there = _counterparts(table, here, namesakes)
         if len(there) == 1:
             pairs.append((table, there[0]))
         elif there:
-            left_out.append(f"{written(table)}: can be any of the target's {', '.join(written(one, whole=True) for one in there)}")
+            left_out.append(
+                f"{written(table)}: can be any of the target's {', '.join(written(candidate, whole=True) for candidate in there)}"
+            )
         else:
             left_out.append(f"{written(table)}: another table of the source has the same name as the target's")
     named = set(candidates["source"])
@@ -83,10 +85,10 @@ def match_tables(source: Sequence[TableName], target: Sequence[TableName]) -> tu
 
 
 def _by_name(tables: Sequence[TableName]) -> Mapping[str, list[TableName]]:
-    found: defaultdict[str, list[TableName]] = defaultdict(list)
+    by_name: defaultdict[str, list[TableName]] = defaultdict(list)
     for table in tables:
-        found[table.name.lower()].append(table)
-    return found
+        by_name[table.name.lower()].append(table)
+    return by_name
 
 
 def _counterparts(table: TableName, here: Sequence[TableName], there: Sequence[TableName]) -> list[TableName]:
@@ -95,12 +97,14 @@ def _counterparts(table: TableName, here: Sequence[TableName], there: Sequence[T
     ``here`` are the source's tables of that name, ``table`` among them; one that a namesake fits better is left to it.
     """
 
-    def closeness(one: TableName, other: TableName) -> tuple[bool, bool]:
-        return one.schema.lower() == other.schema.lower(), one.name == other.name
+    def closeness(source_table: TableName, other: TableName) -> tuple[bool, bool]:
+        return source_table.schema.lower() == other.schema.lower(), source_table.name == other.name
 
     best = max((closeness(table, other) for other in there), default=(False, False))
     return [
-        other for other in there if closeness(table, other) == best and all(one is table or closeness(one, other) < best for one in here)
+        other
+        for other in there
+        if closeness(table, other) == best and all(candidate is table or closeness(candidate, other) < best for candidate in here)
     ]
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 def expand_legs(settings: Settings, names: Iterable[str] = ()) -> list[str]:
     """Return the audits to run for these names (default: all), with an audit via a dump replaced by its two legs. Raises UnknownAudit."""
-    found: list[str] = []
+    expanded: list[str] = []
     for name in names or settings.audits:
-        one = audit(settings, name)
-        found += [f"{name}.{leg}" for leg in proxy.LEG_SUFFIXES] if one.via else [name]
-    return found
+        definition = audit(settings, name)
+        expanded += [f"{name}.{leg}" for leg in proxy.LEG_SUFFIXES] if definition.via else [name]
+    return expanded
 
 
 def audit(settings: Settings, name: str) -> Audit:
@@ -61,9 +61,9 @@ def combined(settings: Settings, store: Store, name: str) -> Combined:
     from auditor.store import runs
 
     threshold = settings.audit(name).threshold
-    found: list[Leg | None] = []
+    legs: list[Leg | None] = []
     for leg in proxy.LEG_SUFFIXES:
         last = runs.get_latest_run(store, f"{name}.{leg}")
         report = records.load_report(store, last.run) if last else None
-        found.append(proxy.leg_result(report.verdict, last.started, report) if last and report else None)
-    return proxy.combine(found[0], found[1], dt.datetime.now(dt.UTC), threshold)
+        legs.append(proxy.leg_result(report.verdict, last.started, report) if last and report else None)
+    return proxy.combine(legs[0], legs[1], dt.datetime.now(dt.UTC), threshold)

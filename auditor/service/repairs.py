@@ -32,10 +32,10 @@ def record(
     ``keys`` are the keys of repaired rows as in the run's differences; values of masked columns are not stored. Raises UnknownRun, and
     ConfigError for keys with other columns or an idempotency key that was used for another request.
     """
-    found = runs.get_run(store, run)
-    masked_keys = _mask_keys(store, found.run, keys) if keys else []
-    about = {"run": found.run, "audit": found.audit}
-    return repairs.record_repair(store, **about, kind=kind, note=note, who=who, rows=rows, keys=masked_keys, idempotency_key=idempotency)
+    audited = runs.get_run(store, run)
+    masked_keys = _mask_keys(store, audited.run, keys) if keys else []
+    values = {"run": audited.run, "audit": audited.audit}
+    return repairs.record_repair(store, **values, kind=kind, note=note, who=who, rows=rows, keys=masked_keys, idempotency_key=idempotency)
 
 
 def list_repairs(store: Store, run: str, *, limit: int = 50, before: str | None = None) -> list[Repair]:
@@ -43,16 +43,16 @@ def list_repairs(store: Store, run: str, *, limit: int = 50, before: str | None 
     try:
         return repairs.list_repairs(store, runs.get_run(store, run).run, limit=limit, before=before)
     except UnknownRun:
-        if found := repairs.list_repairs(store, run, limit=limit, before=before):
-            return found
+        if page := repairs.list_repairs(store, run, limit=limit, before=before):
+            return page
         raise
 
 
 def _mask_keys(store: Store, run: str, keys: Sequence[Key]) -> list[Key]:
-    found = records.load_report(store, run, max_differences=0)
-    if found is None or found.plan is None:
+    report = records.load_report(store, run, max_differences=0)
+    if report is None or report.plan is None:
         raise ConfigError(f"run {run} has no plan, so its key is unknown; omit keys")
-    columns = found.plan.key_columns
+    columns = report.plan.key_columns
     names = [column.name for column in columns]
     if any(set(key) != set(names) for key in keys):
         raise ConfigError(f"keys of run {run} must have exactly these columns: {', '.join(names)}")

@@ -52,19 +52,23 @@ def request_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> 
     """
     merged = audits.with_defined_audits(settings, store)
     due, new = _due_and_new(merged, store, now)
-    for one in new:  # from now on, missed ticks are recognised
-        schedule_claims.claim_tick(store, one.audit, one.tick, f"{by}: first seen")
+    for due_tick in new:  # from now on, missed ticks are recognised
+        schedule_claims.claim_tick(store, due_tick.audit, due_tick.tick, f"{by}: first seen")
     requested = []
-    for one in due:
-        is_of_segments = one.audit in merged.segments
-        values = segment_audits.run_values(merged, one.audit) if is_of_segments else workers.run_values(merged, one.audit)
-        reason = f"due since {one.tick:%Y-%m-%d %H:%M} UTC"
+    for due_tick in due:
+        is_of_segments = due_tick.audit in merged.segments
+        values = segment_audits.run_values(merged, due_tick.audit) if is_of_segments else workers.run_values(merged, due_tick.audit)
+        reason = f"due since {due_tick.tick:%Y-%m-%d %H:%M} UTC"
         limit = settings.service.queue
-        enqueued = queue.enqueue_due_run(store, tick=one.tick, by=by, **values, reason=reason, requested_by="schedule", max_pending=limit)
+        enqueued = queue.enqueue_due_run(
+            store, tick=due_tick.tick, by=by, **values, reason=reason, requested_by="schedule", max_pending=limit
+        )
         if enqueued and enqueued.how == "new":
             requested.append(enqueued.run)
         elif enqueued:
-            log.info("the audit is already pending or running", extra={"action": "tick_joined", "audit": one.audit, "run": enqueued.run})
+            log.info(
+                "the audit is already pending or running", extra={"action": "tick_joined", "audit": due_tick.audit, "run": enqueued.run}
+            )
     return requested
 
 
@@ -102,20 +106,20 @@ def _schedules(settings: Settings) -> dict[str, Schedule]:
                 schedules[leg] = audit.schedule
         except ConfigError as error:
             log.warning("audit %s cannot be scheduled: %s", name, error, extra={"action": "not_scheduled", "audit": name})
-    return schedules | {name: one.schedule for name, one in settings.segments.items() if one.schedule}
+    return schedules | {name: segment_audit.schedule for name, segment_audit in settings.segments.items() if segment_audit.schedule}
 
 
 def crontab(settings: Settings, config: Path) -> str:
     """Return a crontab that runs due audits without a server, with an equivalent Kubernetes CronJob in its comments."""
     schedules = _schedules(settings)
-    any_copied = any(one.bootstrap for one in schedules.values())
+    any_copied = any(schedule.bootstrap for schedule in schedules.values())
     path = config.resolve()
     command = escaping.command(sys.executable, "-m", "auditor", "run", "--due", "--quiet", "--config", str(path))
     if not command.isprintable():
         raise ConfigError(f"a crontab has no line for {str(path)!r}, which ends with a line break; rename the file")
     lines = [
         "# Runs the audits that are due by the schedules in the configuration. Several machines may do this; no tick is run twice.",
-        *(escaping.hash_comment(f"  {name}: {one.cron} ({one.timezone})").rstrip("\n") for name, one in schedules.items()),
+        *(escaping.hash_comment(f"  {name}: {schedule.cron} ({schedule.timezone})").rstrip("\n") for name, schedule in schedules.items()),
         f"* * * * * {command}".replace("%", r"\%"),
         *([f"* * * * * {command.replace(' run --due', ' bootstrap --due')}".replace("%", r"\%")] if any_copied else []),
         "#",

@@ -105,23 +105,25 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
     plan, comparison, differences = report.plan, report.comparison, report.differences
     assert plan is not None
     if comparison and plan.key_columns[0].masked:
-        divergent = (replace(one, key_range=None, label=plan.label(one.partition)) for one in comparison.divergent)
+        divergent = (replace(partition, key_range=None, label=plan.label(partition.partition)) for partition in comparison.divergent)
         if plan.hides_ranges:
-            divergent = (replace(one, partition=None) for one in divergent)
+            divergent = (replace(partition, partition=None) for partition in divergent)
         comparison = replace(comparison, divergent=tuple(divergent))
     if comparison and new:
-        comparison = replace(comparison, divergent=tuple(replace(one, measures=()) for one in comparison.divergent), reasons=(REMOVED,))
+        comparison = replace(
+            comparison, divergent=tuple(replace(partition, measures=()) for partition in comparison.divergent), reasons=(REMOVED,)
+        )
     report = replace(report, comparison=comparison, differences=_without_patterns(differences, masked) if differences is not None else None)
     if new:
         steps = tuple(replace(step, reasons=()) for step in report.steps)
         report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), advice=None)
-    measures = tuple(_hide_measure(one, plan, new) for one in report.measures)
+    measures = tuple(_hide_measure(measure, plan, new) for measure in report.measures)
     statements = {} if plan.hides_ranges else report.statements
     return replace(masking.hide_report(report, digest), measures=measures, plan=_without_bounds(plan), statements=statements)
 
 
 def _without_patterns(differences: Differences, masked: frozenset[str]) -> Differences:
-    columns = tuple(replace(one, pattern="") if one.name in masked else one for one in differences.columns)
+    columns = tuple(replace(column, pattern="") if column.name in masked else column for column in differences.columns)
     return replace(differences, columns=columns)
 
 

@@ -67,7 +67,7 @@ class Overview:
     @property
     def lag(self) -> float:
         """Return the seconds since the slower side is awaited; 0 if none is."""
-        return max((seconds for one in self.tables for seconds in one.lags), default=0.0)
+        return max((seconds for comparison in self.tables for seconds in comparison.lags), default=0.0)
 
 
 def definition_of(settings: Settings, name: str) -> Definition:
@@ -81,12 +81,12 @@ def compare(settings: Settings, store: Store, name: str) -> tuple[list[TableComp
 
     settings.segment_audit(name)
     now = _now()
-    found = []
+    comparisons = []
     for state in segment_register.list_tables(store, name):
         # The first side's segments that wait are what the second one lacks.
         lags = [max(0.0, (now - side.waiting_since).total_seconds()) if side.waiting_since else 0.0 for side in state.sides]
-        found.append(TableComparison(state, list_findings(store, name, state), (lags[1], lags[0])))
-    return found, segment_register.get_refusal(store, name)
+        comparisons.append(TableComparison(state, list_findings(store, name, state), (lags[1], lags[0])))
+    return comparisons, segment_register.get_refusal(store, name)
 
 
 def _now() -> dt.datetime:
@@ -110,15 +110,26 @@ def overview(settings: Settings, store: Store, name: str) -> Overview:
 def list_listed(settings: Settings, store: Store) -> list[ListedAudit]:
     """Return all segment audits as lists of audits have them. Raises StoreError."""
     return [
-        listing.listed(one.name, f"segments: {one.sides[0]}", f"segments: {one.sides[1]}", one.standing, next_due(one), one.paused)
-        for one in (overview(settings, store, name) for name in settings.segments)
+        listing.listed(
+            audit_overview.name,
+            f"segments: {audit_overview.sides[0]}",
+            f"segments: {audit_overview.sides[1]}",
+            audit_overview.standing,
+            next_due(audit_overview),
+            audit_overview.paused,
+        )
+        for audit_overview in (overview(settings, store, name) for name in settings.segments)
     ]
 
 
-def next_due(one: Overview) -> dt.datetime | None:
+def next_due(audit_overview: Overview) -> dt.datetime | None:
     """Return when a segment audit is due next; None if it never is."""
-    schedule = one.audit.schedule
-    return next(iter(cron.next_times(schedule, dt.datetime.now(dt.UTC), 1, one.name)), None) if schedule and not one.paused else None
+    schedule = audit_overview.audit.schedule
+    return (
+        next(iter(cron.next_times(schedule, dt.datetime.now(dt.UTC), 1, audit_overview.name)), None)
+        if schedule and not audit_overview.paused
+        else None
+    )
 
 
 def run(settings: Settings, store: Store, name: str, *, reason: str = "", requested_by: str = "") -> Report:
@@ -134,8 +145,8 @@ def execute(
     settings: Settings, name: str, checkpoint: StoreCheckpoint, reason: str, save: Callable[[Store, Outcome, Settings], None]
 ) -> Report:
     """Execute a run that has begun, and store how it ended with ``save``. Raises UnknownAudit and StoreError."""
-    about = {"run": checkpoint.run, "audit": name}
-    with telemetry.log_context(**about), telemetry.span("run", **about):
+    log_fields = {"run": checkpoint.run, "audit": name}
+    with telemetry.log_context(**log_fields), telemetry.span("run", **log_fields):
         report = replace(_perform(settings, name, checkpoint), reason=reason)
         outcome = Outcome(report)
         save(checkpoint.store, outcome, settings)
@@ -192,17 +203,17 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     audit = settings.segment_audit(name)
     tables, refused = compare(settings, store, name)
     sides = segment_register.list_sides(store, name) or audit.sides
-    wrong = [sentence for one in tables for finding in one.findings for sentence in [describe(finding, sides)]]
+    wrong = [sentence for comparison in tables for finding in comparison.findings for sentence in [describe(finding, sides)]]
     unknown = [refused] if refused else []
-    unknown += [sentence for one in tables for sentence in _unknown(one, sides, audit.max_lag)]
-    compared = [one.state for one in tables if one.state.matches]
+    unknown += [sentence for comparison in tables for sentence in _unknown(comparison, sides, audit.max_lag)]
+    compared = [comparison.state for comparison in tables if comparison.state.matches]
     if not tables and not refused:
         unknown.append(f"neither {' nor '.join(sides)} has a finished segment yet")
     elif not compared and not unknown:
         unknown.append("no two segments are equal yet, so nothing was verified")
-    rows, count = sum(one.matched_rows for one in compared), sum(one.matches for one in compared)
+    rows, count = sum(state.matched_rows for state in compared), sum(state.matches for state in compared)
     equal = f"{count:,} segments with {rows:,} events of {len(compared)} {'table' if len(compared) == 1 else 'tables'} are equal"
-    moments = [one.state.matched_through for one in tables]
+    moments = [comparison.state.matched_through for comparison in tables]
     through = min(at for at in moments if at) if moments and all(moments) else None
     if wrong:
         more = [f"and {len(wrong) - MOST_TOLD:,} more"] if len(wrong) > MOST_TOLD else []
@@ -212,27 +223,29 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     return Verdict.MATCH, (equal, *_awaited(tables, sides, audit.max_lag)), through
 
 
-def _unknown(one: TableComparison, sides: Sequence[str], limit: float) -> Iterable[str]:
+def _unknown(comparison: TableComparison, sides: Sequence[str], limit: float) -> Iterable[str]:
     """Yield why nothing can be said of a table, or of its end."""
-    table = one.state.table
-    for number, seconds in enumerate(one.lags):
+    table = comparison.state.table
+    for number, seconds in enumerate(comparison.lags):
         if seconds > limit:
-            waiting = one.state.sides[1 - number].waiting
+            waiting = comparison.state.sides[1 - number].waiting
             yield (
                 f"{table}: {sides[number]} is behind: {formatting.duration(seconds)} ago {sides[1 - number]} had a segment that it still"
                 f" lacks ({waiting:,} by now), and max_lag is {formatting.duration(limit)}"
             )
-    if one.state.compared_from is None and not any(seconds for seconds in one.lags):
+    if comparison.state.compared_from is None and not any(seconds for seconds in comparison.lags):
         yield f"{table}: the two sides have no segment that begins at the same place yet, so nothing was compared"
 
 
 def _awaited(tables: Sequence[TableComparison], sides: Sequence[str], limit: float) -> Iterable[str]:
     """Yield which side is awaited within the limit."""
     for number in (0, 1):
-        behind = [one for one in tables if 0 < one.lags[number] <= limit]
+        behind = [comparison for comparison in tables if 0 < comparison.lags[number] <= limit]
         if behind:
-            longest = max(one.lags[number] for one in behind)
-            names = ", ".join(one.state.table for one in behind[:3]) + (f" and {len(behind) - 3} more" if len(behind) > 3 else "")
+            longest = max(comparison.lags[number] for comparison in behind)
+            names = ", ".join(comparison.state.table for comparison in behind[:3]) + (
+                f" and {len(behind) - 3} more" if len(behind) > 3 else ""
+            )
             yield f"{sides[number]} is awaited for {names}, since {formatting.duration(longest)}"
 
 
@@ -255,8 +268,8 @@ def place_range(finding: Finding) -> str:
     """Return from where to where a finding goes, as positions of the log."""
     from auditor.pipeline.poison import place_text
 
-    entries = [one for some in finding.segments for one in some]
-    return f"{place_text(min(one.first for one in entries))} to {place_text(max(one.last for one in entries))}"
+    entries = [entry for some in finding.segments for entry in some]
+    return f"{place_text(min(entry.first for entry in entries))} to {place_text(max(entry.last for entry in entries))}"
 
 
 def _segments(count: int) -> str:
@@ -274,10 +287,12 @@ def request_run(
     """Enqueue a run of a segment audit, and record the event if it is new. Raises UnknownAudit, QueueFull and StoreError."""
     values = run_values(settings, name)
     more: dict[str, Any] = {"reason": reason, "requested_by": requested_by, "max_pending": settings.service.queue}
-    found = queue.enqueue_run(store, **values, **more, idempotency_key=idempotency)
-    if found.how == "new":
-        events.record_event(store, actor=requested_by, action="run requested", subject=found.run, detail={"audit": name, "reason": reason})
-    return found
+    enqueued = queue.enqueue_run(store, **values, **more, idempotency_key=idempotency)
+    if enqueued.how == "new":
+        events.record_event(
+            store, actor=requested_by, action="run requested", subject=enqueued.run, detail={"audit": name, "reason": reason}
+        )
+    return enqueued
 
 
 def run_values(settings: Settings, name: str) -> RunValues:
@@ -287,18 +302,18 @@ def run_values(settings: Settings, name: str) -> RunValues:
 
 def status(settings: Settings, store: Store, name: str) -> SegmentAuditStatus:
     """Return the status of a segment audit, with what its sides registered. Raises UnknownAudit and StoreError."""
-    one = overview(settings, store, name)
+    audit_overview = overview(settings, store, name)
     return SegmentAuditStatus(
-        audit=one.name,
-        sides=list(one.sides),
-        max_lag=one.audit.max_lag,
-        lag_seconds=one.lag,
-        status=one.standing.status,
-        refused=one.refused,
-        paused=one.paused,
-        run=one.standing.run.run if one.standing.run else None,
-        verified_through=one.standing.verified_through,
-        tables=[_compared_table(table, one.sides) for table in one.tables],
+        audit=audit_overview.name,
+        sides=list(audit_overview.sides),
+        max_lag=audit_overview.audit.max_lag,
+        lag_seconds=audit_overview.lag,
+        status=audit_overview.standing.status,
+        refused=audit_overview.refused,
+        paused=audit_overview.paused,
+        run=audit_overview.standing.run.run if audit_overview.standing.run else None,
+        verified_through=audit_overview.standing.verified_through,
+        tables=[_compared_table(table, audit_overview.sides) for table in audit_overview.tables],
     )
 
 
@@ -341,8 +356,8 @@ def list_registered(
     sides = settings.segment_audit(audit).sides
     if side not in sides:
         raise ConfigError(f"{side!r} is no side of {audit}; its sides are {' and '.join(sides)}")
-    found = segment_register.list_entries(store, audit, table, side, after=after, limit=limit)
-    return [_registered_entry(entry, side) for entry in found]
+    entries = segment_register.list_entries(store, audit, table, side, after=after, limit=limit)
+    return [_registered_entry(entry, side) for entry in entries]
 
 
 def _registered_entry(entry: RegisteredSegment, side: str) -> RegisteredEntry:

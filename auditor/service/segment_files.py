@@ -41,15 +41,15 @@ def verify(settings: Settings, store: Store, audit: str, table: str | None = Non
     Raises UnknownAudit, ConfigError for a table without segments, and StoreError.
     """
     sides = sides_of(settings, store, audit)
-    found = segment_register.list_tables(store, audit)
-    chosen = [one for one in found if table in (None, one.table, one.table.partition(".")[2])]
+    tables = segment_register.list_tables(store, audit)
+    chosen = [state for state in tables if table in (None, state.table, state.table.partition(".")[2])]
     if table and not chosen:
-        raise ConfigError(f"{audit} has no segments of {table!r}; it has of {', '.join(one.table for one in found) or 'no table yet'}")
+        raise ConfigError(f"{audit} has no segments of {table!r}; it has of {', '.join(state.table for state in tables) or 'no table yet'}")
     for state in chosen:
         problems = [problem for side in sides for problem in check_files(store, audit, side, state.table)]
         files = sum(1 for side in sides if not side.is_anew for _ in list_files(store, side, state.table))
-        told = [(one, _first_difference(store, sides, one)) for one in list_findings(store, audit, state)]
-        damaged = [(one, _first_damage(store, sides, audit, one)) for one in problems]
+        told = [(finding, _first_difference(store, sides, finding)) for finding in list_findings(store, audit, state)]
+        damaged = [(problem, _first_damage(store, sides, audit, problem)) for problem in problems]
         yield Verified(state.table, files, tuple(damaged), tuple(told))
 
 
@@ -63,30 +63,30 @@ def _first_difference(store: Store, sides: tuple[Side, Side], finding: Finding) 
     if not all(finding.segments):
         return ""
     try:
-        found = first_difference(store, sides, finding)
+        difference = first_difference(store, sides, finding)
     except SegmentFailed as error:
         return f"the first event that differs is not known: {error}"
-    if found is None:
+    if difference is None:
         return "both files hold the same events"
-    return _tell(found)
+    return _tell(difference)
 
 
 def _first_damage(store: Store, sides: tuple[Side, Side], audit: str, problem: FileProblem) -> str:
     """Return the first event in which a damaged file differs from the other side's; '' if it cannot be read, or has no counterpart."""
     before = (problem.start[0], problem.start[1] - 1)
     listed = [segment_register.list_entries(store, audit, problem.table, side.name, after=before, limit=1) for side in sides]
-    pairs = [tuple(one for one in some if (one.start, one.end) == (problem.start, problem.end)) for some in listed]
+    pairs = [tuple(entry for entry in some if (entry.start, entry.end) == (problem.start, problem.end)) for some in listed]
     if not all(pairs):
         return ""
     try:
-        found = first_difference(store, sides, Finding("altered", problem.table, 0, problem.start, problem.end, (pairs[0], pairs[1])))
+        difference = first_difference(store, sides, Finding("altered", problem.table, 0, problem.start, problem.end, (pairs[0], pairs[1])))
     except SegmentFailed:  # the problem says why
         return ""
-    return _tell(found) if found else ""
+    return _tell(difference) if difference else ""
 
 
-def _tell(found: EventDifference) -> str:
-    return f"event {found.number:,}, at {found.place}: {'; '.join(found.sentences)}"
+def _tell(difference: EventDifference) -> str:
+    return f"event {difference.number:,}, at {difference.place}: {'; '.join(difference.sentences)}"
 
 
 def copy(settings: Settings, store: Store, audit: str, good: str, table: str | None, *, by: str) -> list[Mended]:
@@ -94,12 +94,19 @@ def copy(settings: Settings, store: Store, audit: str, good: str, table: str | N
 
     Raises UnknownAudit, ConfigError, SegmentFailed and StoreError.
     """
-    found = mend(settings, store, audit, good, table)
-    for one in found:
-        if not one.refused:
-            detail = {"audit": audit, "from": good, "table": one.table, "first": one.first, "last": one.last, "files": list(one.copied)}
+    repairs = mend(settings, store, audit, good, table)
+    for repair in repairs:
+        if not repair.refused:
+            detail = {
+                "audit": audit,
+                "from": good,
+                "table": repair.table,
+                "first": repair.first,
+                "last": repair.last,
+                "files": list(repair.copied),
+            }
             events.record_event(store, actor=by, action="segments copied", subject=audit, detail=detail)
-    return found
+    return repairs
 
 
 def reset(settings: Settings, store: Store, audit: str, *, by: str) -> None:
@@ -113,14 +120,14 @@ def reset(settings: Settings, store: Store, audit: str, *, by: str) -> None:
     events.record_event(store, actor=by, action="segments reset", subject=audit)
 
 
-def tell_copied(settings: Settings, found: Sequence[Mended], good: str, bad: str, file: str) -> Iterator[str]:
+def tell_copied(settings: Settings, repairs: Sequence[Mended], good: str, bad: str, file: str) -> Iterator[str]:
     """Yield what was copied, or why not, and the targets that were built from what was wrong; ``file`` is any file of the log."""
-    for one in found:
-        if one.refused:
-            yield f"{describe(one, file)}: not copied: {one.refused}"
+    for repair in repairs:
+        if repair.refused:
+            yield f"{describe(repair, file)}: not copied: {repair.refused}"
             continue
-        yield f"{describe(one, file)}: copied from {good} into {bad}, and verified: {', '.join(one.copied)}"
-        if one.replaced:
-            yield f"  no longer listed, and yours to delete: {', '.join(one.replaced)}"
-    for target, table in sorted({(target, one.table) for one in found for target in one.targets}):
+        yield f"{describe(repair, file)}: copied from {good} into {bad}, and verified: {', '.join(repair.copied)}"
+        if repair.replaced:
+            yield f"  no longer listed, and yours to delete: {', '.join(repair.replaced)}"
+    for target, table in sorted({(target, repair.table) for repair in repairs for target in repair.targets}):
         yield repair_hint(settings, bad, target, table)

@@ -12,25 +12,25 @@ def notes_on(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:
 
     Raises StoreError.
     """
-    return tuple(dict.fromkeys(line for found in _carried(settings, audit) for line in _lines(store, *found)))
+    return tuple(dict.fromkeys(line for carrier in _carried(settings, audit) for line in _lines(store, *carrier)))
 
 
 def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
     """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the source's table."""
     return [
-        (found.pipeline, found.target, f"{found.database}.{found.table}")
+        (carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.table}")
         for source in audit.sources
-        for found in find_carriers(source, audit.target, settings.pipelines, settings.connections)
+        for carrier in find_carriers(source, audit.target, settings.pipelines, settings.connections)
     ]
 
 
 def _lines(store: Store, name: str, target: str, table: str) -> list[str]:
-    found = [f"pipeline {name}: {one}" for one in pipelines.get_pipeline(store, name).progress.notes]
+    lines = [f"pipeline {name}: {note}" for note in pipelines.get_pipeline(store, name).progress.notes]
     for note in table_notes.list_notes(store, name):
         if note.reason and note.target in ("", target) and note.table == table:
             place = place_of(note, log_file(store, name))
             if note.skip:
-                found.append(f"pipeline {name}: {skipped_line(note.events, place)} by {note.skip.by}: {note.skip.reason}")
+                lines.append(f"pipeline {name}: {skipped_line(note.events, place)} by {note.skip.by}: {note.skip.reason}")
             else:
-                found.append(f"pipeline {name}: the target stands still at {place}: {note.reason}")
-    return found
+                lines.append(f"pipeline {name}: the target stands still at {place}: {note.reason}")
+    return lines

@@ -119,8 +119,10 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
         else:
             checkpoint.load()
     audit, slice = apply_overrides(configured, claimed.overrides)
-    about = (claimed.overrides, checkpoint, plan, ignore_progress, claimed.reason, save)
-    return _Execution(settings, claimed.audit, audit, slice, *about).execute()
+    execution = _Execution(
+        settings, claimed.audit, audit, slice, claimed.overrides, checkpoint, plan, ignore_progress, claimed.reason, save
+    )
+    return execution.execute()
 
 
 def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> StoredRun:
@@ -172,8 +174,8 @@ class _Execution:
 
     def execute(self) -> Report:
         """Return the run's report; log lines and spans carry the run and its audit."""
-        about = {"run": self.checkpoint.run, "audit": self.name}
-        with telemetry.log_context(**about), telemetry.span("run", **about):
+        log_fields = {"run": self.checkpoint.run, "audit": self.name}
+        with telemetry.log_context(**log_fields), telemetry.span("run", **log_fields):
             return self._execute()
 
     def _execute(self) -> Report:

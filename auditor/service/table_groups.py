@@ -27,17 +27,21 @@ def expand(settings: Settings, wanted: Sequence[str] = ()) -> tuple[Settings, li
     those of its audits, and a line for each table without an audit, with the reason. Raises ConfigError if a group has no audit, and
     EngineError.
     """
-    found: dict[str, Audit] = {}
+    group_audits: dict[str, Audit] = {}
     left_out: list[str] = []
     names: list[str] = []
-    groups = [name for name in settings.groups if not wanted or any(_means(one, name) for one in wanted)]
+    groups = [name for name in settings.groups if not wanted or any(_means(pattern, name) for pattern in wanted)]
     for name in groups:
         audits, lines = _audits(name, settings.groups[name], settings)
-        found |= audits
+        group_audits |= audits
         left_out += [f"{name}: {line}" for line in lines]
-    for one in wanted:
-        names += [audit for audit in found if audit.startswith(f"{one}.")] if one in groups and one not in settings.audits else [one]
-    return settings.model_copy(update={"audits": {**found, **settings.audits}}) if found else settings, names, left_out
+    for pattern in wanted:
+        names += (
+            [audit for audit in group_audits if audit.startswith(f"{pattern}.")]
+            if pattern in groups and pattern not in settings.audits
+            else [pattern]
+        )
+    return settings.model_copy(update={"audits": {**group_audits, **settings.audits}}) if group_audits else settings, names, left_out
 
 
 def _means(wanted: str, group: str) -> bool:
@@ -60,20 +64,20 @@ def _audits(name: str, group: AuditGroup, settings: Settings) -> tuple[dict[str,
     if not pairs:
         reasons = "".join(f"\n  - {line}" for line in left_out)
         raise ConfigError(f"audits.{name}: no table that matches {', '.join(group.tables)} is on both sides; check tables:{reasons}")
-    return {f"{name}.{label}": group.audit(written(one), written(other)) for label, one, other in _labelled(pairs)}, left_out
+    return {f"{name}.{label}": group.audit(written(source), written(other)) for label, source, other in _labelled(pairs)}, left_out
 
 
 def _labelled(pairs: Sequence[tuple[TableName, TableName]]) -> list[tuple[str, TableName, TableName]]:
     """Return each pair with a label of its own: the table's name, with its schema where that is needed."""
     often = Counter(source.name for source, _ in pairs)
-    return [(one.name if often[one.name] == 1 else f"{one.schema}.{one.name}", one, other) for one, other in pairs]
+    return [(source.name if often[source.name] == 1 else f"{source.schema}.{source.name}", source, other) for source, other in pairs]
 
 
 def expand_from_store(settings: Settings, store: Store) -> Settings:
     """Return the settings with those audits of groups that have runs, under the group's settings of today. Raises StoreError."""
     if not settings.groups:
         return settings
-    found: dict[str, Audit] = {}
+    group_audits: dict[str, Audit] = {}
     for name, latest in runs.list_latest_runs(store).items():
         group = settings.groups.get(name.partition(".")[0])
         if group is None or name in settings.audits or not latest:
@@ -82,5 +86,5 @@ def expand_from_store(settings: Settings, store: Store) -> Settings:
             last = validate_audit(own_definition(latest[0]))
         except ConfigError:  # a run of another version, which says nothing of the tables
             continue
-        found[name] = group.audit(last.one_source("a group of tables").table, last.target.table)
-    return settings.model_copy(update={"audits": {**found, **settings.audits}}) if found else settings
+        group_audits[name] = group.audit(last.one_source("a group of tables").table, last.target.table)
+    return settings.model_copy(update={"audits": {**group_audits, **settings.audits}}) if group_audits else settings

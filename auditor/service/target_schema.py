@@ -70,16 +70,16 @@ def alter(dialect: Dialect, target: Table, drift: Drift, defined: DefinedTable, 
         yield from (f"{statement};\n" for statement in ddl.add_column(dialect, table, column))
         if not column.nullable:
             yield from _note(f"{column.name} must not be NULL: fill it, then SET NOT NULL")
-    for column, found in drift.changed:
-        statements = ddl.change_type(dialect, table, found.name, column, forms.get(found.name))
-        yield from _note(f"{found.name} is {found.native}, and should be {column.type}{'' if statements else f', {anew}'}")
+    for column, actual in drift.changed:
+        statements = ddl.change_type(dialect, table, actual.name, column, forms.get(actual.name))
+        yield from _note(f"{actual.name} is {actual.native}, and should be {column.type}{'' if statements else f', {anew}'}")
         yield from (f"{statement};\n" for statement in statements)
-    for column, found in drift.nullability:
-        statements = ddl.change_null(dialect, table, found.name, column, forms.get(found.name))
+    for column, actual in drift.nullability:
+        statements = ddl.change_null(dialect, table, actual.name, column, forms.get(actual.name))
         if not statements and not column.nullable:
             continue  # it takes the source's rows as it is
         should = "may be NULL in the source" if column.nullable else "is never NULL in the source"
-        yield from _note(f"{found.name} {should}{'' if statements else f', {anew}'}")
+        yield from _note(f"{actual.name} {should}{'' if statements else f', {anew}'}")
         yield from (f"{statement};\n" for statement in statements)
     if drift.key:
         yield from (f"{statement};\n" for statement in ddl.add_key(dialect, table, drift.key))

@@ -36,9 +36,9 @@ def revoke(store: Store, name: str, by: str = "", holder: Token | None = None) -
     ``holder`` is the token that the request came with, None on the command line. Raises ConfigError if there is none, and Forbidden if its
     scope is not below the holder's and it is not the holder.
     """
-    found = tokens.find_token(store, name)
-    if holder is None or found.number not in (holder.number, holder.created_by):
-        _check_below(holder, found.scope)
+    revoked = tokens.find_token(store, name)
+    if holder is None or revoked.number not in (holder.number, holder.created_by):
+        _check_below(holder, revoked.scope)
     token = tokens.revoke_token(store, name)
     events.record_event(store, actor=by, action="token revoked", subject=name)
     return token

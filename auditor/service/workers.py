@@ -103,18 +103,18 @@ def request_ad_hoc(
     value = run_values(settings.model_copy(update={"audits": {name: audit}}), name)
     value["run"] = run
     more: dict[str, Any] = {"reason": reason, "requested_by": requested_by, "max_pending": settings.service.queue}
-    found = queue.enqueue_run(store, **value, **more, idempotency_key=idempotency, request=request)
-    if found.how == "new":
+    enqueued = queue.enqueue_run(store, **value, **more, idempotency_key=idempotency, request=request)
+    if enqueued.how == "new":
         detail = {"audit": name, "definition": definitions.definition(audit), "reason": reason}
-        events.record_event(store, actor=requested_by, action="run requested", subject=found.run, detail=detail)
-    return found
+        events.record_event(store, actor=requested_by, action="run requested", subject=enqueued.run, detail=detail)
+    return enqueued
 
 
 def request_resume(settings: Settings, store: Store, run: str, *, requested_by: str = "") -> StoredRun:
     """Enqueue a failed or cancelled run to be resumed, and record the event. Raises UnknownRun, NotResumable and QueueFull."""
-    found = queue.requeue_run(store, runs.get_run(store, run).run, settings.service.queue)
-    events.record_event(store, actor=requested_by, action="run resumed", subject=found.run, detail={"audit": found.audit})
-    return found
+    stored = queue.requeue_run(store, runs.get_run(store, run).run, settings.service.queue)
+    events.record_event(store, actor=requested_by, action="run resumed", subject=stored.run, detail={"audit": stored.audit})
+    return stored
 
 
 class _HeldRun(StoreCheckpoint):
@@ -152,15 +152,15 @@ class _RunExecutor:
     store: Store
     gave_up: threading.Event = field(default_factory=threading.Event)
 
-    def execute(self, claimed: StoredRun, held: _HeldRun) -> Report | None:
+    def execute(self, claimed: StoredRun, held_run: _HeldRun) -> Report | None:
         """Execute a run and notify the channels, also if it could not start. Returns None if the run returned to the queue."""
         try:
             settings = audits.with_defined_audits(self.settings, self.store)
             if claimed.audit in settings.segments:
                 outcomes.check_evidence(settings)
-                report = segment_audits.execute(settings, claimed.audit, held, claimed.reason, self._saving(held))
+                report = segment_audits.execute(settings, claimed.audit, held_run, claimed.reason, self._saving(held_run))
             else:
-                report = stored_runs.run_claimed(settings, self.store, claimed, held, self._saving(held))
+                report = stored_runs.run_claimed(settings, self.store, claimed, held_run, self._saving(held_run))
         except StoreError as error:
             log.warning("the run returns to the queue: %s", error, extra={"action": "put_back", "run": claimed.run})
             self._retry(lambda: queue.put_back_run(self.store, claimed.run))
@@ -168,39 +168,39 @@ class _RunExecutor:
         except AuditorError as error:
             return self._save_failed(claimed, str(error), error.exit_code)
         except Exception as error:  # a failure of one run must not stop the others
-            if held.stopped:  # an interrupted driver may raise any error
-                self._save_stopped(held)
+            if held_run.stopped:  # an interrupted driver may raise any error
+                self._save_stopped(held_run)
                 return None
             log.exception("internal error", extra={"action": "run_failed", "run": claimed.run})
             why = f"internal error ({type(error).__name__}); see the log of the auditor"
             return self._save_failed(claimed, why, UNEXPECTED)
-        if _returns_to_queue(held, report):
+        if _returns_to_queue(held_run, report):
             return None
         notify.notify_run(settings.notify, self.store, report, evidence=settings.evidence)
         return report
 
-    def _saving(self, held: _HeldRun) -> outcomes.SaveOutcome:
-        return lambda _, outcome, settings: self._finish(held, outcome, settings)
+    def _saving(self, held_run: _HeldRun) -> outcomes.SaveOutcome:
+        return lambda _, outcome, settings: self._finish(held_run, outcome, settings)
 
-    def _finish(self, held: _HeldRun, outcome: Outcome, settings: Settings) -> None:
+    def _finish(self, held_run: _HeldRun, outcome: Outcome, settings: Settings) -> None:
         """Store how a run ended, or return it to the queue, with retries. Raises StoreError after giving up."""
 
         def finish() -> None:
-            if held.requeue_when_stopped and runs.get_run(self.store, held.run).cancel_requested:
-                held.requeue_when_stopped = False
-            if _returns_to_queue(held, outcome.report):
-                queue.put_back_run(self.store, held.run)
+            if held_run.requeue_when_stopped and runs.get_run(self.store, held_run.run).cancel_requested:
+                held_run.requeue_when_stopped = False
+            if _returns_to_queue(held_run, outcome.report):
+                queue.put_back_run(self.store, held_run.run)
             else:
                 outcomes.save_outcome(self.store, outcome, settings)
 
         self._retry(finish, raises=True)
 
-    def _save_stopped(self, held: _HeldRun) -> None:
+    def _save_stopped(self, held_run: _HeldRun) -> None:
         """Store that a run was stopped by this process; it is resumable if it stored a chunk."""
 
         def save() -> None:
-            if held.requeue_when_stopped:
-                queue.put_back_run(self.store, held.run)
+            if held_run.requeue_when_stopped:
+                queue.put_back_run(self.store, held_run.run)
                 return
             outcome = runs.Outcome(
                 state=State.CANCELLED,
@@ -210,7 +210,7 @@ class _RunExecutor:
                 reasons=("the run was cancelled",),
                 resumable=True,
             )
-            runs.finish_run(self.store, held.run, outcome, self._get_seal())
+            runs.finish_run(self.store, held_run.run, outcome, self._get_seal())
 
         self._retry(save)
 
@@ -251,8 +251,8 @@ class _RunExecutor:
                     return None
 
 
-def _returns_to_queue(held: _HeldRun, report: Report) -> bool:
-    return held.requeue_when_stopped and report.state is State.CANCELLED and not held.taken_away
+def _returns_to_queue(held_run: _HeldRun, report: Report) -> bool:
+    return held_run.requeue_when_stopped and report.state is State.CANCELLED and not held_run.taken_away
 
 
 def _report_without_result(run: StoredRun, state: State, reasons: tuple[str, ...], code: int) -> Report:
@@ -288,7 +288,7 @@ class Workers:
         self._store = store
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._held: dict[str, _HeldRun] = {}
+        self._held_runs: dict[str, _HeldRun] = {}
         self._last_requeue = -waits().requeue
         self._services = [self._worker(index) for index in range(1, number + 1)]
 
@@ -304,10 +304,10 @@ class Workers:
         self._stopping.set()
         self._join(deadline - min(waits().stop_margin, grace / 2))
         with self._lock:
-            remaining = list(self._held.values())
-        for held in remaining:
-            held.requeue_when_stopped = True
-            held.stop()
+            remaining = list(self._held_runs.values())
+        for held_run in remaining:
+            held_run.requeue_when_stopped = True
+            held_run.stop()
         self._join(deadline)
         self._executor.gave_up.set()
         statement_slots.share_through(None)
@@ -315,7 +315,7 @@ class Workers:
     def running(self) -> list[str]:
         """Return the ids of the runs being executed by this process."""
         with self._lock:
-            return list(self._held)
+            return list(self._held_runs)
 
     def alive(self) -> bool:
         """Return whether all threads are running."""
@@ -324,10 +324,10 @@ class Workers:
     def stop_run(self, run: str) -> bool:
         """Cancel a run at once, resumable, if this process executes it; return whether it does."""
         with self._lock:
-            held = self._held.get(run)
-        if held:
-            held.stop()
-        return held is not None
+            held_run = self._held_runs.get(run)
+        if held_run:
+            held_run.stop()
+        return held_run is not None
 
     def _join(self, deadline: float) -> None:
         for service in self._services:
@@ -348,19 +348,19 @@ class Workers:
         claimed = queue.claim_run(self._store)
         if claimed is None:
             return None
-        held = _HeldRun(self._store, claimed.run)
+        held_run = _HeldRun(self._store, claimed.run)
         with self._lock:
-            self._held[claimed.run] = held
+            self._held_runs[claimed.run] = held_run
         try:
             if self._stopping.is_set():  # it was claimed during shutdown
                 queue.put_back_run(self._store, claimed.run)
             else:
-                self._executor.execute(claimed, held)
+                self._executor.execute(claimed, held_run)
         except Exception:
             log.exception("internal error", extra={"action": "run_failed", "run": claimed.run})
         finally:
             with self._lock:
-                del self._held[claimed.run]
+                del self._held_runs[claimed.run]
         return 0.0
 
     def _recover_lost(self) -> None:

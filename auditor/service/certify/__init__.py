@@ -55,7 +55,7 @@ class Scale:
     @property
     def samples(self) -> list[Sample]:
         """The samples whose kinds are audited."""
-        return [one for one in samples() if self.kinds is None or one.name in self.kinds]
+        return [sample for sample in samples() if self.kinds is None or sample.name in self.kinds]
 
 
 FULL = Scale()
@@ -105,7 +105,7 @@ def estimate(url: str, parts: Collection[str] = (), scale: Scale = FULL) -> Esti
         rows += scale.rows * (3 + len(scale.steps) // 5)
         statements += merges * MERGE_STATEMENTS + (4 + len(scale.steps)) * AUDIT_STATEMENTS
     if "source" in chosen:
-        depth = [max(len(one.values) for one in samples_of("mysql", kinds)) for kinds in KINDS]
+        depth = [max(len(sample.values) for sample in samples_of("mysql", kinds)) for kinds in KINDS]
         rows += sum(depth)
         statements += sum(depth) + 12 * (len(KINDS) + len(STATEMENTS) + len(CHANGES))
     return Estimate(chosen, lacking, statements, rows, (rows + statements) * ROW_BYTES)

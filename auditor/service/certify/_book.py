@@ -46,9 +46,9 @@ class Meter:
 
     def ask_server(self, session: Session) -> None:
         """Add what the server recorded of the sessions that were added."""
-        found = session.dialect.server_times(session, self._process_ids, self.seconds) if self._process_ids else None
-        if found:
-            self._add_server(found.statements, found.executing)
+        times = session.dialect.server_times(session, self._process_ids, self.seconds) if self._process_ids else None
+        if times:
+            self._add_server(times.statements, times.executing)
 
     def _add_server(self, statements: int, seconds: float) -> None:
         self.server_statements = (self.server_statements or 0) + statements
@@ -98,7 +98,7 @@ class Book:
         if self._is_late(part, name):
             return
         try:
-            found = str(answer())[:LONGEST_FOUND]
+            answered = str(answer())[:LONGEST_FOUND]
         except AccessDenied as error:
             self.note(CertifiedCheck(part=part, name=name, outcome="not tried", detail=_line(error), sql=sql, expected=expected or ""))
             return
@@ -106,9 +106,9 @@ class Book:
             outcome = "noted" if expected is None else "failed"
             self.note(CertifiedCheck(part=part, name=name, outcome=outcome, detail=_line(error), sql=sql, expected=expected or ""))
             return
-        outcome = "noted" if expected is None else "passed" if found == expected else "failed"
-        detail = tells if expected is None else "" if outcome == "passed" else f"the answer is {found}, and it must be {expected}"
-        self.note(CertifiedCheck(part=part, name=name, outcome=outcome, detail=detail, sql=sql, expected=expected or "", found=found))
+        outcome = "noted" if expected is None else "passed" if answered == expected else "failed"
+        detail = tells if expected is None else "" if outcome == "passed" else f"the answer is {answered}, and it must be {expected}"
+        self.note(CertifiedCheck(part=part, name=name, outcome=outcome, detail=detail, sql=sql, expected=expected or "", found=answered))
 
     def attempt(self, part: CertifiedPart, name: str, work: Callable[[], object]) -> bool:
         """Do some work, keep how it went, and return whether it passed.

@@ -86,10 +86,10 @@ class Log:
 
     def run(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run statements, and return the rows of the last one."""
-        found: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
         for statement in statements:
-            found = query(self.connection, statement)
-        return found
+            rows = query(self.connection, statement)
+        return rows
 
     def end(self) -> Place:
         """Return where the log ends now."""
@@ -104,10 +104,10 @@ class Log:
         finally:
             scan.close()
         reading = Reading(self.source, Selection([f"{self.scratch.name}.{table}"], ""), 0, waits().source_absence, notes=True)
-        found = [event for one in ranges for batch in reading.batches(one) for event in batch.to_pylist()]
-        if poison := next((event for event in found if event["kind"] == "poison"), None):
+        changes = [event for log_range in ranges for batch in reading.batches(log_range) for event in batch.to_pylist()]
+        if poison := next((event for event in changes if event["kind"] == "poison"), None):
             raise LogRefused(f"rows cannot be had: {json.loads(poison['after'][0])['body'].get('reason', '')}")
-        return sorted((event for event in found if event["kind"] != "schema"), key=lambda event: (event["position"], event["row"]))
+        return sorted((event for event in changes if event["kind"] != "schema"), key=lambda event: (event["position"], event["row"]))
 
 
 def check_log(book: Book, here: Scratch, url: str) -> None:
@@ -179,7 +179,7 @@ def _check_statements(book: Book, log: Log) -> None:
         f"CREATE TABLE {other} (id int PRIMARY KEY, v varchar(40) CHARACTER SET utf8mb4)",
     )
     for name, statements in STATEMENTS.items():
-        book.attempt("source", name, partial(_check_statement, log, [_in_scratch(log, one) for one in statements]))
+        book.attempt("source", name, partial(_check_statement, log, [_in_scratch(log, statement) for statement in statements]))
 
 
 def _check_statement(log: Log, statements: Sequence[str]) -> None:
@@ -196,27 +196,29 @@ def _check_statement(log: Log, statements: Sequence[str]) -> None:
         if event["after"] is not None:
             log.rows[event["after"][0]] = tuple(event["after"])
     texts = log.run(f"SELECT CAST(id AS CHAR), v, CAST(n AS CHAR) FROM {log.scratch.table('rows')}")
-    held = {row[0]: tuple(row) for row in texts}
-    if held != log.rows:
-        differ = sorted(key for key in held.keys() | log.rows.keys() if held.get(key) != log.rows.get(key))
+    logged = {row[0]: tuple(row) for row in texts}
+    if logged != log.rows:
+        differ = sorted(key for key in logged.keys() | log.rows.keys() if logged.get(key) != log.rows.get(key))
         raise Differs(
-            f"by the log the rows {listed([(key, log.rows.get(key)) for key in differ])} are {listed([held.get(key) for key in differ])}"
+            f"by the log the rows {listed([(key, log.rows.get(key)) for key in differ])} are {listed([logged.get(key) for key in differ])}"
         )
 
 
 def _check_changes(book: Book, log: Log) -> None:
     log.run(f"CREATE TABLE {log.scratch.table('shaped')} (id int PRIMARY KEY, a int)")
     for name, (statements, wanted) in CHANGES.items():
-        book.attempt("source", name, partial(_check_change, log, [_in_scratch(log, one) for one in statements], list(wanted)))
+        book.attempt("source", name, partial(_check_change, log, [_in_scratch(log, statement) for statement in statements], list(wanted)))
 
 
 def _check_change(log: Log, statements: Sequence[str], wanted: Sequence[str]) -> None:
     start = log.end()
     log.run(*statements)
     notes = [json.loads(event["after"][0])["body"] for event in log.events(start, "shaped") if event["kind"] == "change"]
-    found = [" ".join([op["op"], *(str(op[key]) for key in ("column", "from", "to") if key in op)]) for note in notes for op in note["ops"]]
-    if found != wanted:
-        raise Differs(f"the statement is read as {listed(found)}, and must be {listed(wanted)}")
+    operations = [
+        " ".join([op["op"], *(str(op[key]) for key in ("column", "from", "to") if key in op)]) for note in notes for op in note["ops"]
+    ]
+    if operations != wanted:
+        raise Differs(f"the statement is read as {listed(operations)}, and must be {listed(wanted)}")
 
 
 def _in_scratch(log: Log, statement: str) -> str:

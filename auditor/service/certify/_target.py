@@ -193,7 +193,7 @@ class Pipeline:
         events, self.batches = table.take(), self.batches + 1
         offset = {"file": "binlog.000000", "position": table.position}
         self.staging.stage(
-            lambda: [row for one in stage_task(str(self.staging.root), self.rules, [events]) for row in one.to_pylist()],
+            lambda: [row for batch in stage_task(str(self.staging.root), self.rules, [events]) for row in batch.to_pylist()],
             self.batches,
             offset,
         )
@@ -201,8 +201,8 @@ class Pipeline:
     def merge(self) -> pipelines.MergeReport:
         """Merge what is staged, and return what the target reports of the table. Raises MergeFailed if it reports nothing."""
         self.loader.merge_all()
-        found = pipelines.list_merges(self.store, PIPELINE).get(TARGET, {})
-        report = found.get(f"{DATABASE}.{TABLE}") or next(iter(found.values()), None)
+        reports = pipelines.list_merges(self.store, PIPELINE).get(TARGET, {})
+        report = reports.get(f"{DATABASE}.{TABLE}") or next(iter(reports.values()), None)
         if report is None:
             raise MergeFailed("the target reports nothing of what was merged")
         return report
@@ -266,8 +266,8 @@ class Trial:
             ("a table is emptied, and filled again", self._empty),
             *((f"a merge that is killed at the step {step!r} is continued", partial(self._kill, step)) for step in steps),
         ]
-        for number, (name, one) in enumerate(work):
-            if not self.book.attempt("target", name, one):
+        for number, (name, work_step) in enumerate(work):
+            if not self.book.attempt("target", name, work_step):
                 for later, _ in work[number + 1 :]:
                     self.book.skip("target", later, f"it comes after {name!r}, which did not pass")
                 return
@@ -350,7 +350,7 @@ class Trial:
 
     def _kill(self, step: str) -> None:
         """Merge in a process that kills itself at a step; the target must hold all of it or nothing, and all once it is continued."""
-        before = self._held()
+        before = self._target_rows()
         self._write_some(STEPS.index(step))
         self.pipeline.stage(self.table)
         self.pipeline.release()
@@ -360,11 +360,11 @@ class Trial:
             said = " ".join(child.stderr.split())[-300:]
             raise MergeFailed(f"the process did not come to the step {step!r}: it ended with {child.returncode}: {said}")
         wanted = self._wanted() if step in COMMITTED else before
-        if (found := self._held()) != wanted:
-            raise Differs(f"{_compare(found, wanted)} after the kill")
+        if (rows := self._target_rows()) != wanted:
+            raise Differs(f"{_compare(rows, wanted)} after the kill")
         self._merge_staged()
-        if (found := self._held()) != self._wanted():
-            raise Differs(f"{_compare(found, self._wanted())} after it was continued")
+        if (rows := self._target_rows()) != self._wanted():
+            raise Differs(f"{_compare(rows, self._wanted())} after it was continued")
         self._audit()
 
     def _merge(self) -> None:
@@ -386,7 +386,7 @@ class Trial:
         else:
             raise MergeFailed(f"the table is {report.state} at {report.position}, not at {self.table.position}: {report.reason}")
 
-    def _held(self) -> dict[int, object]:
+    def _target_rows(self) -> dict[int, object]:
         """Return what the target holds now: of each key a number of its row."""
         if self.here.dialect.OPENS_FILES:
             self.pipeline.release()
@@ -412,13 +412,13 @@ class Trial:
         if report.verdict is Verdict.UNKNOWN:
             raise ResultError(" ".join(report.reasons))
         if report.verdict is not Verdict.MATCH:
-            named = [f"{one.kind} {dict(one.key)}" for one in (report.differences.named if report.differences else ())]
+            named = [f"{difference.kind} {dict(difference.key)}" for difference in (report.differences.named if report.differences else ())]
             raise Differs(f"the target differs from what was merged: {' '.join(report.reasons)} {listed(named)}")
         compared = {column.name for column in report.plan.columns} if report.plan else set()
         if compared != set(kinds):
             raise Differs(f"the target has not all columns: {listed(sorted(set(kinds) - compared))} were not compared")
 
 
-def _compare(found: Mapping[int, object], wanted: Mapping[int, object]) -> str:
-    differ = sorted(key for key in found.keys() | wanted.keys() if found.get(key, "none") != wanted.get(key, "none"))
+def _compare(rows: Mapping[int, object], wanted: Mapping[int, object]) -> str:
+    differ = sorted(key for key in rows.keys() | wanted.keys() if rows.get(key, "none") != wanted.get(key, "none"))
     return f"{len(differ):,} rows are not as they must be (keys {listed(differ)})"

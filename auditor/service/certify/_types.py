@@ -61,10 +61,10 @@ def check_types(book: Book, here: Scratch, twin: Scratch, chosen: Sequence[Sampl
         if shared is None:
             book.skip("types", name, f"{twin.dialect.name} and {here.dialect.name} have no kind in common for it")
             continue
-        about = (sample, damage(sample, shared.kind))
-        if book.attempt("types", f"{name}: written", partial(_write, here, twin, *about)):
-            book.attempt("types", f"{name}: equal", partial(_check_equal, book, here, twin, *about))
-            book.attempt("types", f"{name}: damaged", partial(_check_damage, book, here, twin, *about))
+        damaged_sample = (sample, damage(sample, shared.kind))
+        if book.attempt("types", f"{name}: written", partial(_write, here, twin, *damaged_sample)):
+            book.attempt("types", f"{name}: equal", partial(_check_equal, book, here, twin, *damaged_sample))
+            book.attempt("types", f"{name}: damaged", partial(_check_damage, book, here, twin, *damaged_sample))
 
 
 def why_not(dialect: Dialect, sample: Sample) -> str:
@@ -177,8 +177,8 @@ def _check_equal(book: Book, here: Scratch, twin: Scratch, sample: Sample, made:
     report = _audit(book, here, twin, sample, "equal")
     if report.verdict is not Verdict.MATCH:
         values = dict(made.rows)
-        found = [f"{values.get(key)!r}" for _, key in sorted(_named(report, made), key=lambda one: one[1])]
-        raise Differs(f"equal rows are said to differ; with the values {listed(list(dict.fromkeys(found)))}")
+        texts = [f"{values.get(key)!r}" for _, key in sorted(_named(report, made), key=lambda pair: pair[1])]
+        raise Differs(f"equal rows are said to differ; with the values {listed(list(dict.fromkeys(texts)))}")
     rows = report.comparison.rows if report.comparison else {}
     if set(rows.values()) != {len(made.rows)}:
         raise Differs(f"{len(made.rows):,} rows were written, and the audit compared {dict(rows)}")
@@ -187,31 +187,36 @@ def _check_equal(book: Book, here: Scratch, twin: Scratch, sample: Sample, made:
 def _check_damage(book: Book, here: Scratch, twin: Scratch, sample: Sample, made: Damaged) -> None:
     report = _audit(book, here, twin, sample, "damaged")
     wanted = {(kind, key) for kind, keys in made.keys.items() for key in keys}
-    found = list(_named(report, made))
+    named = list(_named(report, made))
     values, now = dict(made.rows), dict(made.damaged)
 
     def told(some: set[tuple[DifferenceKind, int]]) -> str:
-        return listed([f"{kind} {key} ({values.get(key)!r} to {now.get(key)!r})" for kind, key in sorted(some, key=lambda one: one[1])])
+        return listed([f"{kind} {key} ({values.get(key)!r} to {now.get(key)!r})" for kind, key in sorted(some, key=lambda pair: pair[1])])
 
-    if unnamed := wanted - set(found):
+    if unnamed := wanted - set(named):
         raise Differs(f"damage that was not named: {told(unnamed)}")
-    if invented := set(found) - wanted:
+    if invented := set(named) - wanted:
         raise Differs(f"rows that were named and are equal: {told(invented)}")
-    if len(found) != len(wanted):
-        raise Differs(f"{len(wanted):,} rows differ, and the audit named {len(found):,}")
+    if len(named) != len(wanted):
+        raise Differs(f"{len(wanted):,} rows differ, and the audit named {len(named):,}")
     if report.differences is None or not report.differences.exact:
         raise Differs("all damage was named, and the report does not say that this is all")
 
 
 def _named(report: Report, made: Damaged) -> Iterator[tuple[DifferenceKind, int]]:
     """Yield what a report names, the keys of a range one by one. Raises Differs for a range that does not hold as many rows as it says."""
-    for one in report.differences or ():
-        if not isinstance(one, RangeDifference):
-            yield one.kind, one.key_number
+    for difference in report.differences or ():
+        if not isinstance(difference, RangeDifference):
+            yield difference.kind, difference.key_number
             continue
-        if one.first is None or one.last is None:
-            raise Differs(f"{one.rows:,} rows are {one.kind} in a range without limits")
-        there = [key for key, _ in (made.damaged if one.kind == "extra" else made.rows) if one.first <= key <= one.last]
-        if len(there) != one.rows:
-            raise Differs(f"{one.rows:,} rows are {one.kind} between {one.first} and {one.last}, where {len(there):,} were written")
-        yield from ((one.kind, key) for key in there)
+        if difference.first is None or difference.last is None:
+            raise Differs(f"{difference.rows:,} rows are {difference.kind} in a range without limits")
+        there = [
+            key for key, _ in (made.damaged if difference.kind == "extra" else made.rows) if difference.first <= key <= difference.last
+        ]
+        if len(there) != difference.rows:
+            raise Differs(
+                f"{difference.rows:,} rows are {difference.kind} between {difference.first} and {difference.last}, "
+                f"where {len(there):,} were written"
+            )
+        yield from ((difference.kind, key) for key in there)

@@ -34,11 +34,11 @@ class Sample:
     logged: str | None = None
     """The type as a schema has it, where it is not the one above."""
 
-    def is_text_of(self, found: str | None, printed: object) -> bool:
+    def is_text_of(self, text: str | None, printed: object) -> bool:
         """Return whether a decoded value is what the server prints; a FLOAT is compared as the number that it is."""
-        if self.printed is SINGLE and found is not None and printed is not None:
-            return struct.pack("<f", float(found)) == struct.pack("<f", printed)
-        return found == (printed.decode() if isinstance(printed, bytes) else printed)
+        if self.printed is SINGLE and text is not None and printed is not None:
+            return struct.pack("<f", float(text)) == struct.pack("<f", printed)
+        return text == (printed.decode() if isinstance(printed, bytes) else printed)
 
 
 def _quoted(values: Sequence[str]) -> list[str]:

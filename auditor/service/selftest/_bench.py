@@ -106,7 +106,7 @@ class Bench:
         dialect = self.dialect
         quoted = [(dialect.quote(column), kind) for column, kind in columns]
         return quoted, [
-            [value_literal(dialect, kind, one, plain=plain) for (_, kind), one in zip(columns, row, strict=True)] for row in rows
+            [value_literal(dialect, kind, value, plain=plain) for (_, kind), value in zip(columns, row, strict=True)] for row in rows
         ]
 
     @contextmanager
@@ -132,10 +132,10 @@ class Bench:
 
     def values(self, expressions: Sequence[str], table: str, order: str = "") -> list[list[Any] | AuditorError]:
         """Return the values of each expression in the order of the column ``order``, or the error that the engine raises for it."""
-        found: list[list[Any] | AuditorError] = []
+        results: list[list[Any] | AuditorError] = []
         for start in range(0, len(expressions), MOST_EXPRESSIONS):
-            found += self._values(expressions[start : start + MOST_EXPRESSIONS], table, order)
-        return found
+            results += self._values(expressions[start : start + MOST_EXPRESSIONS], table, order)
+        return results
 
     def _values(self, expressions: Sequence[str], table: str, order: str) -> list[list[Any] | AuditorError]:
         """Ask for all at once, and if that fails for half of them, until it is known which of them fail."""
@@ -156,10 +156,10 @@ class Differs(Exception):
     """An engine's result is not what the reference computes; the message shows both."""
 
 
-def require(found: object, expected: object, what: str = "") -> None:
+def require(result: object, expected: object, what: str = "") -> None:
     """Raise Differs unless both are equal."""
-    if found != expected:
-        raise Differs(f"{f'{what}: ' if what else ''}the engine returns {_shown(found)}, and it must be {_shown(expected)}")
+    if result != expected:
+        raise Differs(f"{f'{what}: ' if what else ''}the engine returns {_shown(result)}, and it must be {_shown(expected)}")
 
 
 def _shown(value: object) -> str:

@@ -71,7 +71,7 @@ def _plan(bench: Bench, tables: Mapping[Side, str]) -> Plan:
 def _read(bench: Bench, plan: Plan, side: Side) -> arrays.Summaries:
     """Return a side's summaries, once they are what the reference computes. Raises Differs."""
     statement = render.summary(plan, side, bench.dialect, Chunk())
-    found = bench.summaries(statement, render.result_columns(plan))
+    summaries = bench.summaries(statement, render.result_columns(plan))
     texts = [[canonical.text(kind, value) for (_, kind), value in zip(COLUMNS, row, strict=True)] for row in ROWS[side]]
-    require_summaries(found, _expected.summaries(plan, texts))
-    return found
+    require_summaries(summaries, _expected.summaries(plan, texts))
+    return summaries

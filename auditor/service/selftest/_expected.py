@@ -66,37 +66,37 @@ def row_digits(plan: Plan, row: Texts) -> str:
 
 def _summary(plan: Plan, partition: int, rows: Sequence[Texts]) -> dict[str, Any]:
     keys = [int(text) for row in rows if plan.has_integer_key and (text := row[0]) is not None]
-    found: dict[str, Any] = {"rows": len(rows), "least": min(keys, default=None), "greatest": max(keys, default=None)}
+    summary: dict[str, Any] = {"rows": len(rows), "least": min(keys, default=None), "greatest": max(keys, default=None)}
     if plan.method == "counts":
-        return found | {"measures": [text for index in range(len(plan.columns)) for text in _measures(plan, index, rows)]}
+        return summary | {"measures": [text for index in range(len(plan.columns)) for text in _measures(plan, index, rows)]}
     digits = [row_digits(plan, row) for row in rows]
     width, count = (8, 4) if plan.method == "minhash" else (15, plan.bits // 60)
-    values = [[canonical.word(one, 1 + width * index, width) for index in range(count)] for one in digits]
+    values = [[canonical.word(row_hash, 1 + width * index, width) for index in range(count)] for row_hash in digits]
     words = values if plan.method == "minhash" else [[half for v in row for half in (v >> 30, v & (1 << 30) - 1)] for row in values]
-    found |= {"hashed": len(rows), "words": [sum(column) for column in zip(*words, strict=True)]}
+    summary |= {"hashed": len(rows), "words": [sum(column) for column in zip(*words, strict=True)]}
     if plan.method == "exact" and partition != NULL_PARTITION:
         places = [(position_of_row(plan, row), word[0]) for row, word in zip(rows, words, strict=True)]
-        found["syndromes"] = [value % P for value in power_sums(places, count_sums(plan))[1:]]
+        summary["syndromes"] = [value % P for value in power_sums(places, count_sums(plan))[1:]]
     if plan.k:
-        minima = [row_minhashes(canonical.word(one, 25, 8), plan.k) for one in digits]
-        found["minhashes"] = [min(column) for column in zip(*minima, strict=True)]
-    return found
+        minima = [row_minhashes(canonical.word(row_hash, 25, 8), plan.k) for row_hash in digits]
+        summary["minhashes"] = [min(column) for column in zip(*minima, strict=True)]
+    return summary
 
 
 def _measures(plan: Plan, index: int, rows: Sequence[Texts]) -> list[str | None]:
-    column, held = plan.columns[index], [row[index] for row in rows if row[index] is not None]
-    texts = [text for text in held if text is not None]
-    found: list[str | None] = []
+    column, values = plan.columns[index], [row[index] for row in rows if row[index] is not None]
+    texts = [text for text in values if text is not None]
+    results: list[str | None] = []
     for name in measures.column_measures(column):
         match name:
             case "nulls":
-                found.append(str(len(rows) - len(held)))
+                results.append(str(len(rows) - len(values)))
             case "characters":
-                found.append(str(sum(map(len, texts))) if texts else None)
+                results.append(str(sum(map(len, texts))) if texts else None)
             case "true":
-                found.append(str(texts.count("1")) if rows else None)
+                results.append(str(texts.count("1")) if rows else None)
             case "sum":
-                found.append(f"{sum(map(Decimal, texts), Decimal(0)):f}" if texts else None)
+                results.append(f"{sum(map(Decimal, texts), Decimal(0)):f}" if texts else None)
             case _:
-                found.append((min if name == "min" else max)(texts, key=measures.sort_key) if texts else None)
-    return found
+                results.append((min if name == "min" else max)(texts, key=measures.sort_key) if texts else None)
+    return results

@@ -68,14 +68,14 @@ def check_pieces(bench: Bench) -> None:
     scalars = [piece.sql(dialect, dialect.quote) for piece in pieces]
     conditions = _conditions()
     truths = [f"CASE WHEN {piece.sql(dialect, dialect.quote)} THEN 1 ELSE 0 END" for piece in conditions]
-    found = bench.values([*scalars, *truths], table, dialect.quote("n"))
-    for piece, sql, results in zip((*pieces, *conditions), (*scalars, *truths), found, strict=True):
+    answers = bench.values([*scalars, *truths], table, dialect.quote("n"))
+    for piece, sql, results in zip((*pieces, *conditions), (*scalars, *truths), answers, strict=True):
         with bench.check(GROUP, f"{piece.method}{f' ({piece.detail})' if piece.detail else ''}", sql):
             if isinstance(results, AuditorError):
                 raise results
-            for row, one in zip(ROWS, results, strict=True):
+            for row, result in zip(ROWS, results, strict=True):
                 wanted = piece.expected(row)
-                require(int(one) if isinstance(wanted, int) and one is not None else one, wanted, f"row {row['n']}")
+                require(int(result) if isinstance(wanted, int) and result is not None else result, wanted, f"row {row['n']}")
     _check_sums(bench, table, wide)
 
 
@@ -154,13 +154,13 @@ def _divisions(column: str, kind: Kind, divisor: int) -> list[Piece]:
         return abs(number) % Q * (-1 if number < 0 else 1)
 
     detail = f"{kind.name} by {divisor}"
-    found = [
+    pieces = [
         Piece("floor_divide", lambda d, c: d.floor_divide(c(column), divisor, kind), lambda row: row[column] // divisor, detail),
         Piece("remainder", lambda d, c: d.remainder(c(column), divisor, kind), lambda row: row[column] % divisor, detail),
     ]
     if divisor == DIVISORS[0]:
-        found.append(Piece("signed_remainder", lambda d, c: d.signed_remainder(c(column), Q, kind), signed, f"{kind.name} by {Q}"))
-    return found
+        pieces.append(Piece("signed_remainder", lambda d, c: d.signed_remainder(c(column), Q, kind), signed, f"{kind.name} by {Q}"))
+    return pieces
 
 
 def _time_pieces() -> list[Piece]:
@@ -206,8 +206,8 @@ def _check_sums(bench: Bench, table: str, decimal: Kind) -> None:
         "number_sum (integer)": (dialect.number_sum(number, WHOLE), sum(row["number"] for row in ROWS)),
         "number_sum (decimal)": (dialect.number_sum(wide, decimal), sum(row["wide"] for row in ROWS)),
     }
-    found = bench.values([sql for sql, _ in sums.values()], table)
-    for (name, (sql, wanted)), results in zip(sums.items(), found, strict=True):
+    answers = bench.values([sql for sql, _ in sums.values()], table)
+    for (name, (sql, wanted)), results in zip(sums.items(), answers, strict=True):
         with bench.check(GROUP, name, sql):
             if isinstance(results, AuditorError):
                 raise results

@@ -90,8 +90,8 @@ SAMPLES = (
            dt.datetime(2038, 1, 18, 23, 59, 59, 999999)), (INSTANT, MOMENT)),
     Sample("clock", CLOCK, (dt.time(0), dt.time(23, 59, 59, 999999), dt.time(1, 2, 3, 400000)), (CLOCK, CLOCK_SECONDS)),
     Sample("ident", UUIDS, IDENTIFIERS, (UUIDS,)),
-    Sample("ident_text", TEXT, tuple(f(one) for one in IDENTIFIERS for f in (str, lambda u: u.hex, lambda u: str(u).upper())), (UUIDS,)),
-    Sample("ident_bytes", Kind("binary", 16), tuple(one.bytes for one in IDENTIFIERS), (UUIDS,)),
+    Sample("ident_text", TEXT, tuple(f(uuid) for uuid in IDENTIFIERS for f in (str, lambda u: u.hex, lambda u: str(u).upper())), (UUIDS,)),
+    Sample("ident_bytes", Kind("binary", 16), tuple(uuid.bytes for uuid in IDENTIFIERS), (UUIDS,)),
     Sample("flags", Kind("bit", 12), (0, 1, 2**11, 2**12 - 1), (Kind("bit", 12), WHOLE)),
     Sample("year", Kind("year"), (1901, 1999, 2155), (Kind("year"), WHOLE)),
     Sample("document", Kind("json"), ("{}", "[]", "null", '{"a":1,"b":[true,null,"x y"]}', '[{"a":"é😀"},-12]', '"two words"'),
@@ -103,7 +103,7 @@ SAMPLES = (
 
 def supported(dialect: Dialect) -> tuple[list[Sample], dict[str, str]]:
     """Return the samples whose values the engine stores, and why it does not store the others, by column."""
-    found: list[Sample] = []
+    samples: list[Sample] = []
     without: dict[str, str] = {}
     for sample in SAMPLES:
         lacking = "nan" if sample.name == "beyond" else sample.kind.name
@@ -115,8 +115,8 @@ def supported(dialect: Dialect) -> tuple[list[Sample], dict[str, str]]:
         except LookupError as error:
             without[sample.name] = str(error)
         else:
-            found.append(sample)
-    return found, without
+            samples.append(sample)
+    return samples, without
 
 
 def catalogue_kind(dialect: Dialect, kind: Kind) -> Kind:

@@ -105,11 +105,11 @@ def _check_zone(bench: Bench) -> None:
     times = (dt.datetime(2024, 3, 10, 6, 59, 59), dt.datetime(2024, 3, 10, 7))  # around the change to summer time
     table = bench.table("zones", [("at", at)], [(time,) for time in times])
     sql = dialect.timestamp_text(dialect.wall_time(dialect.quote("at"), at, ZONE), at)
-    (found,) = bench.values([sql], table, dialect.quote("at"))
+    (results,) = bench.values([sql], table, dialect.quote("at"))
     with bench.check(GROUP, "times of other zones", sql):
-        if isinstance(found, AuditorError):
-            raise found
-        require(found, ["2024-03-10 01:59:59", "2024-03-10 03:00:00"])
+        if isinstance(results, AuditorError):
+            raise results
+        require(results, ["2024-03-10 01:59:59", "2024-03-10 03:00:00"])
 
 
 def _check_cancel(bench: Bench) -> None:

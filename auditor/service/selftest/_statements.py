@@ -143,29 +143,29 @@ def _check_summary(orders: Orders, name: str, plan: Plan) -> None:
     bench = orders.bench
     statement = render.summary(plan, "source", bench.dialect, Chunk())
     with bench.check(SUMMARY, name, statement):
-        found = bench.summaries(statement, render.result_columns(plan))
-        require_summaries(found, _expected.summaries(plan, orders.rows(plan)))
+        summaries = bench.summaries(statement, render.result_columns(plan))
+        require_summaries(summaries, _expected.summaries(plan, orders.rows(plan)))
 
 
 def _check_chunk(orders: Orders, chunk: Chunk) -> None:
     bench, plan = orders.bench, orders.plan(ID, RANGE, "exact")
     statement = render.summary(plan, "source", bench.dialect, chunk)
     with bench.check(SUMMARY, "the rows without a key" if chunk.null_key else "a chunk of keys", statement):
-        found = bench.summaries(statement, render.result_columns(plan))
+        summaries = bench.summaries(statement, render.result_columns(plan))
         low, high = chunk.bounds
         inside = [row for row in orders.rows(plan) if (row[0] is None) is chunk.null_key and (row[0] is None or low <= int(row[0]) < high)]
-        require_summaries(found, _expected.summaries(plan, inside))
+        require_summaries(summaries, _expected.summaries(plan, inside))
 
 
-def require_summaries(found: arrays.Summaries, expected: Mapping[int, Mapping[str, Any]]) -> None:
+def require_summaries(summaries: arrays.Summaries, expected: Mapping[int, Mapping[str, Any]]) -> None:
     """Raise Differs unless an engine's summaries are those of the reference."""
-    require(found.partition.tolist(), list(expected), "the partitions")
+    require(summaries.partition.tolist(), list(expected), "the partitions")
     for index, (partition, fields) in enumerate(expected.items()):
         for name, wanted in fields.items():
-            one = getattr(found, name)[index]
-            held = one.tolist() if hasattr(one, "tolist") else one
+            result = getattr(summaries, name)[index]
+            result_values = result.tolist() if hasattr(result, "tolist") else result
             numbers = _as_numbers if name == "measures" else _as_they_are
-            require(numbers(held), numbers(wanted), f"{name} of partition {partition}")
+            require(numbers(result_values), numbers(wanted), f"{name} of partition {partition}")
 
 
 def _as_numbers(texts: Sequence[str | None]) -> list[object]:
@@ -236,13 +236,13 @@ def _check_rows(
 ) -> None:
     bench = orders.bench
     with bench.check(ROWS_GROUP, name), bench.snapshot():
-        found = Counter((row.digits, tuple(row.key), tuple(row.texts)) for row in fetch())
+        rows = Counter((row.digits, tuple(row.key), tuple(row.texts)) for row in fetch())
         wanted = Counter(
             (_expected.row_digits(plan, row)[: plan.bits // 4], tuple(row[: plan.key]), tuple(row[plan.key :]) if with_texts else ())
             for row in orders.rows(plan)
             if is_wanted(row)
         )
-        require(sorted(found.elements(), key=str), sorted(wanted.elements(), key=str))
+        require(sorted(rows.elements(), key=str), sorted(wanted.elements(), key=str))
 
 
 def _check_bounds(orders: Orders) -> None:
@@ -264,11 +264,11 @@ def _check_distributions(orders: Orders) -> None:
     bench, plan, dialect = orders.bench, orders.plan(ID, RANGE, "counts"), orders.bench.dialect
     statement = distributions.classes(plan, orders.columns["name"], "source", dialect, 100)
     with bench.check(OTHER, "the classes of a column", statement):
-        found = {text.decode() if isinstance(text, bytes) else text: int(count) for text, count, _ in bench.session.query(statement)}
+        distribution = {text.decode() if isinstance(text, bytes) else text: int(count) for text, count, _ in bench.session.query(statement)}
         require(
-            found,
+            distribution,
             dict(Counter(orders.texts["name"]))
-            if None in found
+            if None in distribution
             else {t: n for t, n in Counter(orders.texts["name"]).items() if t is not None},
         )
     for name in ("id", "price", "weight", "shipped", "day"):

@@ -33,23 +33,25 @@ class Held:
 
 def check_texts(bench: Bench) -> None:
     """Compare the canonical text of every value, in every kind of its column, and the hashes of whole rows."""
-    held = _hold_samples(bench)
-    if held is None:
+    stored_samples = _hold_samples(bench)
+    if stored_samples is None:
         return
-    compared = [(place, sample, kind) for place, sample in enumerate(held.samples) for kind in sample.compared_as]
+    compared = [(place, sample, kind) for place, sample in enumerate(stored_samples.samples) for kind in sample.compared_as]
     columns = [column_plan(bench, sample, kind) for _, sample, kind in compared]
     texts = [row_text.text(column, "source", bench.dialect) for column in columns]
     order = bench.dialect.quote(NUMBER)
     right = []
-    for (place, sample, kind), sql, column, found in zip(compared, texts, columns, bench.values(texts, held.sql, order), strict=True):
-        expected = [sample.expected(kind, row[place]) for row in held.rows]
+    for (place, sample, kind), sql, column, results in zip(
+        compared, texts, columns, bench.values(texts, stored_samples.sql, order), strict=True
+    ):
+        expected = [sample.expected(kind, row[place]) for row in stored_samples.rows]
         with bench.check(GROUP, f"{sample.name}: {column.types['source']} as {kind}", sql):
-            if isinstance(found, AuditorError):
-                raise found
-            for row, text, wanted in zip(held.rows, found, expected, strict=True):
+            if isinstance(results, AuditorError):
+                raise results
+            for row, text, wanted in zip(stored_samples.rows, results, expected, strict=True):
                 require(text, wanted, f"the value {row[place]!r}"[:100])
             right.append((column, expected))
-    _check_hashes(bench, held, right)
+    _check_hashes(bench, stored_samples, right)
 
 
 def _hold_samples(bench: Bench) -> Held | None:
@@ -96,7 +98,7 @@ def column_plan(bench: Bench, sample: Sample, kind: Kind) -> ColumnPlan:
     )
 
 
-def _check_hashes(bench: Bench, held: Held, columns: Sequence[tuple[ColumnPlan, list[str | None]]]) -> None:
+def _check_hashes(bench: Bench, stored_samples: Held, columns: Sequence[tuple[ColumnPlan, list[str | None]]]) -> None:
     """Compare the hashes of rows that have every column whose texts are right."""
     if not columns:
         return
@@ -105,16 +107,16 @@ def _check_hashes(bench: Bench, held: Held, columns: Sequence[tuple[ColumnPlan, 
         algorithms.append("md5")
     else:
         bench.skip(HASHES, "md5", "the server has no MD5(); the published encoding needs it")
-    texts = row_text.row_text(plan_of(bench, [column for column, _ in columns], held.sql), "source", bench.dialect)
+    texts = row_text.row_text(plan_of(bench, [column for column, _ in columns], stored_samples.sql), "source", bench.dialect)
     expressions = [bench.dialect.row_hash(texts, algorithm) for algorithm in algorithms]
-    found = bench.values(expressions, held.sql, bench.dialect.quote(NUMBER))
-    for algorithm, sql, hashes in zip(algorithms, expressions, found, strict=True):
+    answers = bench.values(expressions, stored_samples.sql, bench.dialect.quote(NUMBER))
+    for algorithm, sql, hashes in zip(algorithms, expressions, answers, strict=True):
         with bench.check(HASHES, algorithm, sql):
             if isinstance(hashes, AuditorError):
                 raise hashes
-            for index, one in enumerate(hashes):
+            for index, row_hash in enumerate(hashes):
                 expected = canonical.row_hash(canonical.row_text([values[index] for _, values in columns]), algorithm)
-                require(one, expected, f"row {index}")
+                require(row_hash, expected, f"row {index}")
 
 
 def plan_of(bench: Bench, columns: Sequence[ColumnPlan], table: str) -> Plan:
