@@ -113,7 +113,11 @@ class _PagesFallback:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on or reject one request."""
         path = scope["path"]
-        if scope["type"] != "http" or self.pages is None or any(path == one or path.startswith(f"{one}/") for one in NON_PAGE_PATHS):
+        if (
+            scope["type"] != "http"
+            or self.pages is None
+            or any(path == prefix or path.startswith(f"{prefix}/") for prefix in NON_PAGE_PATHS)
+        ):
             if scope["type"] == "http":
                 raise HTTPException(404)
             return

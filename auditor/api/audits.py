@@ -145,8 +145,8 @@ async def list_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LI
 
 
 def _list_response(app: AppState, after: str, limit: int) -> Response:
-    items = [one for one in audit_service.list_audits(app.configured, app.store) if one.name > after]
-    return json_response(Paginated[Audit], paginate("audits", items, limit, lambda one: one.name))
+    items = [audit for audit in audit_service.list_audits(app.configured, app.store) if audit.name > after]
+    return json_response(Paginated[Audit], paginate("audits", items, limit, lambda audit: audit.name))
 
 
 @routes.get("/audits/{name}", response_model=AuditDetails, **route_options("read", 404))
@@ -181,18 +181,18 @@ def get_sql(
     settings = app.settings
     service.audit(settings, name)
     with slow_request():
-        found = service.sql(settings, name, (side,) if side else SIDES, method)
+        scripts = service.sql(settings, name, (side,) if side else SIDES, method)
     if format == "text" or (format is None and request.headers.get("Accept", "").startswith("text/plain")):
-        return PlainTextResponse("\n".join(found.values()))
-    return ConsoleScripts(**found)
+        return PlainTextResponse("\n".join(scripts.values()))
+    return ConsoleScripts(**scripts)
 
 
 @routes.get("/audits/{name}/runs", response_model=Paginated[Run], **route_options("read", 404))
 def list_audit_runs(app: App, name: AuditName, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
     """Return the audit's runs, newest first."""
     service.audit(app.settings, name)
-    found = runs.list_runs(app.store, audit=name, limit=limit + 1, before=parse_cursor("runs", cursor, str))
-    page = paginate("runs", found, limit, lambda one: one.run)
+    listed = runs.list_runs(app.store, audit=name, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    page = paginate("runs", listed, limit, lambda run: run.run)
     return json_response(Paginated[Run], page)
 
 

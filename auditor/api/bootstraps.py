@@ -67,20 +67,20 @@ def list_bootstraps(app: App, name: AuditName, cursor: Cursor = None, limit: Lim
     """Return the bootstraps of an audit, newest first."""
     service.audit(app.settings, name)
     start = parse_cursor("bootstraps", cursor, int) or 0
-    found = stored.list_bootstraps(app.store, audit=name)[::-1][start : start + limit + 1]
-    return paginate("bootstraps", [bootstrap_status.show(app.store, one) for one in found], limit, lambda _: start + limit)
+    listed = stored.list_bootstraps(app.store, audit=name)[::-1][start : start + limit + 1]
+    return paginate("bootstraps", [bootstrap_status.show(app.store, bootstrap) for bootstrap in listed], limit, lambda _: start + limit)
 
 
 @routes.get("/bootstraps/{bootstrap}", response_model=Bootstrap, **route_options("read", 304, 404))
 def get_bootstrap(request: Request, app: App, bootstrap: BootstrapId) -> Response:
     """Return a bootstrap with its progress; 304 if nothing has changed since the ETag of If-None-Match."""
-    found = bootstrap_status.show(app.store, stored.get_bootstrap(app.store, bootstrap))
-    return etag_response(request, found.model_dump_json().encode(), "application/json")
+    shown = bootstrap_status.show(app.store, stored.get_bootstrap(app.store, bootstrap))
+    return etag_response(request, shown.model_dump_json().encode(), "application/json")
 
 
 @routes.get("/bootstraps/{bootstrap}/ranges", response_model=Paginated[CopiedRange], **route_options("read", 404))
 def list_ranges(app: App, bootstrap: BootstrapId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[CopiedRange]:
     """Return the journal of a bootstrap: the ranges of keys that were copied, in order."""
     start = parse_cursor("bootstrap ranges", cursor, int) or 0
-    found = bootstrap_status.list_copied(app.store, stored.get_bootstrap(app.store, bootstrap))[start : start + limit + 1]
-    return paginate("bootstrap ranges", found, limit, lambda _: start + limit)
+    ranges = bootstrap_status.list_copied(app.store, stored.get_bootstrap(app.store, bootstrap))[start : start + limit + 1]
+    return paginate("bootstrap ranges", ranges, limit, lambda _: start + limit)

@@ -35,7 +35,7 @@ class Limits:
     def __init__(self, per_client: int, proxies: Collection[str] = (), total: int | None = None) -> None:
         self.per_client = per_client
         self.total = total or min(MAX_CONNECTIONS, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
-        self._proxies = [ip_network(one) for one in proxies]
+        self._proxies = [ip_network(proxy) for proxy in proxies]
         self._open: dict[str, dict[GuardedProtocol, None]] = {}
         self._waiting: dict[GuardedProtocol, None] = {}
         self._count = 0
@@ -46,51 +46,51 @@ class Limits:
         """Return the class of protocols that uvicorn makes one of for each connection."""
         return type("GuardedProtocol", (GuardedProtocol,), {"limits": self})
 
-    def add(self, one: GuardedProtocol) -> bool:
+    def add(self, connection: GuardedProtocol) -> bool:
         """Count a new connection; False where it has to be closed, as a limit is reached and none waits for its head."""
-        own = self._open.setdefault(one.address, {})
-        is_over = len(own) >= self.per_client and not self._is_proxy(one.address)
+        own = self._open.setdefault(connection.address, {})
+        is_over = len(own) >= self.per_client and not self._is_proxy(connection.address)
         if is_over or self._count >= self.total:
             waiting = next((other for other in (own if is_over else self._waiting) if other in self._waiting), None)
-            self._log("a limit of connections was reached", one.address)
+            self._log("a limit of connections was reached", connection.address)
             if waiting is None:
                 if not own:
-                    del self._open[one.address]
+                    del self._open[connection.address]
                 return False
             waiting.drop()
-        self._open.setdefault(one.address, {})[one] = None
-        self._waiting[one] = None
+        self._open.setdefault(connection.address, {})[connection] = None
+        self._waiting[connection] = None
         self._count += 1
         return True
 
-    def set_waiting(self, one: GuardedProtocol, is_waiting: bool) -> None:
+    def set_waiting(self, connection: GuardedProtocol, is_waiting: bool) -> None:
         """Note whether a connection waits for the head of a request."""
         if is_waiting:
-            self._waiting.setdefault(one)
+            self._waiting.setdefault(connection)
         else:
-            self._waiting.pop(one, None)
+            self._waiting.pop(connection, None)
 
-    def remove(self, one: GuardedProtocol) -> None:
+    def remove(self, connection: GuardedProtocol) -> None:
         """Forget a connection that has ended."""
-        self._waiting.pop(one, None)
-        own = self._open.get(one.address, {})
-        if one in own:
-            del own[one]
+        self._waiting.pop(connection, None)
+        own = self._open.get(connection.address, {})
+        if connection in own:
+            del own[connection]
             self._count -= 1
         if not own:
-            self._open.pop(one.address, None)
+            self._open.pop(connection.address, None)
 
-    def late(self, one: GuardedProtocol) -> None:
+    def late(self, connection: GuardedProtocol) -> None:
         """Close a connection whose head did not arrive in time."""
-        self._log("the head of a request did not arrive in time", one.address)
-        one.drop()
+        self._log("the head of a request did not arrive in time", connection.address)
+        connection.drop()
 
     def _is_proxy(self, address: str) -> bool:
         try:
-            found = ip_address(address)
+            client = ip_address(address)
         except ValueError:
             return False
-        return any(found in network for network in self._proxies)
+        return any(client in network for network in self._proxies)
 
     def _log(self, what: str, address: str) -> None:
         if time.monotonic() - self._logged < waits().connection_errors:

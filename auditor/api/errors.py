@@ -235,13 +235,13 @@ def handle_auditor_error(request: Request, error: Exception) -> Response:
 def handle_invalid_request(request: Request, error: Exception) -> Response:
     """Return a failed validation as a problem. The invalid values are not repeated."""
     assert isinstance(error, RequestValidationError)
-    invalid = [{"location": ".".join(map(str, one["loc"])), "detail": _message(one)} for one in error.errors()]
-    detail = "; ".join(f"{one['location']}: {one['detail']}" for one in invalid[:5])
+    invalid = [{"location": ".".join(map(str, problem["loc"])), "detail": _message(problem)} for problem in error.errors()]
+    detail = "; ".join(f"{problem['location']}: {problem['detail']}" for problem in invalid[:5])
     return problem_response(request.scope, 422, detail, name="InvalidRequest", errors=invalid[:50])
 
 
-def _message(one: Mapping[str, Any]) -> str:
-    return re.sub(r"^(Value|Assertion) error, ", "", str(one["msg"]))
+def _message(problem: Mapping[str, Any]) -> str:
+    return re.sub(r"^(Value|Assertion) error, ", "", str(problem["msg"]))
 
 
 def handle_http_exception(request: Request, error: Exception) -> Response:

@@ -64,13 +64,13 @@ async def stream_run(
     last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=64, description="The `id` of the last event received.")] = None,
 ) -> StreamingResponse:
     """Stream the run whenever it changes, until it has ended."""
-    found = await run_in_threadpool(runs.get_run, app.store, run)
+    stored = await run_in_threadpool(runs.get_run, app.store, run)
     if len(_listeners) >= MAX_LISTENERS:
         raise too_many_requests(10, "too many event streams are open")
     if list(_listeners.values()).count(caller_name(request)) >= MAX_LISTENERS_OF_TOKEN:
         raise too_many_requests(10, f"this token has {MAX_LISTENERS_OF_TOKEN} event streams open; close some")
     headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-    return StreamingResponse(_stream(request, app, found.run, last), headers=headers, media_type="text/event-stream")
+    return StreamingResponse(_stream(request, app, stored.run, last), headers=headers, media_type="text/event-stream")
 
 
 async def _stream(request: Request, app: AppState, run: str, last: str | None) -> AsyncIterator[str]:
@@ -80,15 +80,15 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
         yield "retry: 2000\n\n"
         while time.monotonic() - started < waits().event_stream and not await request.is_disconnected():
             try:
-                found = await run_in_threadpool(runs.get_run, app.store, run)
+                stored = await run_in_threadpool(runs.get_run, app.store, run)
             except AuditorError:  # the store failed or the run was deleted: the client reconnects and gets the error
                 return
-            body = run_body(found)
+            body = run_body(stored)
             tag = hashlib.sha256(body).hexdigest()[:32]
             if tag != last:
                 yield f"id: {tag}\nevent: run\ndata: {body.decode()}\n\n"
                 last, sent = tag, time.monotonic()
-            if found.ended is not None:
+            if stored.ended is not None:
                 yield f"id: {tag}\nevent: end\ndata: {{}}\n\n"
                 return
             if time.monotonic() - sent >= waits().event_keepalive:

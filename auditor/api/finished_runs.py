@@ -32,30 +32,30 @@ class FinishedRuns:
     def new(self) -> Generator[StoredRun]:
         """Yield the runs that ended since the last call. A run whose processing by the caller fails is yielded again. Raises StoreError."""
         now = dt.datetime.now(dt.UTC)
-        since, found = self._poll()
-        for one in found:
-            before = self._seen.get(one.number)
-            is_new = one.ended and (before is None or before.ended != one.ended) and (since is None or one.ended >= since)
-            if is_new and (run := self._load(one)):
+        since, endings = self._poll()
+        for ending in endings:
+            before = self._seen.get(ending.number)
+            is_new = ending.ended and (before is None or before.ended != ending.ended) and (since is None or ending.ended >= since)
+            if is_new and (run := self._load(ending)):
                 yield run
-            self._seen[one.number] = one
+            self._seen[ending.number] = ending
         self._last_poll = now
-        self._newest = max((one.number for one in found), default=0)
-        open_ = [one for one in found if one.is_open or one.number > self._newest - LATE_COMMITS]
-        self._seen = {one.number: one for one in open_[-MAX_OPEN:]}
+        self._newest = max((ending.number for ending in endings), default=0)
+        open_ = [ending for ending in endings if ending.is_open or ending.number > self._newest - LATE_COMMITS]
+        self._seen = {ending.number: ending for ending in open_[-MAX_OPEN:]}
 
     def _poll(self) -> tuple[dt.datetime | None, list[Ending]]:
         """Return the runs that may have ended since, and for the first poll the time after which they must have ended."""
         if self._newest is not None:
             floor = self._newest - LATE_COMMITS
-            found = runs.list_endings(self._store, floor, self._seen)
+            endings = runs.list_endings(self._store, floor, self._seen)
             # SQLite reuses numbers after all runs above them were deleted; then read all runs.
-            if not self._newest or any(one.number > floor for one in found):
-                return None, found
+            if not self._newest or any(ending.number > floor for ending in endings):
+                return None, endings
         return self._last_poll, runs.list_endings(self._store)
 
-    def _load(self, one: Ending) -> StoredRun | None:
+    def _load(self, ending: Ending) -> StoredRun | None:
         try:
-            return runs.get_run(self._store, one.run)
+            return runs.get_run(self._store, ending.run)
         except UnknownRun:  # deleted since the poll
             return None

@@ -63,9 +63,9 @@ def readyz(request: Request, response: Response, app: App) -> Readiness:
     except AuditorError:
         store = "failed"
     workers, scheduler = _component_state(app.workers), _component_state(app.ticker)
-    ready = "failed" not in (store, workers, scheduler)
-    response.status_code = 200 if ready else 503
-    return Readiness(status="ready" if ready else "not ready", store=store, workers=workers, scheduler=scheduler)
+    is_ready = "failed" not in (store, workers, scheduler)
+    response.status_code = 200 if is_ready else 503
+    return Readiness(status="ready" if is_ready else "not ready", store=store, workers=workers, scheduler=scheduler)
 
 
 def _component_state(part: Any) -> ComponentState:

@@ -72,8 +72,8 @@ class Metrics(Collector):
         yield from _process_counters()
 
     def _audits(self) -> Iterator[Metric]:
-        found = audits.overview(self._app.configured, self._app.store, trends=False)
-        judged = [(one.name, one.standing.run) for one in found if one.standing.run]
+        overviews = audits.overview(self._app.configured, self._app.store, trends=False)
+        judged = [(overview.name, overview.standing.run) for overview in overviews if overview.standing.run]
 
         def each(name: str, help: str, field: str) -> Metric:
             return _gauge(name, help, ["audit"], [((audit,), value) for audit, run in judged if (value := getattr(run, field)) is not None])
@@ -95,30 +95,30 @@ class Metrics(Collector):
             if getattr(run, kind) is not None
         ]
         yield _gauge("auditor_differing_rows", "Differing rows of the last verdict's run, by kind.", ["audit", "kind"], kinds)
-        yield from _standings(found)
+        yield from _standings(overviews)
 
     def _queue(self) -> Iterator[Metric]:
         active = runs.get_active_runs(self._app.store)
-        running = [one for one in active.values() if one.state is State.RUNNING]
+        running = [run for run in active.values() if run.state is State.RUNNING]
         yield _gauge("auditor_queue_depth", "Runs waiting for a worker.", [], [((), queue.count_waiting(self._app.store))])
         yield _gauge("auditor_patches_waiting", "Patches waiting for a worker.", [], [((), patch_requests.count_waiting(self._app.store))])
         yield _gauge("auditor_queue_limit", "Largest number of runs that may wait.", [], [((), self._app.configured.service.queue)])
         yield _gauge("auditor_running_runs", "Running runs, over all processes.", [], [((), len(running))])
         waits: dict[tuple[str, ...], float] = {}
-        for one in running:
+        for run in running:
             for side in SIDES:
-                waits[_audit_label(one), side] = max(float(_is_waiting(one, side)), waits.get((_audit_label(one), side), 0.0))
+                waits[_audit_label(run), side] = max(float(_is_waiting(run, side)), waits.get((_audit_label(run), side), 0.0))
         yield _gauge("auditor_database_waiting", "1 while a side of a run waits for its database.", ["audit", "side"], [*waits.items()])
         busy = [((), float(len(self._app.workers.running())))] if self._app.workers else []
         yield _gauge("auditor_workers_busy", "Runs that workers of this process are executing.", [], busy)
 
     def _ended(self) -> Iterator[Metric]:
-        for one in self._finished.new():
-            report = _load_report(self._app, one)  # before counting: if this fails, the next scrape yields the run again
-            audit = _audit_label(one)
-            self._runs[audit, one.state.value, one.verdict.value, "other" if one.is_one_off else "own"] += 1
-            if one.seconds is not None:
-                self._observe(audit, one.method or "", one.seconds)
+        for run in self._finished.new():
+            report = _load_report(self._app, run)  # before counting: if this fails, the next scrape yields the run again
+            audit = _audit_label(run)
+            self._runs[audit, run.state.value, run.verdict.value, "other" if run.is_one_off else "own"] += 1
+            if run.seconds is not None:
+                self._observe(audit, run.method or "", run.seconds)
             if report:
                 self._add_cost(audit, report)
         names = ["audit", "state", "verdict", "settings"]
@@ -149,9 +149,9 @@ class Metrics(Collector):
                 self._rows[labels] += report.comparison.rows[side] if report.comparison else 0
 
 
-def _standings(found: Sequence[Overview]) -> Iterator[Metric]:
+def _standings(overviews: Sequence[Overview]) -> Iterator[Metric]:
     """Yield what each audit stands at. Times are 0 rather than absent, so that an alert can match audits that have none."""
-    each = [(one.name, one.standing) for one in found]
+    each = [(overview.name, overview.standing) for overview in overviews]
 
     def one_of(name: str, help: str, label: str, values: Sequence[str], chosen: Mapping[str, str | None]) -> Metric:
         samples = [((audit, value), float(value == now)) for audit, now in chosen.items() if now is not None for value in values]
@@ -192,35 +192,42 @@ def _standings(found: Sequence[Overview]) -> Iterator[Metric]:
         "Unix time at which the run that ended last ended, with or without a verdict; 0 if there is none.",
         {name: standing.last.ended if standing.last else None for name, standing in each},
     )
-    scores = [((one.name,), one.threshold.score) for one in found if one.threshold.score < 1 or one.threshold == Threshold()]
+    scores = [
+        ((overview.name,), overview.threshold.score)
+        for overview in overviews
+        if overview.threshold.score < 1 or overview.threshold == Threshold()
+    ]
     yield _gauge("auditor_threshold", "The score below which a run is a mismatch; absent if only rows are compared.", ["audit"], scores)
     yield _gauge(
-        "auditor_paused", "1 if the schedule skips the audit, else 0.", ["audit"], [((one.name,), float(one.paused)) for one in found]
+        "auditor_paused",
+        "1 if the schedule skips the audit, else 0.",
+        ["audit"],
+        [((overview.name,), float(overview.paused)) for overview in overviews],
     )
 
 
-def _audit_label(one: StoredRun) -> str:
+def _audit_label(run: StoredRun) -> str:
     """Return the audit label of a run. All ad-hoc runs share one, since each would add time series permanently."""
-    return runs.AD_HOC_PREFIX if one.is_ad_hoc else one.audit
+    return runs.AD_HOC_PREFIX if run.is_ad_hoc else run.audit
 
 
-def _load_report(app: AppState, one: StoredRun) -> Report | None:
+def _load_report(app: AppState, run: StoredRun) -> Report | None:
     try:
-        return records.load_report(app.store, one.run, max_differences=0)
+        return records.load_report(app.store, run.run, max_differences=0)
     except UnknownRun:  # deleted in the meantime
         return None
 
 
-def _is_waiting(one: StoredRun, side: str) -> bool:
-    return str(one.progress.get(side, {}).get("doing", "")).startswith("waits")
+def _is_waiting(run: StoredRun, side: str) -> bool:
+    return str(run.progress.get(side, {}).get("doing", "")).startswith("waits")
 
 
 def _process_counters() -> Iterator[Metric]:
     errors = {(dict(labels)["error"],): number for labels, number in telemetry.get_counter("errors").items()}
     yield _counter("auditor_errors", "Errors that this process logged or returned, by class.", ["class"], errors)
     waited = {(dict(labels)["audit"], dict(labels)["side"]): number for labels, number in telemetry.get_counter("waited").items()}
-    about = "Seconds that sides of runs waited for their databases, for runs of this process."
-    yield _counter("auditor_database_wait_seconds", about, ["audit", "side"], waited)
+    description = "Seconds that sides of runs waited for their databases, for runs of this process."
+    yield _counter("auditor_database_wait_seconds", description, ["audit", "side"], waited)
     requests = {(dict(labels)["method"], dict(labels)["status"]): number for labels, number in telemetry.get_counter("requests").items()}
     yield _counter("auditor_http_requests", "HTTP requests that this process answered.", ["method", "status"], requests)
 

@@ -74,8 +74,8 @@ class RequestMiddleware:
                     sentence = "internal error; see the service's log for this request id"
                     await problem_response(scope, 500, sentence)(scope, receive, send_with_headers)
             finally:
-                about = {"method": scope["method"], "path": scope["path"], "status": status}
-                log.info("request", extra={"action": "request", **about, "seconds": round(time.monotonic() - started, 4)})
+                fields = {"method": scope["method"], "path": scope["path"], "status": status}
+                log.info("request", extra={"action": "request", **fields, "seconds": round(time.monotonic() - started, 4)})
                 telemetry.increment_counter("requests", method=scope["method"], status=str(status))
 
 
@@ -115,7 +115,7 @@ class HostMiddleware:
             ip_address(name)
         except ValueError:
             above = (name[at:] for at, character in enumerate(name) if character == ".")
-            return not host or name == "localhost" or name in self.allowed or any(f"*{one}" in self.allowed for one in above)
+            return not host or name == "localhost" or name in self.allowed or any(f"*{domain}" in self.allowed for domain in above)
         return True
 
 

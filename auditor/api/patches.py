@@ -101,23 +101,23 @@ def list_patches(app: App, run: RunId, cursor: Cursor = None, limit: Limit = DEF
     """Return the patches of a run, oldest first, undos among them; before these the patch after which the run itself looked again."""
     start, identity = parse_cursor("patches", cursor, int) or 0, runs.get_run(app.store, run).run
     before = patches.find_patch_before(app.store, identity)
-    found = [*([before] if before else []), *patches.list_patches(app.store, identity)][start : start + limit + 1]
-    return paginate("patches", [patch_rows.describe(app.store, one) for one in found], limit, lambda _: start + limit)
+    listed = [*([before] if before else []), *patches.list_patches(app.store, identity)][start : start + limit + 1]
+    return paginate("patches", [patch_rows.describe(app.store, patch) for patch in listed], limit, lambda _: start + limit)
 
 
 @routes.get("/patches/{patch}", response_model=Patch, **route_options("read", 304, 404))
 def get_patch(request: Request, app: App, patch: PatchId) -> Response:
     """Return a patch with its progress; 304 if nothing has changed since the ETag of If-None-Match."""
-    found = patch_rows.describe(app.store, patches.get_patch(app.store, patch))
-    return etag_response(request, found.model_dump_json().encode(), "application/json")
+    shown = patch_rows.describe(app.store, patches.get_patch(app.store, patch))
+    return etag_response(request, shown.model_dump_json().encode(), "application/json")
 
 
 @routes.get("/patches/{patch}/rows", response_model=Paginated[PatchRow], **route_options("read", 404, 409))
 def list_patch_rows(app: App, patch: PatchId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[PatchRow]:
     """Return a patch row by row: the plan, and once it was applied the journal."""
     start = parse_cursor("patch rows", cursor, int) or 0
-    found = patch_rows.list_rows(app.store, patches.get_patch(app.store, patch))[start : start + limit + 1]
-    return paginate("patch rows", found, limit, lambda _: start + limit)
+    rows = patch_rows.list_rows(app.store, patches.get_patch(app.store, patch))[start : start + limit + 1]
+    return paginate("patch rows", rows, limit, lambda _: start + limit)
 
 
 @routes.get("/patches/{patch}/sql", response_class=PlainTextResponse, **route_options("read", 404, 409))
@@ -148,6 +148,6 @@ def undo_patch(
     return _answer(app, response, wanted)
 
 
-def _answer(app: AppState, response: Response, found: patches.Patch) -> Patch:
-    response.headers["Location"] = f"{PREFIX}/patches/{quote(found.patch, safe='')}"
-    return patch_rows.describe(app.store, found)
+def _answer(app: AppState, response: Response, patch: patches.Patch) -> Patch:
+    response.headers["Location"] = f"{PREFIX}/patches/{quote(patch.patch, safe='')}"
+    return patch_rows.describe(app.store, patch)

@@ -17,43 +17,59 @@ Samples = Sequence[tuple[tuple[str, ...], float | None]]
 
 def collect(app: AppState) -> Iterator[Metric]:
     """Yield the metrics of all configured pipelines. Raises StoreError."""
-    found = [status(app.configured, app.store, name, look=False) for name in sorted(app.configured.pipelines)]
-    yield from _pipelines(found)
-    yield from _tables(found)
+    statuses = [status(app.configured, app.store, name, look=False) for name in sorted(app.configured.pipelines)]
+    yield from _pipelines(statuses)
+    yield from _tables(statuses)
 
 
-def _pipelines(found: list[PipelineStatus]) -> Iterator[Metric]:
+def _pipelines(statuses: list[PipelineStatus]) -> Iterator[Metric]:
     def each(name: str, help: str, value: Callable[[PipelineStatus], float | None], kind: Any = GaugeMetricFamily) -> Metric:
-        return _family(f"auditor_pipeline_{name}", help, ["pipeline"], [((one.pipeline,), value(one)) for one in found], kind)
+        return _family(
+            f"auditor_pipeline_{name}", help, ["pipeline"], [((pipeline.pipeline,), value(pipeline)) for pipeline in statuses], kind
+        )
 
-    yield each("running", "1 if a process reported on the pipeline within the last 30 s, else 0.", lambda one: float(one.running))
-    yield each("paused", "1 if the pipeline is paused, else 0.", lambda one: float(one.paused))
-    yield each("staging_failed", "1 while staging is stopped or retried after an error, else 0.", lambda one: float(bool(one.reason)))
-    yield each("warnings", "Warnings of the last look at source and staging.", lambda one: float(len(one.warnings)))
-    yield each("stopped_tables", "Tables that an event or a statement stops.", lambda one: len({stop.table for stop in one.stopped}))
-    yield each("skipped_events", "Events that somebody let tables go on without.", lambda one: sum(skip.events for skip in one.skipped))
-    yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda one: one.lag_seconds)
-    yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda one: one.lag_bytes)
-    yield each("max_lag_seconds", "Seconds by which staging may lag behind the source.", lambda one: one.max_lag)
-    yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda one: one.log_expires)
-    yield each("staging_free_bytes", "Free bytes on the disk of the staging's folder, at the last look.", lambda one: one.free_bytes)
-    yield each("staged_timestamp_seconds", "Unix time of the last batch that had events; 0 if none had.", lambda one: _time(one.staged_at))
-    yield each("staged_events", "Events staged since the pipeline began.", lambda one: one.events, CounterMetricFamily)
-    yield each("batch_events", "Events of the last batch that had any.", lambda one: one.batch.events if one.batch else None)
+    yield each("running", "1 if a process reported on the pipeline within the last 30 s, else 0.", lambda pipeline: float(pipeline.running))
+    yield each("paused", "1 if the pipeline is paused, else 0.", lambda pipeline: float(pipeline.paused))
     yield each(
-        "batch_duration_seconds", "Seconds that the last batch with events took.", lambda one: one.batch.seconds if one.batch else None
+        "staging_failed", "1 while staging is stopped or retried after an error, else 0.", lambda pipeline: float(bool(pipeline.reason))
+    )
+    yield each("warnings", "Warnings of the last look at source and staging.", lambda pipeline: float(len(pipeline.warnings)))
+    yield each(
+        "stopped_tables", "Tables that an event or a statement stops.", lambda pipeline: len({stop.table for stop in pipeline.stopped})
+    )
+    yield each(
+        "skipped_events", "Events that somebody let tables go on without.", lambda pipeline: sum(skip.events for skip in pipeline.skipped)
+    )
+    yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda pipeline: pipeline.lag_seconds)
+    yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda pipeline: pipeline.lag_bytes)
+    yield each("max_lag_seconds", "Seconds by which staging may lag behind the source.", lambda pipeline: pipeline.max_lag)
+    yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda pipeline: pipeline.log_expires)
+    yield each(
+        "staging_free_bytes", "Free bytes on the disk of the staging's folder, at the last look.", lambda pipeline: pipeline.free_bytes
+    )
+    yield each(
+        "staged_timestamp_seconds",
+        "Unix time of the last batch that had events; 0 if none had.",
+        lambda pipeline: _time(pipeline.staged_at),
+    )
+    yield each("staged_events", "Events staged since the pipeline began.", lambda pipeline: pipeline.events, CounterMetricFamily)
+    yield each("batch_events", "Events of the last batch that had any.", lambda pipeline: pipeline.batch.events if pipeline.batch else None)
+    yield each(
+        "batch_duration_seconds",
+        "Seconds that the last batch with events took.",
+        lambda pipeline: pipeline.batch.seconds if pipeline.batch else None,
     )
 
 
-def _tables(found: list[PipelineStatus]) -> Iterator[Metric]:
-    staged = [((one.pipeline, table), values) for one in found for table, values in one.tables.items()]
+def _tables(statuses: list[PipelineStatus]) -> Iterator[Metric]:
+    staged = [((pipeline.pipeline, table), values) for pipeline in statuses for table, values in pipeline.tables.items()]
     sizes = [(labels, values.parts) for labels, values in staged], [(labels, values.bytes) for labels, values in staged]
     yield _family("auditor_pipeline_parts", "Parts of a table in the staging's folder.", ["pipeline", "table"], sizes[0])
     yield _family("auditor_pipeline_parts_bytes", "Bytes of the parts of a table.", ["pipeline", "table"], sizes[1])
     merged = [
-        ((one.pipeline, target, table), values)
-        for one in found
-        for target, state in one.targets.items()
+        ((pipeline.pipeline, target, table), values)
+        for pipeline in statuses
+        for target, state in pipeline.targets.items()
         for table, values in state.tables.items()
     ]
 
@@ -62,17 +78,21 @@ def _tables(found: list[PipelineStatus]) -> Iterator[Metric]:
         return _family(f"auditor_pipeline_{name}", help, ["pipeline", "target", "table"], samples, kind)
 
     yield each(
-        "target_lag_seconds", "Age of the oldest part that the target lacks of a table; 0 if it lacks none.", lambda one: one.lag_seconds
+        "target_lag_seconds",
+        "Age of the oldest part that the target lacks of a table; 0 if it lacks none.",
+        lambda table: table.lag_seconds,
     )
-    yield each("target_pending_bytes", "Bytes of staged parts that the target lacks.", lambda one: one.pending_bytes)
-    yield each("target_pending_events", "Staged events that the target lacks.", lambda one: one.pending_events)
-    yield each("merged_events", "Events merged since the pipeline began.", lambda one: one.events, CounterMetricFamily)
+    yield each("target_pending_bytes", "Bytes of staged parts that the target lacks.", lambda table: table.pending_bytes)
+    yield each("target_pending_events", "Staged events that the target lacks.", lambda table: table.pending_events)
+    yield each("merged_events", "Events merged since the pipeline began.", lambda table: table.events, CounterMetricFamily)
     yield each(
         "merged_through_timestamp_seconds",
         "Unix time at which the source committed the last event that the target holds; 0 if it holds none.",
-        lambda one: _time(one.through),
+        lambda table: _time(table.through),
     )
-    limits = [((one.pipeline, target), held.max_lag) for one in found for target, held in one.targets.items()]
+    limits = [
+        ((pipeline.pipeline, target), target_status.max_lag) for pipeline in statuses for target, target_status in pipeline.targets.items()
+    ]
     help = "Seconds by which a target's table may lag behind staging: max_lag of the pipeline, and the target's every."
     yield _family("auditor_pipeline_target_max_lag_seconds", help, ["pipeline", "target"], limits)
     states = [((*labels, state), float(values.state == state)) for labels, values in merged for state in get_args(TableState)]

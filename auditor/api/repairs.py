@@ -55,8 +55,8 @@ class RepairRequest(BaseModel):
 @routes.get("/runs/{run}/repairs", response_model=Paginated[Repair], **route_options("read", 404))
 def list_repairs(app: App, run: RunId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Repair]:
     """Return the repairs recorded for a run, newest first. They outlive the run; for a deleted run pass its full id."""
-    found = repair_service.list_repairs(app.store, run, limit=limit + 1, before=parse_cursor("repairs", cursor, str))
-    return paginate("repairs", found, limit, lambda one: one.repair)
+    listed = repair_service.list_repairs(app.store, run, limit=limit + 1, before=parse_cursor("repairs", cursor, str))
+    return paginate("repairs", listed, limit, lambda repair: repair.repair)
 
 
 RECORD_OPTIONS = route_options("repair", 400, 404, 413)

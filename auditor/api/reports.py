@@ -62,13 +62,13 @@ def _report_response(request: Request, body: str, format: str) -> Response:
 @routes.get("/runs/{run}/report", response_class=Response, **report_options(RunReport, 304, 404))
 def get_run_report(request: Request, app: App, run: RunId, format: Format = None) -> Response:
     """Return the report of a run that has ended."""
-    found = runs.get_run(app.store, run)
-    report = records.load_report(app.store, found.run)
+    stored = runs.get_run(app.store, run)
+    report = records.load_report(app.store, stored.run)
     if report is None:
-        raise UnknownRun(f"run {found.run} has no report; it has not ended, or failed before it had a result")
+        raise UnknownRun(f"run {stored.run} has no report; it has not ended, or failed before it had a result")
     chosen = choose_format(request, format)
     return _report_response(
-        request, render.run(report, records.load_partition_map(app.store, found.run) if chosen == "html" else None, chosen), chosen
+        request, render.run(report, records.load_partition_map(app.store, stored.run) if chosen == "html" else None, chosen), chosen
     )
 
 

@@ -175,12 +175,14 @@ def parse_cursor(kind: str, text: str | None, type_: type[Position]) -> Position
     if text is None:
         return None
     try:
-        found = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+        decoded = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError):
-        found = None
-    if not (isinstance(found, list) and len(found) == 2 and found[0] == kind and type(found[1]) is type_) or _is_out_of_range(found[1]):
+        decoded = None
+    if not (isinstance(decoded, list) and len(decoded) == 2 and decoded[0] == kind and type(decoded[1]) is type_) or _is_out_of_range(
+        decoded[1]
+    ):
         raise HTTPException(404, "the cursor is not one of this list; pass the `next` of the previous page unchanged")
-    value: Position = found[1]
+    value: Position = decoded[1]
     return value
 
 
@@ -188,13 +190,13 @@ def _is_out_of_range(value: str | int) -> bool:
     return not value.isprintable() if isinstance(value, str) else not 0 <= value < 2**53
 
 
-def paginate(kind: str, found: Sequence[Item], limit: int, position: Callable[[Item], str | int]) -> Paginated[Item]:
-    """Return the first ``limit`` items as a page. ``found`` holds one more if there is a next page.
+def paginate(kind: str, listed: Sequence[Item], limit: int, position: Callable[[Item], str | int]) -> Paginated[Item]:
+    """Return the first ``limit`` items as a page. ``listed`` holds one more if there is a next page.
 
     ``position`` returns what the next page's cursor says of the last item.
     """
-    items = list(found[:limit])
-    return Paginated(items=items, next=make_cursor(kind, position(items[-1])) if len(found) > limit else None)
+    items = list(listed[:limit])
+    return Paginated(items=items, next=make_cursor(kind, position(items[-1])) if len(listed) > limit else None)
 
 
 def json_response(model: type[BaseModel], value: object) -> Response:
@@ -209,7 +211,7 @@ def etag_response(request: Request, body: bytes, media_type: str) -> Response:
     """Return a response with an ETag, or 304 without a body if If-None-Match names that ETag."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
-    known = [one.strip().removeprefix("W/") for one in request.headers.get("If-None-Match", "").split(",")]
+    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
     if tag in known or "*" in known:
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=media_type)

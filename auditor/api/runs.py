@@ -56,8 +56,8 @@ def list_runs(
     app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
 ) -> Paginated[Run]:
     """Return all stored runs, newest first."""
-    found = history_runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
-    return paginate("runs", found, limit, lambda one: one.run)
+    listed = history_runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    return paginate("runs", listed, limit, lambda stored: stored.run)
 
 
 AD_HOC_OPTIONS = route_options("define", 400, 404, 409, 413, 502, 504)
@@ -100,10 +100,10 @@ def list_partitions(
 ) -> Paginated[Partition]:
     """Return the state of every partition of the table after the run, ascending."""
     start = parse_cursor("partitions", cursor, int) or 0
-    found = runs.get_run(app.store, run)
-    picture, report = records.load_partition_map(app.store, found.run), records.load_report(app.store, found.run, max_differences=0)
+    stored = runs.get_run(app.store, run)
+    picture, report = records.load_partition_map(app.store, stored.run), records.load_report(app.store, stored.run, max_differences=0)
     if picture is None or report is None or report.plan is None:
-        raise UnknownRun(f"run {found.run} has no partitions{'' if found.ended else ' yet'}")
+        raise UnknownRun(f"run {stored.run} has no partitions{'' if stored.ended else ' yet'}")
     indexes: Iterable[int] = range(start, len(picture))
     if state is not None:
         indexes = (i for i in indexes if picture.state[i] == STATES.index(state))
@@ -167,8 +167,8 @@ def list_differences(
         return file_response(differences.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
     if format == "ndjson" or (format is None and NDJSON in accept):
         return file_response(differences.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
-    found = differences.list_page(app.store, selection, after, limit + 1)
-    return paginate("differences", found, limit, lambda one: one.number)
+    page = differences.list_page(app.store, selection, after, limit + 1)
+    return paginate("differences", page, limit, lambda difference: difference.number)
 
 
 @routes.get("/runs/{run}/evidence", response_model=EvidenceFile, **route_options("read", 404, 409))
@@ -187,17 +187,17 @@ def cancel_run(request: Request, app: App, run: RunId) -> Run:
 @routes.post("/runs/{run}/resume", status_code=202, response_model=Run, **route_options("run", 404, 409))
 def resume_run(request: Request, response: Response, app: App, run: RunId) -> Run:
     """Put a run that ended early back into the queue. It continues from its last checkpoint."""
-    found = workers.request_resume(app.configured, app.store, run, requested_by=caller_name(request))
-    response.headers["Location"] = f"{PREFIX}/runs/{quote(found.run, safe='')}"
-    return history_runs.as_run(found)
+    stored = workers.request_resume(app.configured, app.store, run, requested_by=caller_name(request))
+    response.headers["Location"] = f"{PREFIX}/runs/{quote(stored.run, safe='')}"
+    return history_runs.as_run(stored)
 
 
 @routes.get("/events", response_model=Paginated[Event], **route_options("define", 404))
 def list_events(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Event]:
     """Return the log of requests that changed something, newest first."""
-    found = events.list_events(app.store, limit=limit + 1, before=parse_cursor("events", cursor, int))
-    return paginate("events", [_event(one) for one in found], limit, lambda one: one.number)
+    listed = events.list_events(app.store, limit=limit + 1, before=parse_cursor("events", cursor, int))
+    return paginate("events", [_event(event) for event in listed], limit, lambda event: event.number)
 
 
-def _event(one: events.Event) -> Event:
-    return Event(number=one.number, at=one.at, actor=one.actor, action=one.action, subject=one.subject, detail=one.detail)
+def _event(event: events.Event) -> Event:
+    return Event(number=event.number, at=event.at, actor=event.actor, action=event.action, subject=event.subject, detail=event.detail)

@@ -27,8 +27,8 @@ def list_segment_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_
     """List the segment audits by name with what their sides registered."""
     after = parse_cursor("segment audits", cursor, str)
     names = [name for name in sorted(app.configured.segments) if after is None or name > after][: limit + 1]
-    found = [segment_audits.status(app.configured, app.store, name) for name in names]
-    return paginate("segment audits", found, limit, lambda one: one.audit)
+    statuses = [segment_audits.status(app.configured, app.store, name) for name in names]
+    return paginate("segment audits", statuses, limit, lambda audit_status: audit_status.audit)
 
 
 @routes.get("/segments/{audit}", response_model=SegmentAuditStatus, **route_options("read", 404))
@@ -49,14 +49,14 @@ def list_registered_segments(
     """List the segments that a side registered of a table, in the order of the stream."""
     after = _place(parse_cursor("registered segments", cursor, str))
     entries = segment_audits.list_registered(app.configured, app.store, audit, table, side, after=after, limit=limit + 1)
-    return paginate("registered segments", entries, limit, lambda one: f"{one.start[0]}:{one.start[1]}")
+    return paginate("registered segments", entries, limit, lambda segment: f"{segment.start[0]}:{segment.start[1]}")
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
     """Return the place that a cursor holds. Raises HTTPException (404) for text of another form."""
     if cursor is None:
         return segment_register.FIRST
-    found = re.fullmatch(r"([0-9]{1,18}|[0-8][0-9]{18}):([0-9]{1,18})", cursor)
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,18}|[0-8][0-9]{18}):([0-9]{1,18})", cursor)
+    if not match:
         raise HTTPException(404, "the cursor is not one of this list; pass the `next` of the previous page unchanged")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

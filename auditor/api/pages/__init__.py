@@ -92,7 +92,7 @@ def _handle_http_exception(request: Request, error: Exception) -> Response:
 
 def _handle_invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    invalid = [f"{one['loc'][-1]}: {one['msg']}" for one in error.errors()]
+    invalid = [f"{problem['loc'][-1]}: {problem['msg']}" for problem in error.errors()]
     return _error_page(request, 422, TITLES[422], "; ".join(invalid))
 
 

@@ -86,38 +86,39 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
         before=before,
         chart=_chart(app, name),
         bootstraps=[
-            bootstrap_status.show(app.store, one) for one in stored_bootstraps.list_bootstraps(app.store, audit=name)[: -LISTED - 1 : -1]
+            bootstrap_status.show(app.store, bootstrap)
+            for bootstrap in stored_bootstraps.list_bootstraps(app.store, audit=name)[: -LISTED - 1 : -1]
         ],
     )
 
 
 def _load_report(app: AppState, last: StoredRun | None) -> Report | None:
-    found = records.load_report(app.store, last.run, max_differences=0) if last else None
-    return redact(found) if found else None
+    report = records.load_report(app.store, last.run, max_differences=0) if last else None
+    return redact(report) if report else None
 
 
 def _rolling_table(app: AppState, name: str, report: Report | None) -> WholeTable | None:
     """Return the state of a rolling audit's whole table, merged from the latest run of each partition."""
-    found = stored_runs.rolling_table(app.store, name)
-    return build_whole_table(found, report.plan, now()) if found and report and report.plan else None
+    table = stored_runs.rolling_table(app.store, name)
+    return build_whole_table(table, report.plan, now()) if table and report and report.plan else None
 
 
 def _chart(app: AppState, name: str) -> str:
     """Return the chart's data as JSON: the scores of the last 30 days; empty if there are fewer than two."""
     oldest = now() - dt.timedelta(days=TREND_DAYS)
-    recent = [one for one in runs.list_runs(app.store, audit=name, limit=CHART_RUNS, own_only=True) if one.ended and one.started >= oldest]
-    drawn = [one for one in reversed(recent) if one.score is not None and formatting.has_score(one)]
+    recent = [run for run in runs.list_runs(app.store, audit=name, limit=CHART_RUNS, own_only=True) if run.ended and run.started >= oldest]
+    drawn = [run for run in reversed(recent) if run.score is not None and formatting.has_score(run)]
     return json.dumps(_series(drawn)) if len(drawn) > 1 else ""
 
 
 def _series(drawn: Sequence[StoredRun]) -> dict[str, list[Any]]:
     return {
-        "at": [one.started.timestamp() for one in drawn],
-        "score": [one.score for one in drawn],
-        "lower": [one.lower for one in drawn],
-        "upper": [one.upper for one in drawn],
-        "verdict": [one.verdict.value for one in drawn],
-        "run": [url("runs", one.run) for one in drawn],
+        "at": [run.started.timestamp() for run in drawn],
+        "score": [run.score for run in drawn],
+        "lower": [run.lower for run in drawn],
+        "upper": [run.upper for run in drawn],
+        "verdict": [run.verdict.value for run in drawn],
+        "run": [url("runs", run.run) for run in drawn],
     }
 
 

@@ -22,7 +22,7 @@ router = APIRouter()
 @router.get("/compare")
 def compare_form(request: Request, app: App, visitor: Reader) -> HTMLResponse:
     """Show the upload form."""
-    return render_page(request, "compare.html", visitor=visitor, names=service.expand_legs(app.settings), name="", found="", error="")
+    return render_page(request, "compare.html", visitor=visitor, names=service.expand_legs(app.settings), name="", result="", error="")
 
 
 @router.post("/compare")
@@ -35,12 +35,12 @@ def compare_files(
     name: Annotated[str, Form()] = "",
 ) -> HTMLResponse:
     """Show the report of two uploaded results. Nothing is stored."""
-    found, error = Markup(), ""
+    result, error = Markup(), ""
     try:
-        found = html.run_fragment(uploads.compare_uploads(app.settings, {"source": source, "target": target}, name))
+        result = html.run_fragment(uploads.compare_uploads(app.settings, {"source": source, "target": target}, name))
     except AuditorError as failed:
         error = str(failed)
     names = service.expand_legs(app.settings)
     return render_page(
-        request, "compare.html", visitor=visitor, names=names, name=name, found=found, error=error, status=422 if error else 200
+        request, "compare.html", visitor=visitor, names=names, name=name, result=result, error=error, status=422 if error else 200
     )  # fmt: skip

@@ -28,7 +28,7 @@ def day_page(request: Request, app: App, visitor: Reader, date: IsoDate | None =
     today = now().date()
     wanted = date or today
     check_day(wanted, today)
-    found = day_of(app.store, app.settings, wanted)
+    day = day_of(app.store, app.settings, wanted)
     later = wanted + dt.timedelta(days=1)
     earlier = wanted - dt.timedelta(days=1) if wanted > FIRST_DAY else None
     return render_page(
@@ -39,7 +39,7 @@ def day_page(request: Request, app: App, visitor: Reader, date: IsoDate | None =
         today=today,
         earlier=earlier,
         later=later if later <= today else None,
-        body=html.day_fragment(found, LINKS),
+        body=html.day_fragment(day, LINKS),
     )
 
 

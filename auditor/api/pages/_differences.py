@@ -34,14 +34,14 @@ class DifferencePage:
 
 def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after: int) -> DifferencePage:
     """Return a page of the stored differences of a run. Raises UnknownRun if its report names none."""
-    found = difference_lists.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
-    shown = found[:PAGE_SIZE]
+    listed = difference_lists.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
+    shown = listed[:PAGE_SIZE]
     return DifferencePage(
-        ranges=[{**dict(one), **dict(one.range)} for one in shown if one.range],
-        named=[one for one in shown if not one.range],
+        ranges=[{**dict(difference), **dict(difference.range)} for difference in shown if difference.range],
+        named=[difference for difference in shown if not difference.range],
         first=shown[0].number if shown else 0,
         last=shown[-1].number if shown else 0,
-        next=shown[-1].number if len(found) > PAGE_SIZE else None,
+        next=shown[-1].number if len(listed) > PAGE_SIZE else None,
     )
 
 

@@ -51,10 +51,10 @@ def build_chart(points: Sequence[LagPoint], span: Span, limit: float) -> LagChar
         "to": until.timestamp(),
         "limit": limit,
         "at": [at for at, _ in drawn],
-        "seconds": [None if one is None else one.seconds for _, one in drawn],
-        "says": ["" if one is None else _says(one) for _, one in drawn],
+        "seconds": [None if point is None else point.seconds for _, point in drawn],
+        "says": ["" if point is None else _says(point) for _, point in drawn],
     }
-    known = [one for _, one in drawn if one is not None and one.seconds is not None]
+    known = [point for _, point in drawn if point is not None and point.seconds is not None]
     listed = condense(points, since, until, LISTED)[::-1]
     return LagChart(span, json.dumps(values) if len(known) > 1 else "", listed)
 
@@ -62,11 +62,11 @@ def build_chart(points: Sequence[LagPoint], span: Span, limit: float) -> LagChar
 def _with_gaps(points: Sequence[LagPoint]) -> Iterator[tuple[float, LagPoint | None]]:
     """Yield the time and point of each, with None in between where nothing was reported for longer than a point speaks for."""
     end = None
-    for one in points:
-        if end is not None and one.at.timestamp() > end:
+    for point in points:
+        if end is not None and point.at.timestamp() > end:
             yield end, None
-        yield one.at.timestamp(), one
-        end = one.at.timestamp() + 2.5 * one.span
+        yield point.at.timestamp(), point
+        end = point.at.timestamp() + 2.5 * point.span
 
 
 def _says(point: LagPoint) -> str:

@@ -31,14 +31,14 @@ THEMES = ("light", "dark")
 
 def render_page(request: Request, template: str, *, status: int = 200, visitor: Visitor | None = None, **values: Any) -> HTMLResponse:
     """Render a template as a page that caches may not store."""
-    seen = visitor or visitor_or_none(request)
+    reader = visitor or visitor_or_none(request)
     theme = request.cookies.get(THEME_COOKIE, "")
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     body = (
         _environment()
         .get_template(template)
         .render(
-            visitor=seen,
+            visitor=reader,
             theme=theme if theme in THEMES else "",
             here=path if request.method == "GET" else "/",
             section=request.url.path.split("/")[1],

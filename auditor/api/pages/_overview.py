@@ -42,25 +42,25 @@ class Row:
 @router.get("/")
 def overview_page(request: Request, app: App, visitor: Reader, q: str = "") -> HTMLResponse:
     """Show all audits, or those that match all words of ``q``."""
-    every = [build_row(one) for one in audits.overview(app.configured, app.store)]
+    every = [build_row(overview) for overview in audits.overview(app.configured, app.store)]
     every.sort(key=lambda row: (STATUSES.index(row.standing.status), row.audit.name))
     counts = {status: sum(row.standing.status == status for row in every) for status in STATUSES}
     return render_page(request, "overview.html", visitor=visitor, rows=_filter(every, q), total=len(every), counts=counts, q=q)
 
 
-def build_row(one: Overview) -> Row:
+def build_row(overview: Overview) -> Row:
     """Build an audit's row; the score of a rolling audit is that of the part that was read last."""
-    standing, at = one.standing, now()
+    standing, at = overview.standing, now()
     run = standing.run if standing.run and formatting.has_score(standing.run) else None
     of_part = ", of the last part" if run and "rolling" in run.definition else ""
     return Row(
-        audit=one,
+        audit=overview,
         standing=standing,
         why=_why(standing),
         score=formatting.rounded(run.score) if run and run.score is not None else "",
         score_name=formatting.score_name(run) if run else "",
         bounds=f"{_bounds(run.lower, run.upper)}{of_part}" if run else "",
-        line=sparkline.line(one.trend, at - dt.timedelta(days=TREND_DAYS), at),
+        line=sparkline.line(overview.trend, at - dt.timedelta(days=TREND_DAYS), at),
     )
 
 
@@ -80,9 +80,9 @@ def _bounds(lower: float | None, upper: float | None) -> str:
 
 def _filter(rows: Sequence[Row], q: str) -> list[Row]:
     words = q.lower().split()
-    return [one for one in rows if all(word in _search_text(one) for word in words)]
+    return [row for row in rows if all(word in _search_text(row) for word in words)]
 
 
-def _search_text(one: Row) -> str:
-    paused = "paused" if one.audit.paused else ""
-    return " ".join((one.audit.name, one.audit.source, one.audit.target, one.standing.label, paused)).lower()
+def _search_text(row: Row) -> str:
+    paused = "paused" if row.audit.paused else ""
+    return " ".join((row.audit.name, row.audit.source, row.audit.target, row.standing.label, paused)).lower()

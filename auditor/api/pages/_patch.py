@@ -81,16 +81,16 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
 
     None if there is none, and nothing to patch. Raises UnknownPatch.
     """
-    found, before = patches.list_patches(store, run.run), patches.find_patch_before(store, run.run)
+    listed, before = patches.list_patches(store, run.run), patches.find_patch_before(store, run.run)
     differences = report.differences
     count = differences.missing + differences.extra + differences.changed if differences else 0
     may_propose = bool(count) and run.state is State.DONE
-    if not found and before is None and not may_propose and report.advice is None:
+    if not listed and before is None and not may_propose and report.advice is None:
         return None
-    if chosen and not any(one.patch == chosen for one in found):
+    if chosen and not any(patch.patch == chosen for patch in listed):
         raise UnknownPatch(f"run {run.run} has no patch {chosen!r}; open the run's page to see its patches")
-    shown = next((one for one in found if one.patch == chosen), found[-1] if found else None)
-    others = [one for one in found if one is not shown]
+    shown = next((patch for patch in listed if patch.patch == chosen), listed[-1] if listed else None)
+    others = [patch for patch in listed if patch is not shown]
     return Patching(
         shown=_show(store, shown, row) if shown else None,
         others=others[::-1],
@@ -156,10 +156,10 @@ def _sentence(patch: Patch) -> str:
 @router.get("/runs/{run}/patches/{patch}")
 def live_patch(request: Request, app: App, visitor: Reader, run: str, patch: str) -> HTMLResponse:
     """Return the part of the page that changes while a patch is at work."""
-    one = runs.get_run(app.store, run)
-    report = records.load_report(app.store, one.run, max_differences=0)
-    found = build_view(app.store, one, report, patch, 0) if report else None
-    return render_page(request, "patch.html", visitor=visitor, one=one, patching=found, watched=True)
+    stored = runs.get_run(app.store, run)
+    report = records.load_report(app.store, stored.run, max_differences=0)
+    patching = build_view(app.store, stored, report, patch, 0) if report else None
+    return render_page(request, "patch.html", visitor=visitor, run=stored, patching=patching, watched=True)
 
 
 @router.post("/runs/{run}/patches")

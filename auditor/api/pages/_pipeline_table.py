@@ -35,7 +35,7 @@ def table_page(
 ) -> HTMLResponse:
     """Show a table of a target; ``before`` is the place of the last segment of the previous page."""
     row = _pipelines.build_row(app, name)
-    shown = next((one for one in row.tables if (one.target, one.table) == (target, table)), None)
+    shown = next((table_row for table_row in row.tables if (table_row.target, table_row.table) == (target, table)), None)
     if shown is None:
         check_table(app.store, name, table)
         raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(row.pipeline.targets))}")
@@ -53,9 +53,9 @@ def table_page(
         stops=[stop for stop in row.status.stopped if stop.table == table and stop.target in (None, target)],
         skipped=[skip for skip in row.status.skipped if skip.table == table and skip.target in (None, target)],
         migrations=[made for made in row.status.migrations if (made.target, made.table) == (target, table)][::-1],
-        others=[one for one in row.tables if one.table == table and one.target != target],
+        others=[table_row for table_row in row.tables if table_row.table == table and table_row.target != target],
         limit=limit,
-        refreshes=[one for one in refreshes.list_refreshes(app.store, name) if one.table == table][:MOST_REFRESHES],
+        refreshes=[refresh for refresh in refreshes.list_refreshes(app.store, name) if refresh.table == table][:MOST_REFRESHES],
         chart=build_chart(history.points_of(target), span, limit),
         spans=SPANS,
         segments=listed[:PAGE_SEGMENTS],
@@ -114,7 +114,7 @@ def _place(text: str) -> tuple[int, int] | None:
     """Return the position and row that an address holds; None without one. Raises ConfigError for text of another form."""
     if not text:
         return None
-    found = re.fullmatch(r"([0-9]{1,18}):([0-9]{1,18})", text)
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,18}):([0-9]{1,18})", text)
+    if not match:
         raise ConfigError(f"{text!r} is not the place of a segment; open the table's page without it")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

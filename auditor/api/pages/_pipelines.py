@@ -73,28 +73,35 @@ class Row:
     @property
     def held_up(self) -> int:
         """The number of tables that do not go on by themselves."""
-        return sum(one.state not in TABLE_LOOKS for one in self.tables)
+        return sum(row.state not in TABLE_LOOKS for row in self.tables)
 
 
 def build_row(app: AppState, name: str) -> Row:
     """Build the row of a pipeline. Raises UnknownPipeline and StoreError."""
-    found = status(app.configured, app.store, name, look=False)
+    pipeline_status = status(app.configured, app.store, name, look=False)
     tables = [
-        TableRow(target=target, table=table, state=_table_state(values, held.max_lag), values=values)
-        for target, held in found.targets.items()
-        for table, values in held.tables.items()
+        TableRow(target=target, table=table, state=_table_state(values, target_status.max_lag), values=values)
+        for target, target_status in pipeline_status.targets.items()
+        for table, values in target_status.tables.items()
     ]
-    tables.sort(key=lambda one: (one.state in TABLE_LOOKS, one.state != "lagging", -one.values.lag_seconds, one.table, one.target))
+    tables.sort(key=lambda row: (row.state in TABLE_LOOKS, row.state != "lagging", -row.values.lag_seconds, row.table, row.target))
     known = pipeline_problems.gravest_first(problems.list_problems(app.store, name))
-    return Row(name=name, pipeline=app.configured.pipeline(name), state=_state(found), status=found, tables=tables, problems=known)
+    return Row(
+        name=name,
+        pipeline=app.configured.pipeline(name),
+        state=_state(pipeline_status),
+        status=pipeline_status,
+        tables=tables,
+        problems=known,
+    )
 
 
-def _state(found: PipelineStatus) -> PipelineState:
-    if found.paused:
+def _state(pipeline_status: PipelineStatus) -> PipelineState:
+    if pipeline_status.paused:
         return "paused"
-    if found.seen_at is None:
+    if pipeline_status.seen_at is None:
         return "never"
-    kinds = {key.kind for key in pipeline_problems.find_problems(found)}
+    kinds = {key.kind for key in pipeline_problems.find_problems(pipeline_status)}
     return next((kind for kind in ("down", "failing", "stopped", "lagging") if kind in kinds), "running")
 
 
@@ -121,7 +128,11 @@ def pipeline_page(request: Request, app: App, visitor: Reader, name: str, q: str
     row = build_row(app, name)
     stored = states.get_pipeline(app.store, name)
     words = q.lower().split()
-    matching = [one for one in row.tables if all(word in f"{one.table} {one.target} {one.state}".lower() for word in words)]
+    matching = [
+        table_row
+        for table_row in row.tables
+        if all(word in f"{table_row.table} {table_row.target} {table_row.state}".lower() for word in words)
+    ]
     history = list_lags(app.configured, app.store, name, since=begin(span))
     return render_page(
         request,

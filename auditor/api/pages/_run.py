@@ -43,16 +43,16 @@ def run_page(
 ) -> HTMLResponse:
     """Show the run; ``after`` is the last difference of the previous page, ``patch`` the patch to show, ``row`` its row before."""
     values = _template_values(app, run, kind, state, after)
-    found = values["report"] and _patch.build_view(app.store, values["one"], values["report"], patch, row)
-    return render_page(request, "run.html", visitor=visitor, patching=found, **values)
+    patching = values["report"] and _patch.build_view(app.store, values["run"], values["report"], patch, row)
+    return render_page(request, "run.html", visitor=visitor, patching=patching, **values)
 
 
 @router.get("/runs/{run}/live")
 def live_run(request: Request, app: App, visitor: Reader, run: str) -> HTMLResponse:
     """Return the part of the page that changes while the run goes on."""
     values = _template_values(app, run, "", "", 0)
-    found = values["report"] and _patch.build_view(app.store, values["one"], values["report"], "", 0)
-    return render_page(request, "run_body.html", visitor=visitor, **{**values, "watched": True, "patching": found})
+    patching = values["report"] and _patch.build_view(app.store, values["run"], values["report"], "", 0)
+    return render_page(request, "run_body.html", visitor=visitor, **{**values, "watched": True, "patching": patching})
 
 
 @router.get("/runs/{run}/differences.{format}")
@@ -60,23 +60,23 @@ def download_differences(
     app: App, visitor: Reader, run: str, format: Literal["csv", "ndjson"], kind: Kind = "", state: DifferenceState = ""
 ) -> StreamingResponse:
     """Return all stored differences as a file."""
-    one = runs.get_run(app.store, run)
+    stored = runs.get_run(app.store, run)
     as_lines = {"csv": difference_lists.as_csv, "ndjson": difference_lists.as_ndjson}[format]
-    lines = as_lines(app.store, _differences.select(app.store, one.run, kind, state))
+    lines = as_lines(app.store, _differences.select(app.store, stored.run, kind, state))
     type_ = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}[format]
-    headers = {"Content-Disposition": f'attachment; filename="differences-{one.run[:12]}.{format}"', "Cache-Control": "no-store"}
+    headers = {"Content-Disposition": f'attachment; filename="differences-{stored.run[:12]}.{format}"', "Cache-Control": "no-store"}
     return StreamingResponse(lines, media_type=type_, headers=headers)
 
 
 @router.get("/runs/{run}/report.{format}")
 def download_report(app: App, visitor: Reader, run: str, format: Literal["html", "markdown", "json", "text"]) -> Response:
     """Return the run's report as a self-contained file."""
-    one = runs.get_run(app.store, run)
-    found = records.load_report(app.store, one.run)
-    if found is None:
-        raise UnknownRun(f"run {one.run} has no report; it has not ended, or failed before it had a result")
-    body = render.run(found, records.load_partition_map(app.store, one.run) if format == "html" else None, format)
-    return file_response(body, f"run-{one.run[:12]}", format)
+    stored = runs.get_run(app.store, run)
+    report = records.load_report(app.store, stored.run)
+    if report is None:
+        raise UnknownRun(f"run {stored.run} has no report; it has not ended, or failed before it had a result")
+    body = render.run(report, records.load_partition_map(app.store, stored.run) if format == "html" else None, format)
+    return file_response(body, f"run-{stored.run[:12]}", format)
 
 
 @router.post("/runs/{run}/cancel")
@@ -92,22 +92,22 @@ def resume_run(app: App, visitor: Runner, run: str) -> RedirectResponse:
 
 
 def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState, after: int) -> dict[str, Any]:
-    one = runs.get_run(app.store, run)
-    base: dict[str, Any] = {"one": one, "kind": kind, "state": state, "after": after, "watched": False}
-    if one.ended is None:
-        return {**base, "report": None, "sides": _side_progress(one), "waiting": queue.count_waiting(app.store)}
-    full = records.load_report(app.store, one.run, max_differences=0)
+    stored = runs.get_run(app.store, run)
+    base: dict[str, Any] = {"run": stored, "kind": kind, "state": state, "after": after, "watched": False}
+    if stored.ended is None:
+        return {**base, "report": None, "sides": _side_progress(stored), "waiting": queue.count_waiting(app.store)}
+    full = records.load_report(app.store, stored.run, max_differences=0)
     if full is None:
         return {**base, "report": None}
-    found = redact(full)
-    picture = records.load_partition_map(app.store, one.run)
+    report = redact(full)
+    picture = records.load_partition_map(app.store, stored.run)
     return {
         **base,
-        **html.run_values(found),
+        **html.run_values(report),
         "explanations": {},
         "max_rows": MAX_ITEMS,
-        "heat": build_heatmap(picture, found.plan) if picture is not None else None,
-        "named": _differences.list_page(app.store, one.run, kind, state, after) if found.differences is not None else None,
+        "heat": build_heatmap(picture, report.plan) if picture is not None else None,
+        "named": _differences.list_page(app.store, stored.run, kind, state, after) if report.differences is not None else None,
     }
 
 
@@ -123,13 +123,13 @@ class SideView(TypedDict):
     waits: bool
 
 
-def _side_progress(one: StoredRun) -> list[SideView]:
+def _side_progress(stored: StoredRun) -> list[SideView]:
     """Return each side's progress as of its last heartbeat."""
-    found: list[SideView] = []
+    sides: list[SideView] = []
     for side in SIDES:
-        now = one.progress.get(side, {})
+        now = stored.progress.get(side, {})
         doing = str(now.get("doing", ""))
-        found.append(
+        sides.append(
             {
                 "side": side,
                 "doing": doing.removeprefix("waits").removeprefix(":").strip(),
@@ -140,4 +140,4 @@ def _side_progress(one: StoredRun) -> list[SideView]:
                 "waits": doing.startswith("waits"),
             }
         )
-    return found
+    return sides

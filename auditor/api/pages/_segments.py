@@ -63,8 +63,8 @@ class TimeLine:
 @router.get("/segments")
 def segments_page(request: Request, app: App, visitor: Reader) -> HTMLResponse:
     """Show all segment audits, those that need attention first."""
-    found = [segment_audits.overview(app.configured, app.store, name) for name in app.configured.segments]
-    rows = sorted(found, key=lambda one: (STATUSES.index(one.standing.status), one.name))
+    overviews = [segment_audits.overview(app.configured, app.store, name) for name in app.configured.segments]
+    rows = sorted(overviews, key=lambda overview: (STATUSES.index(overview.standing.status), overview.name))
     return render_page(request, "segments.html", visitor=visitor, rows=rows, next_due=segment_audits.next_due)
 
 
@@ -73,8 +73,8 @@ def segment_audit_page(request: Request, app: App, visitor: Reader, name: str) -
     """Show a segment audit with the time lines of its tables."""
     shown = segment_audits.overview(app.configured, app.store, name)
     _, reasons, _ = segment_audits.conclude(app.configured, app.store, name)
-    first = sorted(shown.tables, key=lambda one: (not one.findings, -max(one.lags), one.state.table))
-    lines = [build_time_line(app, name, shown.sides, one) for one in first[:MOST_TABLES]]
+    first = sorted(shown.tables, key=lambda comparison: (not comparison.findings, -max(comparison.lags), comparison.state.table))
+    lines = [build_time_line(app, name, shown.sides, comparison) for comparison in first[:MOST_TABLES]]
     return render_page(
         request,
         "segment_audit.html",
@@ -89,12 +89,12 @@ def segment_audit_page(request: Request, app: App, visitor: Reader, name: str) -
     )
 
 
-def build_time_line(app: AppState, audit: str, sides: Sequence[str], one: TableComparison) -> TimeLine:
+def build_time_line(app: AppState, audit: str, sides: Sequence[str], comparison: TableComparison) -> TimeLine:
     """Build the time line of a table from the newest segments of both sides."""
-    listed = [segment_register.list_entries(app.store, audit, one.state.table, side, newest=True, limit=DRAWN) for side in sides]
+    listed = [segment_register.list_entries(app.store, audit, comparison.state.table, side, newest=True, limit=DRAWN) for side in sides]
     every = [entry for some in listed for entry in some]
     if not every:
-        return TimeLine(one, (), None, None)
+        return TimeLine(comparison, (), None, None)
     since = max((some[-1].began for some in listed if len(some) == DRAWN), default=min(entry.began for entry in every))
     until = max(entry.ended for entry in every)
     span = max(1.0, (until - since).total_seconds())
@@ -104,7 +104,7 @@ def build_time_line(app: AppState, audit: str, sides: Sequence[str], one: TableC
         for entry in reversed(some)
         if entry.ended >= since
     ]
-    return TimeLine(one, bars, since, until)
+    return TimeLine(comparison, bars, since, until)
 
 
 def _bar(entry: RegisteredSegment, number: int, side: str, since: dt.datetime, span: float) -> Bar:
@@ -117,8 +117,8 @@ def _bar(entry: RegisteredSegment, number: int, side: str, since: dt.datetime, s
 @router.post("/segments/{name}/run")
 def run_segment_audit(app: App, visitor: Runner, name: str) -> RedirectResponse:
     """Request a run, and go to it."""
-    found = segment_audits.request_run(app.configured, app.store, name, requested_by=visitor.name)
-    return redirect(url("runs", found.run))
+    enqueued = segment_audits.request_run(app.configured, app.store, name, requested_by=visitor.name)
+    return redirect(url("runs", enqueued.run))
 
 
 @router.post("/segments/{name}/pause")

@@ -37,5 +37,5 @@ def sql_page(request: Request, app: App, visitor: Reader, name: str, method: Lit
 def download_script(app: App, visitor: Reader, name: str, side: Side, method: Literal["", Method] = "") -> PlainTextResponse:
     """Return the script of one side as plain text."""
     with slow_request():
-        found = service.sql(app.settings, name, (side,), method or None)[side]
-    return PlainTextResponse(found, headers={"Cache-Control": "no-store"})
+        script = service.sql(app.settings, name, (side,), method or None)[side]
+    return PlainTextResponse(script, headers={"Cache-Control": "no-store"})

@@ -19,7 +19,7 @@ from auditor.store.tokens import DESCRIPTIONS
 
 router = APIRouter()
 
-SCOPE_DESCRIPTIONS = {scope: about.replace("`", "") for scope, about in DESCRIPTIONS.items()}
+SCOPE_DESCRIPTIONS = {scope: description.replace("`", "") for scope, description in DESCRIPTIONS.items()}
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "no expiry"}
 
 
@@ -59,8 +59,8 @@ def _render(
 ) -> HTMLResponse:
     at = now()
     every = tokens.list_tokens(app.store)
-    alive = [one for one in every if one.revoked is None and (one.expires is None or one.expires > at)]
-    ended = [one for one in every if one not in alive]
+    alive = [token for token in every if token.revoked is None and (token.expires is None or token.expires > at)]
+    ended = [token for token in every if token not in alive]
     return render_page(
         request, "tokens.html", visitor=visitor, status=status, alive=alive, ended=ended, scopes=SCOPE_DESCRIPTIONS,
         mine=[scope for scope in SCOPE_DESCRIPTIONS if visitor.token and visitor.token.manages(scope)], lasts=LIFETIMES, secret=secret,
