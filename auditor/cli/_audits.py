@@ -46,8 +46,8 @@ def init(options: argparse.Namespace) -> int:
     from auditor.cli import _init as starter
 
     path = Path(options.output)
-    found = starter.write(path, options.source, options.target)
-    audits, left_out = len(found.audits), len(found.left_out)
+    proposals = starter.write(path, options.source, options.target)
+    audits, left_out = len(proposals.audits), len(proposals.left_out)
     proposed = f" with {audits} {'audit' if audits == 1 else 'audits'}" if audits else ""
     rest = f"; {left_out} {'table is' if left_out == 1 else 'tables are'} left out, and its end says why" if left_out else ""
     if not options.quiet:
@@ -80,10 +80,10 @@ def check(options: argparse.Namespace) -> int:
     for where, sentence in find_unverified(configured.urls):
         print(f"auditor: warning: {'.'.join(where)}: {sentence}", file=sys.stderr)
     problems |= {result.audit: result.error for result in results if result.error}
-    found = [*problems.items(), *(("evidence", one) for one in broken)]
-    for what, error in found:
+    failures = [*problems.items(), *(("evidence", error) for error in broken)]
+    for what, error in failures:
         print(f"auditor: {what}: {error}", file=sys.stderr)
-    return worst_exit_code([error.exit_code for _, error in found])
+    return worst_exit_code([error.exit_code for _, error in failures])
 
 
 def _check_evidence(configured: Settings, store: Store, audits: list[str]) -> list[AuditorError]:
@@ -128,7 +128,7 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
     from auditor.cli._progress import watching
 
     of_tables = [name for name in wanted if name not in configured.segments]
-    names = [*(service.expand_legs(configured, of_tables) if of_tables else []), *(one for one in wanted if one in configured.segments)]
+    names = [*(service.expand_legs(configured, of_tables) if of_tables else []), *(name for name in wanted if name in configured.segments)]
     overrides = one_off_settings(options) | {name: True for name in PERMISSIONS if getattr(options, name)}
     reports: list[Report] = []
     error_codes: list[int] = []
@@ -169,9 +169,9 @@ def _run_one(
     """Run an audit of tables or of segments."""
     from auditor import service
 
-    about = {"reason": options.reason, "requested_by": current_user()}
+    requested = {"reason": options.reason, "requested_by": current_user()}
     if name not in configured.segments:
-        return service.run_audit(configured, name, watch, store, **about, overrides=overrides)
+        return service.run_audit(configured, name, watch, store, **requested, overrides=overrides)
     if store is None or overrides:
         raise ConfigError(
             f"{name} compares segments, by a register in the store; run it without --no-store, --keys, --times, --method, --t, --force and"
@@ -179,7 +179,7 @@ def _run_one(
         )
     from auditor.service import segment_audits  # which loads the store's library
 
-    return segment_audits.run(configured, store, name, **about)
+    return segment_audits.run(configured, store, name, **requested)
 
 
 def _due(options: argparse.Namespace) -> int:

@@ -27,24 +27,24 @@ def certify(options: argparse.Namespace) -> int:
     if not options.quiet:
         print("\n".join(_announce(will_cost, options.minutes)), file=sys.stderr)
     watched = not options.quiet and sys.stderr.isatty()
-    found = service.certify(
+    certificate = service.certify(
         options.url, options.against, parts=options.parts, minutes=options.minutes, on_check=_show_all if watched else _show_left
     )
     if watched:
         print("\r\x1b[K", end="", file=exact(sys.stderr))
     if options.output:
-        Path(options.output).write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        Path(options.output).write_text(certificate.model_dump_json(indent=2) + "\n", encoding="utf-8")
     if options.page:
-        Path(options.page).write_text(report.markdown(found), encoding="utf-8")
+        Path(options.page).write_text(report.markdown(certificate), encoding="utf-8")
     if options.format == "json":
-        print(found.model_dump_json(indent=2))
+        print(certificate.model_dump_json(indent=2))
     elif options.format == "markdown":
-        print(report.markdown(found), end="")
+        print(report.markdown(certificate), end="")
     else:
-        print(report.text(found), end="")
+        print(report.text(certificate), end="")
         if options.output:
             print(f"{options.output} holds all of it; sent in, it becomes a cell of the table of versions")
-    return EXIT_CODES[found.verdict]
+    return EXIT_CODES[certificate.verdict]
 
 
 def _announce(will_cost: Estimate, minutes: float) -> list[str]:

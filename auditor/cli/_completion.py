@@ -69,19 +69,19 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
 def _words(command: argparse.ArgumentParser) -> list[str]:
     """Return what may follow a command: its actions with their options, or fixed values, and its own options."""
     actions = _commands(command)
-    fixed = [str(one) for action in command._actions if not action.option_strings and action.choices for one in action.choices]
-    below = [option for one in actions.values() for option in _options(one)]
+    fixed = [str(choice) for action in command._actions if not action.option_strings and action.choices for choice in action.choices]
+    below = [option for action in actions.values() for option in _options(action)]
     return list(dict.fromkeys([*fixed, *_options(command), *below]))
 
 
 def _fish(parser: argparse.ArgumentParser, commands: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
     names = " ".join(commands)
-    about = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))._choices_actions
-    for one in about:
-        help = str(one.help).replace("'", "\\'")
-        yield f"complete -c auditor -n 'not __fish_seen_subcommand_from {names}' -a {one.dest} -d '{help}'"
+    choices = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))._choices_actions
+    for choice in choices:
+        help = str(choice.help).replace("'", "\\'")
+        yield f"complete -c auditor -n 'not __fish_seen_subcommand_from {names}' -a {choice.dest} -d '{help}'"
     for name, command in commands.items():
-        seen = f"-n '__fish_seen_subcommand_from {name}'"
+        condition = f"-n '__fish_seen_subcommand_from {name}'"
         for word in _words(command):
             kind = f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}" if word.startswith("-") else f"-a {word}"
-            yield f"complete -c auditor {seen} {kind}"
+            yield f"complete -c auditor {condition} {kind}"

@@ -24,8 +24,8 @@ def differences(options: argparse.Namespace) -> int:
     from auditor.service.differences import iterate, select
 
     with settings_and_store(options) as (configured, store):
-        found, _ = find_run(configured, store, options.run)
-        selection = select(store, found.run)
+        run, _ = find_run(configured, store, options.run)
+        selection = select(store, run.run)
         report, rows = selection.report, list(iterate(store, selection))
     return print_differences(rows, difference_rows.key_kinds(report.plan), options, has_shards=bool(report.shards))
 

@@ -64,10 +64,10 @@ def _of_run(options: argparse.Namespace) -> int:
 def verify(options: argparse.Namespace) -> int:
     """Say whether files of evidence are whole, and whether their links follow each other; without a configuration or a database."""
     keys = frozenset(checks.read_public_key(text) for text in options.key)
-    found = checks.verify_files(options.files, keys, options.head)
+    verified = checks.verify_files(options.files, keys, options.head)
     if options.format == "json":
-        print_json(texts.verified_shape(found, is_pinned=bool(keys)))
+        print_json(texts.verified_shape(verified, is_pinned=bool(keys)))
     else:
-        for line in texts.verified_lines(found, is_pinned=bool(keys)):
+        for line in texts.verified_lines(verified, is_pinned=bool(keys)):
             console().print(line, soft_wrap=True, markup=False, highlight=False)
-    return 0 if found.is_whole else EvidenceBroken.exit_code
+    return 0 if verified.is_whole else EvidenceBroken.exit_code

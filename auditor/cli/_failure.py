@@ -32,8 +32,8 @@ def _describe(error: Exception, with_traceback: bool) -> str:
     if isinstance(error, AuditorError):
         return str(error)
     what = f"unexpected error {type(error).__name__} at {_place(error)}"
-    seen = "its traceback is above" if with_traceback else f"{_keep(error)}, and --debug prints it"
-    return f"{what}; {seen}; this is a bug: please report it"
+    traceback_place = "its traceback is above" if with_traceback else f"{_keep(error)}, and --debug prints it"
+    return f"{what}; {traceback_place}; this is a bug: please report it"
 
 
 def _reader_is_gone() -> bool:

@@ -64,24 +64,24 @@ def write(path: Path, source: str | None = None, target: str | None = None) -> P
     """
     if path.exists():
         raise ConfigError(f"{path} already exists; write to another file with --output FILE")
-    found = service.propose_audits(source, target) if source and target else Proposals((), ())
-    if source and target and not found.audits:
-        reasons = "".join(f"\n  - {line}" for line in found.left_out)
+    proposals = service.propose_audits(source, target) if source and target else Proposals((), ())
+    if source and target and not proposals.audits:
+        reasons = "".join(f"\n  - {line}" for line in proposals.left_out)
         raise ConfigError(f"no table can be audited as it is; run auditor init without URLs and write the audits by hand{reasons}")
     head = _HEAD.format(
         schemes=", ".join(sorted(scheme for engine in dialects.working() for scheme in engine.schemes if "+" not in scheme)),
         source=yaml_scalar(_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop"),
         target=yaml_scalar(_without_password(target, "TARGET_PASSWORD") or "redshift://auditor:${TARGET_PASSWORD}@wh:5439/analytics"),
     )
-    proposed = found.audits or (Proposal("orders", "public.orders"),)
-    audits = [_audit(name, one) for name, one in zip(_names([one.source for one in proposed]), proposed, strict=True)]
+    proposed = proposals.audits or (Proposal("orders", "public.orders"),)
+    audits = [_audit(name, proposal) for name, proposal in zip(_names([proposal.source for proposal in proposed]), proposed, strict=True)]
     audits.insert(1, _MORE)
-    left_out = [_LEFT_OUT, *(hash_comment(line, "  ") for line in found.left_out)] if found.left_out else []
+    left_out = [_LEFT_OUT, *(hash_comment(line, "  ") for line in proposals.left_out)] if proposals.left_out else []
     try:
         path.write_text(head + "".join([*audits, *left_out]), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
-    return found
+    return proposals
 
 
 def _audit(name: str, proposal: Proposal) -> str:

@@ -21,14 +21,18 @@ def ls(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (configured, store):
         runs.recover_runs(store)
-        found = audits.overview(configured, store, trends=False)
+        overviews = audits.overview(configured, store, trends=False)
         of_segments = segment_audits.list_listed(configured, store)
-    names = [*(one.name for one in found), *(one.audit for one in of_segments)]
+    names = [*(overview.name for overview in overviews), *(segment_audit.audit for segment_audit in of_segments)]
     wanted = select_audits(names, options.audits) if options.audits else names
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownAudit(f"there is no audit {unknown[0]!r} (audits here: {', '.join(sorted(names)) or 'none'})")
-    rows = [listing.listed(one.name, one.source, one.target, one.standing, one.next_due, one.paused) for one in found if one.name in wanted]
-    rows += [one for one in of_segments if one.audit in wanted]
+    rows = [
+        listing.listed(overview.name, overview.source, overview.target, overview.standing, overview.next_due, overview.paused)
+        for overview in overviews
+        if overview.name in wanted
+    ]
+    rows += [segment_audit for segment_audit in of_segments if segment_audit.audit in wanted]
     return print_audits(rows, options)
 
 

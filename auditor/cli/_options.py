@@ -29,10 +29,10 @@ def count(text: str) -> int:
 
 
 def _range_ends(text: str, pattern: str) -> dict[str, str]:
-    found = re.fullmatch(rf"({pattern})?\.\.({pattern})?", text)
-    if not found or not any(found.groups()):
+    match = re.fullmatch(rf"({pattern})?\.\.({pattern})?", text)
+    if not match or not any(match.groups()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a range; write FROM..TO, FROM.. or ..TO")
-    return {name: end for name, end in zip(("from", "to"), found.groups(), strict=True) if end}
+    return {name: end for name, end in zip(("from", "to"), match.groups(), strict=True) if end}
 
 
 def add_list_options(command: argparse.ArgumentParser) -> None:

@@ -68,9 +68,9 @@ def parser() -> argparse.ArgumentParser:
     main.add_argument("--debug", action="store_true", help="print the traceback of an error; every command takes it, in any place")
     commands = main.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def command(name: str, run: Callable[[argparse.Namespace], int], about: str, more: str = "") -> argparse.ArgumentParser:
+    def command(name: str, run: Callable[[argparse.Namespace], int], summary: str, more: str = "") -> argparse.ArgumentParser:
         added = commands.add_parser(
-            name, help=about, description=f"{about}. {more}".strip(), formatter_class=argparse.RawDescriptionHelpFormatter
+            name, help=summary, description=f"{summary}. {more}".strip(), formatter_class=argparse.RawDescriptionHelpFormatter
         )
         added.set_defaults(command=run)
         return added
@@ -80,11 +80,11 @@ def parser() -> argparse.ArgumentParser:
     _add_patch_command(command)
     _add_bootstrap_command(command)
     _add_service_commands(command)
-    about = "Replicate tables from a change stream into targets, on Spark"
-    _pipeline_options.add_options(command("pipeline", _lazy("_pipeline", "pipeline"), about), _with_config)
+    summary = "Replicate tables from a change stream into targets, on Spark"
+    _pipeline_options.add_options(command("pipeline", _lazy("_pipeline", "pipeline"), summary), _with_config)
     _add_heartbeat_command(command)
-    about = "Compare two writers of one change stream: what is registered, their files, and mending one from the other"
-    _segments.add_options(command("segments", _lazy("_segments", "segments"), about), _with_config)
+    summary = "Compare two writers of one change stream: what is registered, their files, and mending one from the other"
+    _segments.add_options(command("segments", _lazy("_segments", "segments"), summary), _with_config)
     _add_offline_commands(command)
     return main
 
@@ -172,12 +172,12 @@ def _add_diff_command(command: AddCommand) -> None:
 
 
 def _add_certify_command(command: AddCommand) -> None:
-    about = "Try an engine in a schema that is made for it: self-test, every type with damage, a pipeline's merges, its log"
+    summary = "Try an engine in a schema that is made for it: self-test, every type with damage, a pipeline's merges, its log"
     more = (
         "The schema is dropped again, also after an error or Ctrl-C. What the account may not do is not tried, and said. It exits with 1 if"
         "\nsomething failed, with 2 if the server is refused, with 3 if nothing could be tried."
     )
-    certify = command("certify", _lazy("_certify", "certify"), about, more)
+    certify = command("certify", _lazy("_certify", "certify"), summary, more)
     certify.add_argument("url", metavar="URL", help="server to try, with an account that may make a schema")
     more = "engine that holds the other side of the audits (default: an embedded DuckDB)"
     certify.add_argument("--against", default="", metavar="URL", help=more)
@@ -242,8 +242,8 @@ def _add_run_commands(command: AddCommand) -> None:
     add_report_options(show)
     add_quiet_option(show)
 
-    about = "Print the stored differences of a run, or write them to a file"
-    differences = _with_server(_with_config(command("differences", _lazy("_differences", "differences"), about)))
+    summary = "Print the stored differences of a run, or write them to a file"
+    differences = _with_server(_with_config(command("differences", _lazy("_differences", "differences"), summary)))
     differences.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
     add_format_option(differences, "csv", "json", "parquet")
     differences.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
@@ -272,9 +272,9 @@ def _add_run_commands(command: AddCommand) -> None:
 
 
 def _add_evidence_commands(command: AddCommand) -> None:
-    about = "Write the signed evidence of a run as one JSON file, for somebody else to verify"
+    summary = "Write the signed evidence of a run as one JSON file, for somebody else to verify"
     more = "The stored run and its chain are held against it first: what was changed since it was signed is said, and the exit code is 3."
-    evidence = _with_config(command("evidence", _lazy("_evidence", "evidence"), about, more))
+    evidence = _with_config(command("evidence", _lazy("_evidence", "evidence"), summary, more))
     evidence.add_argument("run", nargs="?", metavar="RUN", help="run id, its first characters, or an audit (the last link of its chain)")
     evidence.add_argument("-o", "--output", metavar="FILE", help="write to this file, readable by its owner alone")
     evidence.add_argument("--chain", action="store_true", help="also write all other links of the audit's chain, without what they found")
@@ -289,8 +289,8 @@ def _add_evidence_commands(command: AddCommand) -> None:
     )
     add_quiet_option(evidence)
 
-    about = "Say whether files of evidence are whole, and whether the chain is unbroken; without a configuration or a database"
-    verify = command("verify", _lazy("_evidence", "verify"), about, "The exit code is 3 if anything is not whole.")
+    summary = "Say whether files of evidence are whole, and whether the chain is unbroken; without a configuration or a database"
+    verify = command("verify", _lazy("_evidence", "verify"), summary, "The exit code is 3 if anything is not whole.")
     verify.add_argument("files", nargs="+", metavar="FILE", help="files that auditor evidence wrote, or that a bucket holds")
     more = "public key that is trusted, as a file or in hexadecimal; may be repeated. Without it, any key is accepted, and named"
     verify.add_argument("--key", action="append", default=[], metavar="KEY", help=more)
@@ -300,9 +300,9 @@ def _add_evidence_commands(command: AddCommand) -> None:
 
 
 def _add_patch_command(command: AddCommand) -> None:
-    about = "Print the statements that make a target's rows equal its source's, or apply or undo them"
+    summary = "Print the statements that make a target's rows equal its source's, or apply or undo them"
     more = "Rows are read anew from both sides. Nothing is written without --apply, which needs write: {url: ...} on the connection."
-    patch = _with_config(command("patch", _lazy("_patch", "patch"), about, more))
+    patch = _with_config(command("patch", _lazy("_patch", "patch"), summary, more))
     patch.add_argument("run", nargs="?", metavar="RUN", help="run id, its first characters, or an audit (its last run)")
     action = patch.add_mutually_exclusive_group()
     action.add_argument("--apply", action="store_true", help="write the patch into the target, in small transactions, and audit it again")
@@ -333,12 +333,12 @@ def _add_patch_command(command: AddCommand) -> None:
 
 
 def _add_bootstrap_command(command: AddCommand) -> None:
-    about = "Copy a target's table, or a range of its keys, anew from the source"
+    summary = "Copy a target's table, or a range of its keys, anew from the source"
     more = (
         "The copy is compared with the snapshot that it is read in, and only a match is brought into the table, whose replaced rows stay"
         " until --drop-old. Needs write: {url: ...} on the target's connection. The same command goes on with one that did not end."
     )
-    bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), about, more))
+    bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), summary, more))
     bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied anew")
     bootstrap.add_argument("--keys", type=keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
     bootstrap.add_argument(
@@ -378,8 +378,8 @@ def _add_service_commands(command: AddCommand) -> None:
     revoke.add_argument("name", metavar="NAME", help="name of the token")
     add_quiet_option(revoke)
 
-    for name, about in (("pause", "Stop scheduling an audit"), ("unpause", "Schedule a paused audit again")):
-        pause = _with_config(command(name, _lazy("_serving", name), about))
+    for name, summary in (("pause", "Stop scheduling an audit"), ("unpause", "Schedule a paused audit again")):
+        pause = _with_config(command(name, _lazy("_serving", name), summary))
         pause.add_argument("audit", metavar="AUDIT", help=f"audit to {name}")
 
     _with_config(
@@ -390,8 +390,8 @@ def _add_service_commands(command: AddCommand) -> None:
 def _add_heartbeat_command(command: AddCommand) -> None:
     heartbeat = command("heartbeat", _lazy("_heartbeat", "heartbeat"), "Write a serial number and the time into a source, again and again")
     actions = heartbeat.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
-    about = "write heartbeats until a signal, into the table auditor_heartbeat, which is made if it is missing"
-    run = _with_config(actions.add_parser("run", help=about, description=f"{about}."))
+    summary = "write heartbeats until a signal, into the table auditor_heartbeat, which is made if it is missing"
+    run = _with_config(actions.add_parser("run", help=summary, description=f"{summary}."))
     run.add_argument("connection", metavar="CONNECTION", help="connection to the source; it needs write: {url: ...}")
     run.add_argument("--every", metavar="TIME", default="5s", help="time between two heartbeats (default: %(default)s)")
 
@@ -418,8 +418,8 @@ def _add_offline_commands(command: AddCommand) -> None:
     add_report_options(demo)
     add_quiet_option(demo)
 
-    about = "Print a script that completes commands and options in a shell"
-    completion = command("completion", _lazy("_completion", "completion"), about, 'For bash: eval "$(auditor completion bash)"')
+    summary = "Print a script that completes commands and options in a shell"
+    completion = command("completion", _lazy("_completion", "completion"), summary, 'For bash: eval "$(auditor completion bash)"')
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to print it for")
 
 

@@ -36,14 +36,14 @@ def send(options: argparse.Namespace, selection: Selection) -> int:
         stopped_by_signals("stopping; what was sent goes its way") as stopped,
     ):
         followed = Followed(current_user(), tuple(options.accept), stopped, watch)
-        about = (configured, store, options.run, selection)
+        patch_args = (configured, store, options.run, selection)
         if options.through == "file":
             more = f"; audit again once its rows have arrived: auditor run {shell_word(options.run)}"
-            return write_pieces(patch_through.print_changes(*about, followed), options, more)
+            return write_pieces(patch_through.print_changes(*patch_args, followed), options, more)
         if options.through == "command":
-            sent = patch_through.send_lines(*about, options.receiver, followed)
+            sent = patch_through.send_lines(*patch_args, options.receiver, followed)
         else:
-            sent = patch_through.send_refresh(*about, followed, lambda sentence: _say(f"waiting: {sentence}", options))
+            sent = patch_through.send_refresh(*patch_args, followed, lambda sentence: _say(f"waiting: {sentence}", options))
     print(sent.how)
     if sent.lacking:
         print(sent.lacking)

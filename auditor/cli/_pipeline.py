@@ -46,15 +46,15 @@ def _check(options: argparse.Namespace) -> int:
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
-        found = pipelines.check(configured, config.find_file(options.config), store, options.pipeline, options.prove)
+        findings = pipelines.check(configured, config.find_file(options.config), store, options.pipeline, options.prove)
     if options.format == "json":
-        print_json([dataclasses.asdict(one) for one in found])
+        print_json([dataclasses.asdict(finding) for finding in findings])
     else:
-        for one in found:
-            print(f"{one.severity}: {one.subject}: {one.sentence}")
-        if all(one.severity == "note" for one in found):
+        for finding in findings:
+            print(f"{finding.severity}: {finding.subject}: {finding.sentence}")
+        if all(finding.severity == "note" for finding in findings):
             print(f"pipeline {options.pipeline}: nothing is missing")
-    return 2 if any(one.severity == "error" for one in found) else 0
+    return 2 if any(finding.severity == "error" for finding in findings) else 0
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -74,11 +74,11 @@ def _status(options: argparse.Namespace) -> int:
     from auditor.service.pipeline_status import status
 
     with settings_and_store(options) as (configured, store):
-        found = status(configured, store, options.pipeline)
+        pipeline_status = status(configured, store, options.pipeline)
     if options.format == "json":
-        print_json(found)
+        print_json(pipeline_status)
     else:
-        print_status(found)
+        print_status(pipeline_status)
     return 0
 
 
@@ -112,8 +112,8 @@ def print_status(status: PipelineStatus) -> None:
         for sentence in migration.said:
             print(f"{migration.target}: {sentence}")
     stopped = {(stop.table, stop.reason) for stop in status.stopped}
-    for target, held in status.targets.items():
-        for name, table in held.tables.items():
+    for target, target_status in status.targets.items():
+        for name, table in target_status.tables.items():
             if table.reason and (name, table.reason) not in stopped:
                 print(f"{target}: {name}: {table.state}: {table.reason}")
 
@@ -145,10 +145,15 @@ def _status_table(status: PipelineStatus) -> Any:
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for column in ("target", "table", "holds up to", "events", "pending", "bytes", "behind", "state"):
         table.add_column(column, justify="right" if column in ("events", "pending", "bytes", "behind") else "left")
-    for target, held in status.targets.items():
-        for name, one in held.tables.items():
-            counts = (f"{one.events:,}", f"{one.pending_events:,}", f"{one.pending_bytes:,}", f"{one.lag_seconds:,.0f} s")
-            table.add_row(target, name, one.through.isoformat() if one.through else "", *counts, one.state)
+    for target, target_status in status.targets.items():
+        for name, table_status in target_status.tables.items():
+            counts = (
+                f"{table_status.events:,}",
+                f"{table_status.pending_events:,}",
+                f"{table_status.pending_bytes:,}",
+                f"{table_status.lag_seconds:,.0f} s",
+            )
+            table.add_row(target, name, table_status.through.isoformat() if table_status.through else "", *counts, table_status.state)
     return table
 
 
@@ -166,12 +171,11 @@ def _skip(options: argparse.Namespace) -> int:
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
-        about = (options.pipeline, options.table, options.position, options.reason)
-        found = pipelines.skip(configured, store, *about, by=current_user())
+        skipped = pipelines.skip(configured, store, options.pipeline, options.table, options.position, options.reason, by=current_user())
     if options.format == "json":
-        print_json(found)
+        print_json(skipped)
         return 0
-    for stop in found:
+    for stop in skipped:
         whose = f" for {stop.target}" if stop.target else ""
         print(f"{stop.table}: {skipped_line(stop.events, options.position)}{whose}; it goes on behind them within a minute")
     return 0
@@ -187,17 +191,20 @@ def _segments(options: argparse.Namespace) -> int:
     from auditor.service import pipelines
 
     with settings_and_store(options) as (configured, store):
-        found = pipelines.list_segments(configured, store, options.pipeline, options.table, options.verify)
+        listed = pipelines.list_segments(configured, store, options.pipeline, options.table, options.verify)
     if options.format == "json":
-        print_json(found)
+        print_json(listed)
     else:
-        for one in found:
-            print(f"{one.table} {one.ended:%Y-%m-%dT%H:%M:%SZ} {one.rows:>9,} events  {one.sha256}  {one.wrong or one.path}")
-        good = sum(1 for one in found if not one.wrong)
+        for segment in listed:
+            print(
+                f"{segment.table} {segment.ended:%Y-%m-%dT%H:%M:%SZ} {segment.rows:>9,} events  {segment.sha256}"
+                f"  {segment.wrong or segment.path}"
+            )
+        good = sum(1 for segment in listed if not segment.wrong)
         verified = f"; {good} of them hold what was hashed" if options.verify else ""
         if not options.quiet:
-            print(f"{len(found)} segments of {len({one.table for one in found})} tables{verified}", file=sys.stderr)
-    return 1 if any(one.wrong for one in found) else 0
+            print(f"{len(listed)} segments of {len({segment.table for segment in listed})} tables{verified}", file=sys.stderr)
+    return 1 if any(segment.wrong for segment in listed) else 0
 
 
 def _failover(options: argparse.Namespace) -> int:
@@ -206,21 +213,21 @@ def _failover(options: argparse.Namespace) -> int:
     with settings_and_store(options) as (configured, store):
         path = config.find_file(options.config)
         accept, dry = options.accept_gap, options.dry_run
-        found = failovers.fail_over(configured, path, store, options.pipeline, options.to, accept, dry, by=current_user())
+        failover = failovers.fail_over(configured, path, store, options.pipeline, options.to, accept, dry, by=current_user())
     if options.format == "json":
-        print_json({**dataclasses.asdict(found), "to": options.to, "changed": not dry})
-        return 1 if found.gaps else 0
-    behind = f"behind {found.behind}" if found.behind else "where its log ends now"
-    print(f"pipeline {options.pipeline}: it goes on from {options.to} at {found.place}, {behind}")
-    for gap in found.gaps:
+        print_json({**dataclasses.asdict(failover), "to": options.to, "changed": not dry})
+        return 1 if failover.gaps else 0
+    behind = f"behind {failover.behind}" if failover.behind else "where its log ends now"
+    print(f"pipeline {options.pipeline}: it goes on from {options.to} at {failover.place}, {behind}")
+    for gap in failover.gaps:
         print(f"gap: {gap}")
-    if found.gaps:
-        print(f"gap: once the pipeline runs, send the rows again with: {found.mend}; then audit the tables")
+    if failover.gaps:
+        print(f"gap: once the pipeline runs, send the rows again with: {failover.mend}; then audit the tables")
     if dry:
         print("nothing was changed")
     else:
         print(f"{path} names {options.to} as its source now; start it with: auditor pipeline run {shell_word(options.pipeline)}")
-    return 1 if found.gaps else 0
+    return 1 if failover.gaps else 0
 
 
 def _reset(options: argparse.Namespace) -> int:

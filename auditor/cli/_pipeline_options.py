@@ -11,7 +11,7 @@ from auditor.cli._options import add_format_option, add_quiet_option, keys
 def add_options(command: argparse.ArgumentParser, with_config: Callable[[argparse.ArgumentParser], argparse.ArgumentParser]) -> None:
     """Add the actions of the command to its parser."""
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do; all but demo take a name")
-    about = {
+    summaries = {
         "init": "write the audits that compare a pipeline's source with its targets into the configuration",
         "check": "connect, and report every missing right, setting and unsupported column with what mends it",
         "run": "replicate until a signal, which ends it after the batch",
@@ -24,9 +24,9 @@ def add_options(command: argparse.ArgumentParser, with_config: Callable[[argpars
         "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
         "reset": "forget the staged parts and all positions; asks for the name again",
     }
-    added = {name: with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
-    for one in added.values():
-        one.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
+    added = {name: with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
+    for action in added.values():
+        action.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
     for name in ("check", "status", "segments", "refresh", "skip", "failover"):
         add_format_option(added[name], "text", "json")
     for name in ("init", "segments", "refresh"):

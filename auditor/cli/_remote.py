@@ -35,14 +35,14 @@ def run(options: argparse.Namespace) -> int:
     names = _select(service, options.audits)
     requested = [service.request(name, reason=options.reason, overrides=one_off_settings(options)).run for name in names]
     try:
-        found = [service.wait(run, _watch(options.quiet)) for run in requested]
+        ended = [service.wait(run, _watch(options.quiet)) for run in requested]
     except KeyboardInterrupt:
         print(
             f"auditor: the service continues {', '.join(requested)}; stop a run with: auditor cancel RUN --server URL",
             file=sys.stderr,
         )
         return 3
-    return _print_reports(service, found, options.format)
+    return _print_reports(service, ended, options.format)
 
 
 def show(options: argparse.Namespace) -> int:
@@ -50,20 +50,20 @@ def show(options: argparse.Namespace) -> int:
     from auditor.report import history, repairs
 
     service = client(options)
-    found, standing = _find_run(service, options.run)
+    found_run, standing = _find_run(service, options.run)
     if options.follow:
-        active = service.audit(found.audit).active_run if standing else None
-        found, standing = service.wait((active or found).run, _watch(options.quiet)), ""
+        active = service.audit(found_run.audit).active_run if standing else None
+        found_run, standing = service.wait((active or found_run).run, _watch(options.quiet)), ""
     if standing and options.format == "text":
         print(standing, end="\n\n")
-    if found.ended is None:
-        console().print(history.status(found))
+    if found_run.ended is None:
+        console().print(history.status(found_run))
     else:
-        _print_reports(service, [found], options.format)
-    recorded = list(islice(service.repairs(found.run), repairs.MAX_SHOWN + 1)) if options.format == "text" else []
+        _print_reports(service, [found_run], options.format)
+    recorded = list(islice(service.repairs(found_run.run), repairs.MAX_SHOWN + 1)) if options.format == "text" else []
     if recorded:
         console().print(repairs.text(recorded))
-    return (3 if found.exit_code is None else found.exit_code) if options.follow else 0
+    return (3 if found_run.exit_code is None else found_run.exit_code) if options.follow else 0
 
 
 def ls(options: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def ls(options: argparse.Namespace) -> int:
 
     service = client(options)
     names = _select(service, options.audits)
-    return print_audits([_listed(one) for one in service.audits() if one.name in names], options)
+    return print_audits([_listed(audit) for audit in service.audits() if audit.name in names], options)
 
 
 def differences(options: argparse.Namespace) -> int:
@@ -81,9 +81,9 @@ def differences(options: argparse.Namespace) -> int:
     from auditor.report.difference_rows import report_key_kinds
 
     service = client(options)
-    found, _ = _find_run(service, options.run)
-    report = service.report(found.run)
-    return print_differences(service.differences(found.run), report_key_kinds(report), options, has_shards=bool(report.shards))
+    found_run, _ = _find_run(service, options.run)
+    report = service.report(found_run.run)
+    return print_differences(service.differences(found_run.run), report_key_kinds(report), options, has_shards=bool(report.shards))
 
 
 def _select(service: Client, wanted: list[str]) -> list[str]:
@@ -92,22 +92,22 @@ def _select(service: Client, wanted: list[str]) -> list[str]:
 
     if wanted and not any(map(is_pattern, wanted)):
         return wanted
-    known = [one.name for one in service.audits()]
+    known = [audit.name for audit in service.audits()]
     return select_audits(known, wanted) if wanted else known
 
 
-def _listed(one: Audit) -> ListedAudit:
+def _listed(audit: Audit) -> ListedAudit:
     """Return an audit as `report.listing` prints it."""
 
     from auditor.shapes.audit_status import ListedAudit
 
-    status = one.status
+    status = audit.status
     return ListedAudit(
-        **ListedAudit.fields_of(one, without=("status", "active_run")),
+        **ListedAudit.fields_of(audit, without=("status", "active_run")),
         **ListedAudit.fields_of(status, without=("last_run",)),
-        audit=one.name,
+        audit=audit.name,
         age=(dt.datetime.now(dt.UTC) - status.ended).total_seconds() if status.ended else None,
-        active_run=one.active_run.run if one.active_run else None,
+        active_run=audit.active_run.run if audit.active_run else None,
         last_run=status.last_run.note if status.last_run else "",
     )
 
@@ -134,13 +134,13 @@ def runs(options: argparse.Namespace) -> int:
     from auditor.report import history
 
     service = client(options)
-    found = service.runs(options.audit, options.state, options.limit)
-    if options.audit and not (found or service.runs(options.audit, limit=1)):
+    listed = service.runs(options.audit, options.state, options.limit)
+    if options.audit and not (listed or service.runs(options.audit, limit=1)):
         service.audit(options.audit)  # raises UnknownAudit
     if options.format == "json":
-        print_json(found)
+        print_json(listed)
     else:
-        console().print(history.table(found))
+        console().print(history.table(listed))
     return 0
 
 
@@ -149,13 +149,13 @@ def cancel(options: argparse.Namespace) -> int:
     from auditor.report import history
 
     service = client(options)
-    found = service.wait(service.cancel(options.run).run, seconds=options.wait)
+    cancelled = service.wait(service.cancel(options.run).run, seconds=options.wait)
     if options.format == "json":
-        print_json(found)
+        print_json(cancelled)
     else:
-        console().print(history.status(found))
-    if found.ended is None:
-        print(f"auditor: run {found.run} has not ended yet; see: auditor show {found.run[:12]} --server URL", file=sys.stderr)
+        console().print(history.status(cancelled))
+    if cancelled.ended is None:
+        print(f"auditor: run {cancelled.run} has not ended yet; see: auditor show {cancelled.run[:12]} --server URL", file=sys.stderr)
         return 3
     return 0
 

@@ -52,13 +52,13 @@ def cancel(options: argparse.Namespace) -> int:
     from auditor.service import stored_runs
 
     with settings_and_store(options) as (_, store):
-        found = as_run(stored_runs.cancel(store, options.run, wait=options.wait, by=current_user()))
+        cancelled = as_run(stored_runs.cancel(store, options.run, wait=options.wait, by=current_user()))
     if options.format == "json":
-        print_json(found)
+        print_json(cancelled)
     else:
-        console().print(history.status(found))
-    if found.ended is None:
-        print(f"auditor: run {found.run} has not ended yet; check it with: auditor show {found.run[:12]}", file=sys.stderr)
+        console().print(history.status(cancelled))
+    if cancelled.ended is None:
+        print(f"auditor: run {cancelled.run} has not ended yet; check it with: auditor show {cancelled.run[:12]}", file=sys.stderr)
         return 3
     return 0
 
@@ -70,16 +70,16 @@ def runs(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (configured, store):
         store_runs.recover_runs(store)
-        found = list_runs(store, audit=options.audit, state=options.state, limit=options.limit)
+        listed = list_runs(store, audit=options.audit, state=options.state, limit=options.limit)
         if options.audit and not list_runs(store, audit=options.audit, limit=1):
             from auditor import service
             from auditor.service import audits
 
             service.audit(audits.with_defined_audits(configured, store), options.audit)  # raises UnknownAudit
     if options.format == "json":
-        print_json(found)
+        print_json(listed)
     else:
-        console().print(history.table(found))
+        console().print(history.table(listed))
     return 0
 
 
@@ -92,27 +92,27 @@ def show(options: argparse.Namespace) -> int:
     from auditor.service import patch_rows, repairs
 
     with settings_and_store(options) as (configured, store):
-        found, standing = find_run(configured, store, options.run)
+        found_run, standing = find_run(configured, store, options.run)
         if options.follow:
-            found = _follow(store, (standing and standing.active) or found, options)
-        report = records.load_report(store, found.run)
-        recorded = repairs.list_repairs(store, found.run, limit=as_text.MAX_SHOWN + 1)
-        applied = [patch_rows.describe(store, patch) for patch in patches.list_patches(store, found.run)]
-        recorded = [one for one in recorded if not any(one.note.startswith(f"patch {patch.patch[:12]}") for patch in applied)]
+            found_run = _follow(store, (standing and standing.active) or found_run, options)
+        report = records.load_report(store, found_run.run)
+        recorded = repairs.list_repairs(store, found_run.run, limit=as_text.MAX_SHOWN + 1)
+        applied = [patch_rows.describe(store, patch) for patch in patches.list_patches(store, found_run.run)]
+        recorded = [repair for repair in recorded if not any(repair.note.startswith(f"patch {patch.patch[:12]}") for patch in applied)]
     if standing and options.format == "text" and not options.follow:
-        console().print(history.standing(found.audit, standing))
+        console().print(history.standing(found_run.audit, standing))
         console().print()
     if report is None:
-        console().print(history.status(as_run(found)))
+        console().print(history.status(as_run(found_run)))
     else:
         print_reports([report], options)
     if recorded and options.format == "text":
         console().print(as_text.text(recorded))
     if applied and options.format == "text":
         console().print(as_text.patches(applied))
-    if found.reason and report is None and options.format == "text":
-        console().print(as_text.reason(found.reason))
-    return exit_code(found) if options.follow else 0
+    if found_run.reason and report is None and options.format == "text":
+        console().print(as_text.reason(found_run.reason))
+    return exit_code(found_run) if options.follow else 0
 
 
 def exit_code(run: StoredRun) -> int:
@@ -203,11 +203,11 @@ def _run_report(configured: Settings, store: Store, options: argparse.Namespace)
     from auditor.history import records
     from auditor.report.render import run as render_run
 
-    found, _ = find_run(configured, store, options.run)
-    report = records.load_report(store, found.run)
+    found_run, _ = find_run(configured, store, options.run)
+    report = records.load_report(store, found_run.run)
     if report is None:
-        raise UnknownRun(f"run {found.run} has not ended, so it has no report yet")
-    return render_run(report, records.load_partition_map(store, found.run), options.format)
+        raise UnknownRun(f"run {found_run.run} has not ended, so it has no report yet")
+    return render_run(report, records.load_partition_map(store, found_run.run), options.format)
 
 
 def _day_report(configured: Any, store: Store, options: argparse.Namespace) -> str:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def add_options(command: argparse.ArgumentParser, with_config: Callable[[argparse.ArgumentParser], argparse.ArgumentParser]) -> None:
     """Add the actions of the command to its parser."""
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
-    about = {
+    summaries = {
         "status": "show what both sides of a segment audit registered, and what is wrong between them",
         "verify": "read the files of both sides anew, check them against manifest and register, and name the first event that differs",
         "copy": "mend one side's segments from the other: copied, verified, then switched",
         "reset": "forget the register of a segment audit; files and manifests stay",
     }
-    added = {name: with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in about.items()}
-    for one in added.values():
-        one.add_argument("audit", metavar="AUDIT", help="name of the segment audit")
+    added = {name: with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
+    for action in added.values():
+        action.add_argument("audit", metavar="AUDIT", help="name of the segment audit")
     for name in ("status", "verify", "copy"):
         add_format_option(added[name], "text", "json")
     for name in ("verify", "copy"):
@@ -41,17 +41,17 @@ def _status(options: argparse.Namespace) -> int:
     from auditor.service import segment_audits
 
     with settings_and_store(options) as (configured, store):
-        found = segment_audits.concluded_status(configured, store, options.audit)
+        audit_status = segment_audits.concluded_status(configured, store, options.audit)
     if options.format == "json":
-        print_json(found)
+        print_json(audit_status)
     else:
-        console().print(_table(found))
-        for reason in found.reasons:
+        console().print(_table(audit_status))
+        for reason in audit_status.reasons:
             print(reason)
-    return found.verdict.exit_code
+    return audit_status.verdict.exit_code
 
 
-def _table(found: SegmentAuditStatus) -> object:
+def _table(audit_status: SegmentAuditStatus) -> object:
     from rich.table import Table
 
     from auditor.report import formatting
@@ -59,11 +59,11 @@ def _table(found: SegmentAuditStatus) -> object:
     table = Table(box=None, pad_edge=False)
     for title in ("table", "side", "segments", "events", "up to", "behind"):
         table.add_column(title, justify="right" if title in ("segments", "events") else "left")
-    for one in found.tables:
-        for name, side in one.sides.items():
+    for table_status in audit_status.tables:
+        for name, side in table_status.sides.items():
             behind = formatting.duration(side.lag_seconds) if side.lag_seconds else ""
             through = f"{side.through:%Y-%m-%d %H:%M:%S}" if side.through else ""
-            table.add_row(one.table, name, f"{side.segments:,}", f"{side.events:,}", through, behind)
+            table.add_row(table_status.table, name, f"{side.segments:,}", f"{side.events:,}", through, behind)
     return table
 
 
@@ -74,30 +74,33 @@ def _verify(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (configured, store):
         sides = [side.name for side in segment_files.sides_of(configured, store, options.audit)]
-        found = list(segment_files.verify(configured, store, options.audit, options.table))
+        verified = list(segment_files.verify(configured, store, options.audit, options.table))
     if options.format == "json":
         listed = [
             {
-                "table": one.table,
-                "files": one.files,
-                "problems": [{**dataclasses.asdict(problem), "first_difference": text or None} for problem, text in one.problems],
+                "table": table.table,
+                "files": table.files,
+                "problems": [{**dataclasses.asdict(problem), "first_difference": text or None} for problem, text in table.problems],
                 "findings": [
                     {"kind": each.kind, "sentence": segment_audits.describe(each, sides), "first_difference": text or None}
-                    for each, text in one.findings
+                    for each, text in table.findings
                 ],
             }
-            for one in found
+            for table in verified
         ]
         print_json(listed)
     else:
-        for one in found:
-            for problem, text in one.problems:
+        for table in verified:
+            for problem, text in table.problems:
                 print(f"{problem.side}: {problem.sentence}" + (f"\n  {text}" if text else ""))
-            for each, text in one.findings:
+            for each, text in table.findings:
                 print(segment_audits.describe(each, sides) + (f"\n  {text}" if text else ""))
-        wrong = sum(len(one.problems) for one in found)
-        print(f"{sum(one.files for one in found):,} files of {len(found)} {'table' if len(found) == 1 else 'tables'}: {wrong:,} are wrong")
-    return 1 if any(one.problems or one.findings for one in found) else 0
+        wrong = sum(len(table.problems) for table in verified)
+        print(
+            f"{sum(table.files for table in verified):,} files of {len(verified)} {'table' if len(verified) == 1 else 'tables'}:"
+            f" {wrong:,} are wrong"
+        )
+    return 1 if any(table.problems or table.findings for table in verified) else 0
 
 
 def _copy(options: argparse.Namespace) -> int:
@@ -107,15 +110,15 @@ def _copy(options: argparse.Namespace) -> int:
     from auditor.service import segment_files
 
     with settings_and_store(options) as (configured, store):
-        found = segment_files.copy(configured, store, options.audit, options.side, options.table, by=current_user())
+        repairs = segment_files.copy(configured, store, options.audit, options.side, options.table, by=current_user())
         bad = next(side.name for side in segment_files.sides_of(configured, store, options.audit) if side.name != options.side)
         file = log_file(store, bad)
-        lines = list(segment_files.tell_copied(configured, found, options.side, bad, file))
+        lines = list(segment_files.tell_copied(configured, repairs, options.side, bad, file))
     if options.format == "json":
-        print_json([dataclasses.asdict(one) for one in found])
+        print_json([dataclasses.asdict(repair) for repair in repairs])
     else:
-        print("\n".join([*lines, *([] if found else [f"nothing differs, and all files of {bad} hold what was hashed"])]))
-    return 1 if any(one.refused for one in found) else 0
+        print("\n".join([*lines, *([] if repairs else [f"nothing differs, and all files of {bad} hold what was hashed"])]))
+    return 1 if any(repair.refused for repair in repairs) else 0
 
 
 def _reset(options: argparse.Namespace) -> int:

@@ -76,11 +76,11 @@ def serve(options: argparse.Namespace) -> int:
             ticker.stop()
             notices.stop(waits().notices_end)
             deadline = time.monotonic() + remaining
-            for one in (processes, heartbeats):
-                one.ask_to_stop()
+            for background_service in (processes, heartbeats):
+                background_service.ask_to_stop()
             workers.stop(remaining)
-            for one in (processes, heartbeats):
-                one.stop(max(0.0, deadline - time.monotonic()))
+            for background_service in (processes, heartbeats):
+                background_service.stop(max(0.0, deadline - time.monotonic()))
     return 0 if server.started else 3
 
 
@@ -93,9 +93,11 @@ def _make_server(app: Any, service: Service, host: str, port: int) -> uvicorn.Se
     limits = connections.Limits(service.connections_per_client, service.proxies)
     address: dict[str, Any] = {"host": host, "port": port, "forwarded_allow_ips": list(service.proxies)}
     quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
-    held: dict[str, Any] = {"http": limits.protocol(), "ws": "none", "backlog": connections.BACKLOG}
+    connection_options: dict[str, Any] = {"http": limits.protocol(), "ws": "none", "backlog": connections.BACKLOG}
     logging.getLogger("asyncio").addFilter(connections.OncePerMinute())
-    return uvicorn.Server(uvicorn.Config(app, **address, **quiet, **held, timeout_graceful_shutdown=waits().shutdown_requests))
+    return uvicorn.Server(
+        uvicorn.Config(app, **address, **quiet, **connection_options, timeout_graceful_shutdown=waits().shutdown_requests)
+    )
 
 
 def _require_packages() -> None:

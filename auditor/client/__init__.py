@@ -128,8 +128,8 @@ class Client(Pipelines):
     def runs(self, audit: str | None = None, state: str | None = None, limit: int = 50) -> list[Run]:
         """Return the newest runs, of all audits or of one."""
         parameters = {"audit": audit, "state": state, "limit": min(max(limit, 1), 1000)}
-        found = self._service.shapes(Run, "/runs", {name: value for name, value in parameters.items() if value is not None})
-        return list(islice(found, max(limit, 0)))
+        runs = self._service.shapes(Run, "/runs", {name: value for name, value in parameters.items() if value is not None})
+        return list(islice(runs, max(limit, 0)))
 
     def run(self, run: str) -> Run:
         """Return the progress and result of a run. Raises UnknownRun."""
@@ -141,15 +141,15 @@ class Client(Pipelines):
         last_response = time.monotonic()
         while True:
             try:
-                found = self.run(run)
+                current = self.run(run)
                 last_response = time.monotonic()
             except AuditorError as error:
                 if not error.retryable or time.monotonic() - last_response > waits().client_outage:
                     raise
             else:
-                watch(found)
-                if found.ended is not None or (deadline is not None and time.monotonic() >= deadline):
-                    return found
+                watch(current)
+                if current.ended is not None or (deadline is not None and time.monotonic() >= deadline):
+                    return current
             time.sleep(waits().client_poll)
 
     def follow(self, run: str) -> Iterator[Run]:

@@ -55,11 +55,11 @@ class Transport:
 
     def shapes(self, shape: type[AnyShape], path: str, parameters: Mapping[str, Any] = {}) -> Iterator[AnyShape]:
         """Yield the items of a list, page by page."""
-        return (self.parse(shape, one) for one in self.pages(path, parameters))
+        return (self.parse(shape, item) for item in self.pages(path, parameters))
 
     def shape_list(self, shape: type[AnyShape], method: str, path: str, body: Any = None) -> list[AnyShape]:
         """Return the items of a response that is a list by itself."""
-        return [self.parse(shape, one) for one in self._json(list, method, path, body)]
+        return [self.parse(shape, item) for item in self._json(list, method, path, body)]
 
     def parse(self, shape: type[AnyShape], value: Any) -> AnyShape:
         """Return a value of a response as what it is. Raises Unreachable."""
@@ -87,12 +87,12 @@ class Transport:
     def _json(self, kind: type, method: str, path: str, body: Any, headers: Mapping[str, str] = {}) -> Any:
         answer = self.request(method, path, body, headers)
         try:
-            found = json.loads(answer)
+            parsed = json.loads(answer)
         except ValueError:
-            found = None
-        if not isinstance(found, kind):
+            parsed = None
+        if not isinstance(parsed, kind):
             raise Unreachable(f"{self.url} did not respond like an auditor service; check the URL")
-        return found
+        return parsed
 
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> bytes:
         """Return the body of a response."""
