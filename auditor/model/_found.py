@@ -186,7 +186,7 @@ class Alignment:
     """How the source's snapshot came to be at this place, as a clause for a person."""
     pipeline: str
     """The pipeline that brought the target there; of shards all of them, joined by ``and``."""
-    held: float
+    held_seconds: float
     """Seconds for which the pipeline let the target's table stand still."""
 
 

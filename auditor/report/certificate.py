@@ -61,8 +61,8 @@ def cell(certificate: Certificate) -> VersionCell:
     if certificate.refused:
         return VersionCell("refused", (certificate.refused,), is_stand_in)
     for outcome in ("failed", "refused"):
-        if found := certificate.of(outcome):
-            return VersionCell(outcome, tuple(f"{check.part}: {check.name}" for check in found), is_stand_in)
+        if checks := certificate.of(outcome):
+            return VersionCell(outcome, tuple(f"{check.part}: {check.name}" for check in checks), is_stand_in)
     lacking = tuple(f"{check.part} ({check.detail})" for check in certificate.of("not tried") if check.name == "everything")
     return VersionCell("passed" if certificate.verdict == "certified" else "not tried", lacking, is_stand_in)
 
@@ -94,28 +94,28 @@ def text(certificate: Certificate) -> str:
 
 def markdown(certificate: Certificate) -> str:
     """Return the certificate as a page in Markdown."""
-    found = [f"# {_title(certificate)}", "", markdown_text(_server(certificate)) + ".", ""]
+    page_lines = [f"# {_title(certificate)}", "", markdown_text(_server(certificate)) + ".", ""]
     if certificate.refused:
-        found += [f"The auditor refuses this server: {markdown_text(certificate.refused)}", ""]
+        page_lines += [f"The auditor refuses this server: {markdown_text(certificate.refused)}", ""]
     if certificate.stand_in:
-        found += [f"**Not the engine itself:** {markdown_text(certificate.stand_in)}", ""]
+        page_lines += [f"**Not the engine itself:** {markdown_text(certificate.stand_in)}", ""]
     for outcome in ("failed", "refused"):
         if checks := certificate.of(outcome):
-            found += [f"## What was {outcome}" if outcome == "refused" else "## What failed", ""]
-            found += [f"- {check.part}: {markdown_text(check.name)}: {markdown_text(check.detail)}{_code(check)}" for check in checks]
-            found += [""]
-    found += ["## What was tried", "", *(f"- {markdown_text(line)}" for line in _counts(certificate)), ""]
+            page_lines += [f"## What was {outcome}" if outcome == "refused" else "## What failed", ""]
+            page_lines += [f"- {check.part}: {markdown_text(check.name)}: {markdown_text(check.detail)}{_code(check)}" for check in checks]
+            page_lines += [""]
+    page_lines += ["## What was tried", "", *(f"- {markdown_text(line)}" for line in _counts(certificate)), ""]
     if checks := certificate.of("not tried"):
-        found += ["## What was not tried", ""]
-        found += [f"- {check.part}: {markdown_text(check.name)}: {markdown_text(check.detail)}" for check in checks] + [""]
+        page_lines += ["## What was not tried", ""]
+        page_lines += [f"- {check.part}: {markdown_text(check.name)}: {markdown_text(check.detail)}" for check in checks] + [""]
     if facts := [check for check in certificate.checks if check.part == "facts" and check.outcome != "not tried"]:
-        found += ["## Facts", "", "| fact | statement | must be | answer |", "|---|---|---|---|"]
+        page_lines += ["## Facts", "", "| fact | statement | must be | answer |", "|---|---|---|---|"]
         for check in facts:
             answer = markdown_code(check.found) if check.found else markdown_text(check.detail)
             expected = markdown_code(check.expected) if check.expected else ""
-            found.append(f"| {markdown_text(check.name)} | {markdown_code(_sql(check))} | {expected} | {answer} |")
-        found += [""]
-    return "\n".join([*found, markdown_text(_cost(certificate)), ""])
+            page_lines.append(f"| {markdown_text(check.name)} | {markdown_code(_sql(check))} | {expected} | {answer} |")
+        page_lines += [""]
+    return "\n".join([*page_lines, markdown_text(_cost(certificate)), ""])
 
 
 def _title(certificate: Certificate) -> str:

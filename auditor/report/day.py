@@ -72,7 +72,7 @@ class AuditEntry:
     @property
     def needs_attention(self) -> bool:
         """Whether a person should look at it."""
-        return any(one.standing.needs_attention for one in (self, *self.legs))
+        return any(entry.standing.needs_attention for entry in (self, *self.legs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ def _entry(loader: _Loader, name: str, audit: Audit | None, of_segments: Segment
         within_threshold_age=within_threshold_age,
         streak=len(streak),
         streak_since=streak[-1].started if streak else None,
-        trend=tuple(_trend_point(one) for one in reversed(kept) if one.ended and one.state is not State.CANCELLED and not one.is_one_off),
+        trend=tuple(_trend_point(run) for run in reversed(kept) if run.ended and run.state is not State.CANCELLED and not run.is_one_off),
         configured=audit is not None or of_segments is not None,
         paused=paused,
         not_compared=tuple(not_compared(report)) if report else (),
@@ -264,4 +264,4 @@ def not_compared(report: Report) -> Iterator[str]:
     if plan and plan.watermark:
         yield f"rows from {plan.watermark} UTC on were left out on both sides, as still in flight"
     if plan:
-        yield from (str(one) for one in plan.not_compared)
+        yield from (str(levelling) for levelling in plan.not_compared)

@@ -23,28 +23,30 @@ COLUMNS = ("kind", "state", "range", "rows_in_source", "rows_in_target", "range_
 """Columns of the Arrow table besides those of the key."""
 
 
-def as_differences(found: Iterable[model.Difference | RangeDifference]) -> Iterator[Difference]:
+def as_differences(differences: Iterable[model.Difference | RangeDifference]) -> Iterator[Difference]:
     """Yield differences as they leave the process, numbered from 1."""
-    return itertools.starmap(as_difference, enumerate(found, 1))
+    return itertools.starmap(as_difference, enumerate(differences, 1))
 
 
-def as_difference(number: int, one: model.Difference | RangeDifference) -> Difference:
+def as_difference(number: int, difference: model.Difference | RangeDifference) -> Difference:
     """Return a difference as it leaves the process; ``number`` is its position in its run's list."""
-    if isinstance(one, RangeDifference):
-        first, last = (None if key is None else str(key) for key in (one.first, one.last))
-        missing = one.rows if one.kind == "missing" else 0
+    if isinstance(difference, RangeDifference):
+        first, last = (None if key is None else str(key) for key in (difference.first, difference.last))
+        missing = difference.rows if difference.kind == "missing" else 0
         return Difference(
-            **Difference.fields_of(one, without=("rows", "shards")),
+            **Difference.fields_of(difference, without=("rows", "shards")),
             number=number,
             key=None,
-            range=RowRange(label=one.label, first=first, last=last, rows=one.rows, partitions=one.partitions),
-            rows={"source": missing, "target": one.rows - missing},
+            range=RowRange(label=difference.label, first=first, last=last, rows=difference.rows, partitions=difference.partitions),
+            rows={"source": missing, "target": difference.rows - missing},
             columns=(),
             rechecks=(),
-            shards=tuple(one.shards),
+            shards=tuple(difference.shards),
             doubled=False,
         )
-    return Difference(**Difference.fields_of(one), number=number, range=None, rechecks=one.looks, doubled=one.is_doubled)
+    return Difference(
+        **Difference.fields_of(difference), number=number, range=None, rechecks=difference.looks, doubled=difference.is_doubled
+    )
 
 
 def key_kinds(plan: model.Plan | None) -> dict[str, str]:
@@ -68,21 +70,21 @@ def to_arrow(rows: Iterable[Difference], kinds: Mapping[str, str]) -> pa.Table:
     """
     import pyarrow as pa
 
-    found = list(rows)
+    listed = list(rows)
     cells = pa.list_(pa.struct([(name, pa.string()) for name in ("name", "source", "target", "reason")]))
     integers = all(kind == "integer" for kind in kinds.values())
-    keys = {_free_name(name): _numbers([(row.key or {}).get(name) for row in found], kind == "integer") for name, kind in kinds.items()}
+    keys = {_free_name(name): _numbers([(row.key or {}).get(name) for row in listed], kind == "integer") for name, kind in kinds.items()}
     columns: dict[str, Any] = {
-        "kind": pa.array([row.kind for row in found], pa.string()),
-        "state": pa.array([row.state for row in found], pa.string()),
+        "kind": pa.array([row.kind for row in listed], pa.string()),
+        "state": pa.array([row.state for row in listed], pa.string()),
         **keys,
-        "range": pa.array([row.range and row.range.label for row in found], pa.string()),
-        "range_first": _numbers([row.range.first if row.range else None for row in found], integers),
-        "range_last": _numbers([row.range.last if row.range else None for row in found], integers),
-        "rows_in_source": pa.array([row.rows["source"] for row in found], pa.int64()),
-        "rows_in_target": pa.array([row.rows["target"] for row in found], pa.int64()),
-        "shards": pa.array([row.shards for row in found], pa.list_(pa.string())),
-        "columns": pa.array([[dict(column) for column in row.columns] for row in found], cells),
+        "range": pa.array([row.range and row.range.label for row in listed], pa.string()),
+        "range_first": _numbers([row.range.first if row.range else None for row in listed], integers),
+        "range_last": _numbers([row.range.last if row.range else None for row in listed], integers),
+        "rows_in_source": pa.array([row.rows["source"] for row in listed], pa.int64()),
+        "rows_in_target": pa.array([row.rows["target"] for row in listed], pa.int64()),
+        "shards": pa.array([row.shards for row in listed], pa.list_(pa.string())),
+        "columns": pa.array([[dict(column) for column in row.columns] for row in listed], cells),
     }
     return pa.table(columns)
 
@@ -111,14 +113,14 @@ def csv_lines(rows: Iterable[Difference], keys: Sequence[str], *, has_shards: bo
     """
     more = ["shards"] if has_shards else []
     yield _csv_line(["kind", "state", *more, *keys, "range", "rows_in_source", "rows_in_target", "column", "source", "target", "reason"])
-    for one in rows:
-        key = one.key or {}
-        span = one.range.label if one.range else None
-        shards = [" and ".join(one.shards) or None] if has_shards else []
-        known = (one.rows["source"], one.rows["target"])
-        start = [one.kind, one.state, *shards, *(key.get(name) for name in keys), span, *known]
+    for difference in rows:
+        key = difference.key or {}
+        span = difference.range.label if difference.range else None
+        shards = [" and ".join(difference.shards) or None] if has_shards else []
+        known = (difference.rows["source"], difference.rows["target"])
+        start = [difference.kind, difference.state, *shards, *(key.get(name) for name in keys), span, *known]
         columns: list[tuple[str | None, ...]] = [
-            (column.name, column.source, column.target, column.reason or None) for column in one.columns
+            (column.name, column.source, column.target, column.reason or None) for column in difference.columns
         ]
         for column in columns or [(None, None, None, None)]:
             yield _csv_line([*start, *column])

@@ -48,7 +48,7 @@ def payload(ended: EndedRun, row_key: bytes) -> dict[str, Any]:
     report = redact(whole) if whole else None
     plan = report.plan if report else None
     assert run.ended is not None
-    found = EvidencePayload(
+    evidence = EvidencePayload(
         state=run.state,
         verdict=run.verdict,
         exit_code=run.exit_code,
@@ -61,12 +61,14 @@ def payload(ended: EndedRun, row_key: bytes) -> dict[str, Any]:
         counts=_counts(ended, report),
         scores={name: None if (value := getattr(run, name)) is None else repr(value) for name in SCORES},
         columns=tuple(
-            EvidenceColumn(name=to_plain(one.name), kind=str(one.kind), key=one in plan.key_columns, masked=one.masked)
-            for one in plan.columns
+            EvidenceColumn(name=to_plain(column.name), kind=str(column.kind), key=column in plan.key_columns, masked=column.masked)
+            for column in plan.columns
         )
         if plan
         else (),
-        not_compared=tuple(EvidenceLevelling(column=to_plain(one.column), side=one.side, how=one.how) for one in plan.not_compared)
+        not_compared=tuple(
+            EvidenceLevelling(column=to_plain(levelling.column), side=levelling.side, how=levelling.how) for levelling in plan.not_compared
+        )
         if plan
         else (),
         snapshots=_snapshots(report, plan),
@@ -74,12 +76,12 @@ def payload(ended: EndedRun, row_key: bytes) -> dict[str, Any]:
         summaries=EvidenceSummaries(
             chunks=ended.chunks, digest=keyed_digest(row_key, "summaries", ended.summaries) if ended.summaries else None
         ),
-        differences=tuple(_difference(one, row_key) for one in ended.differences),
+        differences=tuple(_difference(difference, row_key) for difference in ended.differences),
         differences_not_listed=ended.difference_count - len(ended.differences),
         versions=_versions(report),
         stored=stored_digests(ended.contents, row_key),
     )
-    return found.model_dump(mode="json")
+    return evidence.model_dump(mode="json")
 
 
 def stored_digests(contents: Mapping[str, bytes], row_key: bytes) -> dict[str, str]:
@@ -105,13 +107,13 @@ def _setting(name: str, value: Any, row_key: bytes) -> Any:
 
 def _counts(ended: EndedRun, report: Report | None) -> dict[str, int | None]:
     run, differences = ended.run, report.differences if report else None
-    found: dict[str, int | None] = {f"{side}_rows": rows for side, rows in (run.rows or {}).items()}
-    found |= {name: getattr(run, name) for name in COUNTS}
+    counts: dict[str, int | None] = {f"{side}_rows": rows for side, rows in (run.rows or {}).items()}
+    counts |= {name: getattr(run, name) for name in COUNTS}
     if report:
-        found |= {"left_out": report.left_out, "overdue": report.overdue_rows}
+        counts |= {"left_out": report.left_out, "overdue": report.overdue_rows}
     if differences:
-        found |= {"tolerated": differences.tolerated, "doubled": differences.doubled, "estimated": differences.estimated}
-    return found
+        counts |= {"tolerated": differences.tolerated, "doubled": differences.doubled, "estimated": differences.estimated}
+    return counts
 
 
 def _snapshots(report: Report | None, plan: Plan | None) -> EvidenceSnapshots:
@@ -144,17 +146,19 @@ def _statements(report: Report, row_key: bytes) -> Iterator[EvidenceStatement]:
         yield EvidenceStatement(side=side, sql=None if hidden else sql, digest=digest)
 
 
-def _difference(one: StoredDifference, row_key: bytes) -> EvidenceDifference:
+def _difference(difference: StoredDifference, row_key: bytes) -> EvidenceDifference:
     """Return a difference; the key of a range are its limits."""
-    if one.range is None:
-        return EvidenceDifference(kind=one.kind, state=one.state, rows=1, key=row_digest(one.key, row_key))
-    limits = {name: one.range.get(name) for name in ("first", "last", "label")}
-    return EvidenceDifference(kind=one.kind, state=one.state, rows=int(one.range["rows"]), key=row_digest(limits, row_key))
+    if difference.range is None:
+        return EvidenceDifference(kind=difference.kind, state=difference.state, rows=1, key=row_digest(difference.key, row_key))
+    limits = {name: difference.range.get(name) for name in ("first", "last", "label")}
+    return EvidenceDifference(
+        kind=difference.kind, state=difference.state, rows=int(difference.range["rows"]), key=row_digest(limits, row_key)
+    )
 
 
 def _versions(report: Report | None) -> dict[str, str]:
     servers: dict[str, str] = {side: to_plain(server) for side, server in report.servers.items()} if report else {}
-    servers |= {to_plain(one.label): to_plain(one.server) for one in report.shards if one.server} if report else {}
+    servers |= {to_plain(shard.label): to_plain(shard.server) for shard in report.shards if shard.server} if report else {}
     return {**servers, "auditor": version("auditor"), "canonical": str(canonical.VERSION)}
 
 
@@ -162,15 +166,15 @@ MAX_LINKS = 20
 """Links of a file that are listed at most."""
 
 
-def verified_lines(found: Verified, *, is_pinned: bool) -> Iterator[str]:
+def verified_lines(verified: Verified, *, is_pinned: bool) -> Iterator[str]:
     """Yield what files of evidence are, for a person; ``is_pinned`` says whether a public key was given."""
-    for one in found.files:
-        yield f"{one.file}: {f'NOT WHOLE: {one.broken}' if one.broken else 'whole'}"
-        for entry in one.links[:MAX_LINKS]:
+    for file in verified.files:
+        yield f"{file.file}: {f'NOT WHOLE: {file.broken}' if file.broken else 'whole'}"
+        for entry in file.links[:MAX_LINKS]:
             yield f"  link {entry.link.number} of {entry.link.audit}, run {entry.link.run[:12]}: {_said(entry)}"
-        if len(one.links) > MAX_LINKS:
-            yield f"  and {len(one.links) - MAX_LINKS:,} more links"
-    for chain in found.chains:
+        if len(file.links) > MAX_LINKS:
+            yield f"  and {len(file.links) - MAX_LINKS:,} more links"
+    for chain in verified.chains:
         links = f"link {chain.first}" if chain.first == chain.last else f"links {chain.first} to {chain.last}"
         yield f"{chain.audit}: {links}: {'BROKEN' if chain.broken else 'unbroken'}; head sha256:{chain.head}"
         yield from (f"  {broken}" for broken in chain.broken)
@@ -178,7 +182,7 @@ def verified_lines(found: Verified, *, is_pinned: bool) -> Iterator[str]:
             f"  signed by {key}{'' if is_pinned else ', which was not given by --key: ask its owner whether it is theirs'}"
             for key in chain.keys
         )
-    yield from (f"no link has the head {head}" for head in found.unseen)
+    yield from (f"no link has the head {head}" for head in verified.unseen)
 
 
 def _said(entry: EvidenceEntry) -> str:
@@ -190,13 +194,13 @@ def _said(entry: EvidenceEntry) -> str:
     return f"{said.verdict.value}{within} ({said.state.value} {said.ended}){f': {differing}' if differing else ''}"
 
 
-def verified_shape(found: Verified, *, is_pinned: bool) -> VerifiedEvidence:
+def verified_shape(verified: Verified, *, is_pinned: bool) -> VerifiedEvidence:
     """Return what files of evidence are, as it leaves the process."""
     files = tuple(
-        VerifiedFile(file=one.file, whole=not one.broken, broken=one.broken or None, links=tuple(map(_link, one.links)))
-        for one in found.files
+        VerifiedFile(file=file.file, whole=not file.broken, broken=file.broken or None, links=tuple(map(_link, file.links)))
+        for file in verified.files
     )
-    return VerifiedEvidence(whole=found.is_whole, pinned=is_pinned, files=files, chains=found.chains, unseen_heads=found.unseen)
+    return VerifiedEvidence(whole=verified.is_whole, pinned=is_pinned, files=files, chains=verified.chains, unseen_heads=verified.unseen)
 
 
 def _link(entry: EvidenceEntry) -> VerifiedLink:

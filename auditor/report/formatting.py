@@ -116,16 +116,16 @@ def score_of(run: StoredRun) -> str:
 
 def verified(through: dt.datetime | None, within: dt.datetime | None) -> list[str]:
     """Return up to when everything was seen equal, and equal or within the threshold, a line each as far as there is one."""
-    found = (("verified through", through), ("within threshold through", within))
-    return [f"{words} {moment(at)}" for words, at in found if at]
+    verified_through = (("verified through", through), ("within threshold through", within))
+    return [f"{words} {moment(at)}" for words, at in verified_through if at]
 
 
 def aligned(report: Report) -> tuple[str, str] | None:
     """Return ``aligned`` with where both sides were read and how that is known, or ``not aligned`` with the reason; None if neither."""
-    if found := report.aligned:
+    if alignment := report.aligned:
         pipelines = "pipelines" if report.shards else "pipeline"
-        held = f"the {pipelines} {found.pipeline} held the target's table still for {found.held:.2f} s"
-        return "aligned", sentence(f"at {found.position} ({moment(found.time)}): {found.way}; {held}")
+        hold = f"the {pipelines} {alignment.pipeline} held the target's table still for {alignment.held_seconds:.2f} s"
+        return "aligned", sentence(f"at {alignment.position} ({moment(alignment.time)}): {alignment.way}; {hold}")
     return ("not aligned", sentence(report.not_aligned)) if report.not_aligned else None
 
 
@@ -147,10 +147,10 @@ def rows(count: int) -> str:
 def remedies(advice: Advice) -> list[str]:
     """Return a line for each way to repair a target, with its command and what it costs; the suggested one first, with the reason."""
     lines = []
-    for index, one in enumerate(advice.remedies):
-        most = "at most " if one.tool == "range bootstrap" else ""
-        cost = f"{most}{rows(one.rows)}, {percent(one.share)} of the table, about {duration(max(1, one.seconds))}"
-        lines.append(f"Suggested: {one.command} ({cost}; {advice.why})" if index == 0 else f"or: {one.command} ({cost})")
+    for index, remedy in enumerate(advice.remedies):
+        most = "at most " if remedy.tool == "range bootstrap" else ""
+        cost = f"{most}{rows(remedy.rows)}, {percent(remedy.share)} of the table, about {duration(max(1, remedy.seconds))}"
+        lines.append(f"Suggested: {remedy.command} ({cost}; {advice.why})" if index == 0 else f"or: {remedy.command} ({cost})")
     return lines
 
 
@@ -209,13 +209,13 @@ def column_name(column: ColumnDifference) -> str:
 
 def examples(named: Sequence[Difference], most: int) -> list[Difference]:
     """Return up to ``most`` named differences to show, a sample of more; changed rows rather with their columns."""
-    told = [one for one in named if one.columns or one.kind != "changed"]
+    told = [difference for difference in named if difference.columns or difference.kind != "changed"]
     return sampling.examples(told if len(told) >= most else named, most)
 
 
 def more(differences: Differences, most: int) -> str:
     """Return how many of the listed ranges and rows are not among the ``most`` of each that are shown; empty if all are."""
-    ranges, named = (max(0, len(found) - most) for found in (differences.ranges, differences.named))
+    ranges, named = (max(0, len(listed) - most) for listed in (differences.ranges, differences.named))
     if not ranges + named:
         return ""
     sample = "; those shown are a sample: the first keys, and evenly of the rest" if named else ""
@@ -227,21 +227,21 @@ def with_examples(differences: Differences, most: int) -> Differences:
     return replace(differences, named=tuple(examples(differences.named, most)))
 
 
-def kind(one: Difference | RangeDifference) -> str:
+def kind(difference: Difference | RangeDifference) -> str:
     """Describe what kind of difference it is: unsettled or not, and of a source of several shards in which."""
-    words = [one.kind, *(["unsettled"] if one.state == "unsettled" else [])]
-    if isinstance(one, Difference) and one.is_doubled:
+    words = [difference.kind, *(["unsettled"] if difference.state == "unsettled" else [])]
+    if isinstance(difference, Difference) and difference.is_doubled:
         words.append("doubled")
-    return ", ".join(words) + (f" ({sentence(' and '.join(one.shards))})" if one.shards else "")
+    return ", ".join(words) + (f" ({sentence(' and '.join(difference.shards))})" if difference.shards else "")
 
 
-def shard(one: ShardResult) -> str:
+def shard(result: ShardResult) -> str:
     """Describe a shard of the source on one line: its verdict, its rows, and which of them the target does not hold."""
-    size = "" if one.rows is None else f", {rows(one.rows)}"
-    counts = [f"{count:,} {name}" for name in ("missing", "changed", "doubled") if (count := getattr(one, name))]
-    lost = f"; {one.snapshots_lost:,} of its snapshots were lost" if one.snapshots_lost else ""
-    at = f"; aligned at {sentence(one.aligned.position)}" if one.aligned else ""
-    return f"shard {sentence(one.label)}: {one.verdict.value}{size}{': ' + ', '.join(counts) if counts else ''}{lost}{at}"
+    size = "" if result.rows is None else f", {rows(result.rows)}"
+    counts = [f"{count:,} {name}" for name in ("missing", "changed", "doubled") if (count := getattr(result, name))]
+    lost = f"; {result.snapshots_lost:,} of its snapshots were lost" if result.snapshots_lost else ""
+    at = f"; aligned at {sentence(result.aligned.position)}" if result.aligned else ""
+    return f"shard {sentence(result.label)}: {result.verdict.value}{size}{': ' + ', '.join(counts) if counts else ''}{lost}{at}"
 
 
 def not_counted(differences: Differences) -> str:
@@ -265,7 +265,7 @@ def notes(report: Report) -> list[str]:
 
 def hidden(report: Report) -> list[str]:
     """Return what the servers may have hidden from a run, one sentence each."""
-    return [sentence(str(one)) for one in (report.plan.not_compared if report.plan else ()) if one.how == "hidden"]
+    return [sentence(str(levelling)) for levelling in (report.plan.not_compared if report.plan else ()) if levelling.how == "hidden"]
 
 
 def snapshot_note(report: Report) -> str:

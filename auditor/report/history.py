@@ -54,16 +54,16 @@ def status(run: Run) -> RenderableType:
     return Text("\n").join(lines)
 
 
-def standing(name: str, found: Standing) -> RenderableType:
+def standing(name: str, standing: Standing) -> RenderableType:
     """Return an audit's status: its status with the age of the last verdict, up to when it is verified, and its last run."""
-    colour = COLOURS.get(found.verdict, "yellow") if found.verdict and found.status != "stale" else "yellow"
-    age = f", checked {ago(found.age)}" if found.age is not None else ""
-    lines = [Text.assemble(f"{formatting.visible(name)}: ", (found.label.upper(), f"bold {colour}"), age)]
-    lines += [Text(f"  {formatting.sentence(reason)}") for reason in found.reasons]
-    lines += [Text(f"  {line}") for line in formatting.verified(found.verified_through, found.within_threshold_through)]
-    lines += [Text(f"  {formatting.sentence(found.last_run)}", "yellow")] if found.last_run else []
-    if found.active:
-        lines.append(Text(f"  now: run {found.active.run[:12]}{_other_settings(found.active)} is {found.active.state.value}"))
+    colour = COLOURS.get(standing.verdict, "yellow") if standing.verdict and standing.status != "stale" else "yellow"
+    age = f", checked {ago(standing.age)}" if standing.age is not None else ""
+    lines = [Text.assemble(f"{formatting.visible(name)}: ", (standing.label.upper(), f"bold {colour}"), age)]
+    lines += [Text(f"  {formatting.sentence(reason)}") for reason in standing.reasons]
+    lines += [Text(f"  {line}") for line in formatting.verified(standing.verified_through, standing.within_threshold_through)]
+    lines += [Text(f"  {formatting.sentence(standing.last_run)}", "yellow")] if standing.last_run else []
+    if standing.active:
+        lines.append(Text(f"  now: run {standing.active.run[:12]}{_other_settings(standing.active)} is {standing.active.state.value}"))
     return Text("\n").join(lines)
 
 

@@ -51,8 +51,13 @@ def run_fragment(report: Report, partition_map: PartitionMap | None = None) -> M
 
 def run_values(report: Report) -> dict[str, object]:
     """Return what ``run_result.html`` draws of a report whose masked values were redacted."""
-    found = outline(report)
-    return {"report": report, "outline": found, "measures": disallowed_first(report.measures), "notes": [*found.notes, *found.details]}
+    report_outline = outline(report)
+    return {
+        "report": report,
+        "outline": report_outline,
+        "measures": disallowed_first(report.measures),
+        "notes": [*report_outline.notes, *report_outline.details],
+    }
 
 
 def day(day: Day) -> str:

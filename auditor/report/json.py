@@ -53,24 +53,26 @@ def report(report: model.Report) -> RunReport:
     )
 
 
-def _shard(one: model.ShardResult) -> Shard:
+def _shard(shard: model.ShardResult) -> Shard:
     without = ("cost", "aligned")
-    return Shard(**Shard.fields_of(one, without=without), cost=_side_cost(one.cost) if one.cost else None, aligned=_aligned(one.aligned))
+    return Shard(
+        **Shard.fields_of(shard, without=without), cost=_side_cost(shard.cost) if shard.cost else None, aligned=_aligned(shard.aligned)
+    )
 
 
-def _aligned(found: model.Alignment | None) -> Aligned | None:
-    return Aligned(**Aligned.fields_of(found), held_seconds=found.held) if found else None
+def _aligned(alignment: model.Alignment | None) -> Aligned | None:
+    return Aligned(**Aligned.fields_of(alignment)) if alignment else None
 
 
-def _live(found: model.LiveCheck, plan: model.Plan | None) -> Live:
+def _live(live_check: model.LiveCheck, plan: model.Plan | None) -> Live:
     integers = _integer_keys(plan)
     return Live(
-        **Live.fields_of(found, without=("began", "proved", "scanned", "lost")),
-        began=LogPlace(place=found.began_place, time=found.began),
-        proved=LogPlace(place=found.proved_place, time=found.proved),
-        scanned=found.scanned or None,
-        moved_rows=found.moved,
-        lost=tuple(_row(row, integers) for row in found.lost),
+        **Live.fields_of(live_check, without=("began", "proved", "scanned", "lost")),
+        began=LogPlace(place=live_check.began_place, time=live_check.began),
+        proved=LogPlace(place=live_check.proved_place, time=live_check.proved),
+        scanned=live_check.scanned or None,
+        moved_rows=live_check.moved,
+        lost=tuple(_row(row, integers) for row in live_check.lost),
     )
 
 
@@ -146,7 +148,10 @@ def plan(plan: model.Plan) -> Plan:
         prescan_why=plan.prescan.why if plan.prescan else None,
         key=tuple(column.name for column in plan.key_columns),
         columns=tuple(map(_column, plan.columns)),
-        not_compared=tuple(NotCompared(column=one.column or None, side=one.side, how=one.how, what=one.what) for one in plan.not_compared),
+        not_compared=tuple(
+            NotCompared(column=levelling.column or None, side=levelling.side, how=levelling.how, what=levelling.what)
+            for levelling in plan.not_compared
+        ),
         watermark=plan.watermark or None,
     )
 

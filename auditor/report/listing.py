@@ -17,17 +17,17 @@ from auditor.shapes.audit_status import ListedAudit
 COLOURS = {"match": "green", "within_threshold": "green", "mismatch": "red"}
 
 
-def listed(name: str, source: str, target: str, found: Standing, next_due: dt.datetime | None, paused: bool) -> ListedAudit:
+def listed(name: str, source: str, target: str, standing: Standing, next_due: dt.datetime | None, paused: bool) -> ListedAudit:
     """Return an audit as it is listed."""
     return ListedAudit(
-        **ListedAudit.fields_of(found, without=("run",)),
+        **ListedAudit.fields_of(standing, without=("run",)),
         audit=name,
         source=source,
         target=target,
-        run=found.run.run if found.run else None,
+        run=standing.run.run if standing.run else None,
         next_due=next_due,
         paused=paused,
-        active_run=found.active.run if found.active else None,
+        active_run=standing.active.run if standing.active else None,
     )
 
 
@@ -38,21 +38,21 @@ def table(audits: Sequence[ListedAudit]) -> RenderableType:
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for name in ("audit", "status", "last verdict", "next run (UTC)", "source", "target"):
         table.add_column(name)
-    for one in audits:
-        due = "paused" if one.paused else _minute(one.next_due)
+    for audit in audits:
+        due = "paused" if audit.paused else _minute(audit.next_due)
         table.add_row(
-            Text(formatting.visible(one.audit)),
-            Text(_status(one), COLOURS.get(one.status, "yellow")),
-            "" if one.age is None else ago(one.age),
-            "running now" if one.active_run else due,
-            Text(formatting.visible(one.source)),
-            Text(formatting.visible(one.target)),
+            Text(formatting.visible(audit.audit)),
+            Text(_status(audit), COLOURS.get(audit.status, "yellow")),
+            "" if audit.age is None else ago(audit.age),
+            "running now" if audit.active_run else due,
+            Text(formatting.visible(audit.source)),
+            Text(formatting.visible(audit.target)),
         )
     return table
 
 
-def _status(one: ListedAudit) -> str:
-    return f"{status_label(one.status)}{', last run failed' if one.last_run else ''}"
+def _status(audit: ListedAudit) -> str:
+    return f"{status_label(audit.status)}{', last run failed' if audit.last_run else ''}"
 
 
 def _minute(at: dt.datetime | None) -> str:

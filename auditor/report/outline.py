@@ -81,13 +81,13 @@ def outline(report: Report) -> Outline:
 
 
 def _headline(report: Report) -> str:
-    found = report.differences
-    total = found.missing + found.extra + found.changed if found else 0
-    if found is None or not total + found.estimated:
+    differences = report.differences
+    total = differences.missing + differences.extra + differences.changed if differences else 0
+    if differences is None or not total + differences.estimated:
         return "within the threshold" if report.within_threshold else ""
     words = plural(total, "row differs", "rows differ")
-    if found.estimated:
-        words = f"about {plural(three_digits(total + found.estimated), 'row differs', 'rows differ')}"
+    if differences.estimated:
+        words = f"about {plural(three_digits(total + differences.estimated), 'row differs', 'rows differ')}"
     return f"{words}{', within the threshold' if report.within_threshold else ''}"
 
 
@@ -124,9 +124,9 @@ def _similarity(jaccard: Jaccard, scope: str) -> Figure:
 
 def set_aside(report: Report) -> Iterator[Figure]:
     """Yield what the comparison did not see: values treated as equal, what was not compared, and what is assumed."""
-    for one in report.plan.not_compared if report.plan else ():
-        name = "treated as equal" if one.how in LEVELLED else "assumed" if one.how == "assumed" else "not compared"
-        yield Figure(name, "", formatting.sentence(str(one)))
+    for levelling in report.plan.not_compared if report.plan else ():
+        name = "treated as equal" if levelling.how in LEVELLED else "assumed" if levelling.how == "assumed" else "not compared"
+        yield Figure(name, "", formatting.sentence(str(levelling)))
 
 
 def _next_steps(report: Report) -> Iterator[str]:
@@ -151,8 +151,8 @@ def _evidence(report: Report) -> Iterator[Figure]:
     if report.plan and report.plan.watermark:
         watermark = formatting.visible(report.plan.watermark)
         yield Figure("watermark", f"{watermark} UTC", "(younger rows were left out on both sides)", "watermark")
-    if found := formatting.aligned(report):
-        yield Figure(found[0], "", found[1], "aligned" if report.aligned else "")
+    if alignment := formatting.aligned(report):
+        yield Figure(alignment[0], "", alignment[1], "aligned" if report.aligned else "")
     yield from (Figure(name, "", text, name) for name, text in live.lines(report))
     if report.as_of:
         yield Figure("dump", f"as of {formatting.moment(report.as_of)}", "", "as_of")

@@ -27,16 +27,16 @@ def redact(report: Report) -> Report:
     overdue = tuple(replace(row, key=_redact_key(row.key, masked)) for row in report.overdue)
     measures = tuple(_redact_measure(measure, plan) for measure in report.measures)
     if live := report.live:
-        live = replace(live, lost=tuple(replace(one, key=_redact_key(one.key, masked)) for one in live.lost))
-    found = replace(
+        live = replace(live, lost=tuple(replace(row, key=_redact_key(row.key, masked)) for row in live.lost))
+    redacted = replace(
         report, live=live, plan=redact_plan(plan), comparison=comparison, differences=differences, measures=measures, overdue=overdue
     )
-    return replace(found, advice=_redact_advice(report.advice) if report.advice else None)
+    return replace(redacted, advice=_redact_advice(report.advice) if report.advice else None)
 
 
 def _redact_advice(advice: Advice) -> Advice | None:
     """Remove the commands that name keys."""
-    left = tuple(one for one in advice.remedies if one.tool != "range bootstrap")
+    left = tuple(remedy for remedy in advice.remedies if remedy.tool != "range bootstrap")
     return replace(advice, remedies=left) if left else None
 
 

@@ -33,7 +33,7 @@ WRITTEN = ("updated", "inserted", "deleted", "left", "taken back", "equal")
 
 def patches(applied: Sequence[Patch]) -> Text:
     """Return one line per patch, the oldest first."""
-    return Text("\n").join(_patch_line(one) for one in applied)
+    return Text("\n").join(_patch_line(patch) for patch in applied)
 
 
 def _patch_line(patch: Patch) -> Text:

@@ -27,12 +27,16 @@ COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "ye
 def report(report: Report, verbose: bool = False) -> RenderableType:
     """Return the report of a run; ``verbose`` adds costs, the plan's notes and always the partition table."""
     report = redact(report)
-    found = outline(report)
+    report_outline = outline(report)
     head = Text.assemble((report.verdict.value.upper(), f"bold {COLOURS[report.verdict]}"), f"  {formatting.visible(report.audit)}")
-    head.append(f": {found.headline}" if found.headline else "", "bold")
+    head.append(f": {report_outline.headline}" if report_outline.headline else "", "bold")
     state = "" if report.state is State.DONE else f"{report.state.value}, "
     head.append(f"  ({state}{report.seconds:.2f} s)", "dim")
-    parts: list[RenderableType] = [head, *([_line(found.notice, "bold yellow")] if found.notice else []), *map(_line, found.outcome)]
+    parts: list[RenderableType] = [
+        head,
+        *([_line(report_outline.notice, "bold yellow")] if report_outline.notice else []),
+        *map(_line, report_outline.outcome),
+    ]
     comparison = report.comparison
     if comparison and report.measures:
         parts.append(_measures(report.measures))
@@ -40,12 +44,15 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
         parts.append(_differences(report.differences))
     if comparison and comparison.divergent and _shows_partitions(report, verbose):
         parts.append(_partitions(comparison))
-    parts += _figures(found.certainty)
-    parts += _figures(found.set_aside, "yellow")
-    parts += [_line(line, "" if index else "bold") for index, line in enumerate(found.next_steps)]
-    parts += _figures(found.evidence)
-    parts += [_line(formatting.shard(one)) for one in report.shards]
-    parts += [_line(line, "dim") for line in (*found.tried, *found.notes, *((*_costs(report), *found.details) if verbose else ()))]
+    parts += _figures(report_outline.certainty)
+    parts += _figures(report_outline.set_aside, "yellow")
+    parts += [_line(line, "" if index else "bold") for index, line in enumerate(report_outline.next_steps)]
+    parts += _figures(report_outline.evidence)
+    parts += [_line(formatting.shard(shard)) for shard in report.shards]
+    parts += [
+        _line(line, "dim")
+        for line in (*report_outline.tried, *report_outline.notes, *((*_costs(report), *report_outline.details) if verbose else ()))
+    ]
     return Group(*parts)
 
 
@@ -64,9 +71,9 @@ def _figures(figures: Sequence[Figure], style: str = "") -> list[RenderableType]
     table.add_column(style=style, min_width=NAME_WIDTH, no_wrap=True)
     table.add_column(style=style, overflow="fold")
     before = ""
-    for one in figures:
-        table.add_row("" if one.name == before else f"  {one.name}", Text(str(one)))
-        before = one.name
+    for figure in figures:
+        table.add_row("" if figure.name == before else f"  {figure.name}", Text(str(figure)))
+        before = figure.name
     return [table] if figures else []
 
 
@@ -145,8 +152,8 @@ def _partition_label(partition: Divergent) -> str:
     return formatting.visible(partition.label) + keys
 
 
-def _similarity(one: Divergent) -> str:
-    return "" if one.similarity is None else f"{one.similarity:.4g}"
+def _similarity(partition: Divergent) -> str:
+    return "" if partition.similarity is None else f"{partition.similarity:.4g}"
 
 
 def _costs(report: Report) -> Iterator[str]:
@@ -180,7 +187,7 @@ def plan(plan: Plan, verbose: bool) -> RenderableType:
         *(f"{side}: {here.label}{_about(here.estimate)}" for side in plan.read_sides if (here := plan.sides[side])),
         *(_how(plan) if verbose else ()),
         *([f"watermark: rows from {plan.watermark} UTC on are left out on both sides"] if plan.watermark else []),
-        *(f"not compared: {column}" for column in plan.not_compared),
+        *(f"not compared: {levelling}" for levelling in plan.not_compared),
         *(f"note: {note}" for note in plan.notes),
     ]
     return Group(Text(formatting.visible(plan.audit), "bold"), *(_line(line) for line in lines), table)

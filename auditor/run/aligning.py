@@ -150,7 +150,7 @@ def _align(reader: Reader, plan: Plan, names: Mapping[Side, Sequence[str]], hold
             places = {side: (hold.merge_through(opened[side][0]), opened[side][0]) for side, hold in holds.items()}
         target.begin_snapshot_by(lambda session: _begin_at(session, plan, holds, places))
         alignments = {
-            side: Alignment(position=place, time=at, way=way, pipeline=holds[side].pipeline, held=0.0)
+            side: Alignment(position=place, time=at, way=way, pipeline=holds[side].pipeline, held_seconds=0.0)
             for side, (place, at, way) in opened.items()
         }
         if on_held:
@@ -158,7 +158,7 @@ def _align(reader: Reader, plan: Plan, names: Mapping[Side, Sequence[str]], hold
     finally:
         _release(holds)
     ended = time.monotonic()
-    return {side: replace(alignment, held=ended - frozen[side]) for side, alignment in alignments.items()}
+    return {side: replace(alignment, held_seconds=ended - frozen[side]) for side, alignment in alignments.items()}
 
 
 def _freeze(reader: Reader, holds: Holds) -> dict[Side, float]:
@@ -220,5 +220,5 @@ def _join(plan: Plan, alignments: Mapping[Side, Alignment]) -> Alignment:
         time=min(alignment.time for alignment in every),
         way="; ".join(dict.fromkeys(alignment.way for alignment in every)),
         pipeline=" and ".join(alignment.pipeline for alignment in every),
-        held=max(alignment.held for alignment in every),
+        held_seconds=max(alignment.held_seconds for alignment in every),
     )

@@ -320,9 +320,9 @@ class Live(Shape):
 
 def _compared(schema: dict[str, Any]) -> None:
     """Say in the schema that a run with a verdict is done and has a score, rows and partitions."""
-    required = {"state": {"const": "done"}, **{name: {"type": "object"} for name in ("score", "rows", "partitions")}}
+    properties = {"state": {"const": "done"}, **{name: {"type": "object"} for name in ("score", "rows", "partitions")}}
     schema["if"] = {"properties": {"verdict": {"enum": ["match", "mismatch"]}}}
-    schema["then"] = {"properties": required}
+    schema["then"] = {"properties": properties}
 
 
 class RunReport(Shape):

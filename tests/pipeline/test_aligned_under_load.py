@@ -75,7 +75,7 @@ def test_fifty_audits_match_and_each_lost_event_is_named_at_once(road: LossyRoad
 
 def describe(reports: Sequence[Report], rate: float) -> str:
     """Describe what the runs cost: how long the target stood still, and how long they took."""
-    held = sorted(report.aligned.held for report in reports if report.aligned)
+    held = sorted(report.aligned.held_seconds for report in reports if report.aligned)
     ways = Counter(report.aligned.way for report in reports if report.aligned)
     return (
         f"{len(held)} of {len(reports)} runs were aligned at {rate:.0f} writes a second; the target stood still for"

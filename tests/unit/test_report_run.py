@@ -122,7 +122,7 @@ def aligned_report(text: str = "") -> Report:
     way = f"the server says in its snapshot where that stands{text}"
     return replace(
         full_report(text),
-        aligned=Alignment(position=f"bin.000004:1234{text}", time=AT, way=way, pipeline=f"shop{text}", held=0.42),
+        aligned=Alignment(position=f"bin.000004:1234{text}", time=AT, way=way, pipeline=f"shop{text}", held_seconds=0.42),
         live=live_check(text, scanned=f"a rescan was asked for{text}"),
     )
 
@@ -184,9 +184,9 @@ def test_where_both_sides_were_read_is_in_the_json(shop: Settings) -> None:
 
 def test_where_each_shard_was_read_is_shown(shop: Settings) -> None:
     places = ("bin.000004:1234", "bin.000009:77")
-    found = [Alignment(position=one, time=AT, way="the server says it", pipeline="shop", held=0.4) for one in places]
+    found = [Alignment(position=one, time=AT, way="the server says it", pipeline="shop", held_seconds=0.4) for one in places]
     shards = tuple(ShardResult(label=f"shop{number}: orders", aligned=one) for number, one in enumerate(found))
-    whole = Alignment(position=" and ".join(places), time=AT, way="the server says it", pipeline="eu and us", held=0.4)
+    whole = Alignment(position=" and ".join(places), time=AT, way="the server says it", pipeline="eu and us", held_seconds=0.4)
     report = with_plan(replace(full_report(), aligned=whole, shards=shards), shop)
     for form in ("text", "markdown", "html"):
         shown = " ".join(unescape(re.sub(r"<[^>]+>", " ", render.run(report, None, form))).split())
