@@ -54,5 +54,5 @@ class BoundedCursor(cursor):
 
     def executemany(self, query: Any, vars_list: Iterable[Any]) -> None:
         """Run a statement once with each of the parameters, as the driver does, with a bound for each."""
-        for one in vars_list:
-            self.execute(query, one)
+        for parameters in vars_list:
+            self.execute(query, parameters)

@@ -98,8 +98,8 @@ def get_latest_run(store: Store, audit: str, *, done_only: bool = True, before: 
     values = {"audit": audit, "state": State.DONE if done_only else None, "before": before}
     known = {name: value for name, value in values.items() if value is not None}
     with store.reading() as connection:
-        found = fetch_runs(connection, _select_runs(tuple(known), True).limit(1), known)
-    return found[0] if found else None
+        latest = fetch_runs(connection, _select_runs(tuple(known), True).limit(1), known)
+    return latest[0] if latest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,9 @@ def list_latest_runs(store: Store, audit: str | None = None) -> dict[str, list[S
     and pending runs of any settings.
     """
     with store.reading() as connection:
-        found = fetch_runs(connection, _LATEST) if audit is None else fetch_runs(connection, _LATEST_OF_AUDIT, {"named": audit})
+        latest = fetch_runs(connection, _LATEST) if audit is None else fetch_runs(connection, _LATEST_OF_AUDIT, {"named": audit})
     by_audit: dict[str, list[StoredRun]] = {}
-    for run in found:
+    for run in latest:
         by_audit.setdefault(run.audit, []).append(run)
     return by_audit
 
@@ -155,8 +155,8 @@ def get_active_runs(store: Store) -> dict[str, StoredRun]:
     """Return the running (else the pending) run of each audit, by audit."""
     with store.reading() as connection:
         numbers = union(*_select_active_numbers()).subquery()
-        found = fetch_runs(connection, select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.state))
-    return {run.audit: run for run in found}
+        active = fetch_runs(connection, select(runs).join(numbers, numbers.c.number == runs.c.number).order_by(runs.c.state))
+    return {run.audit: run for run in active}
 
 
 ACTIVE_STATES = (State.PENDING, State.RUNNING)

@@ -113,15 +113,15 @@ _cache: dict[str, dict[str, Any]] = {}
 
 
 def _fetch_contents(connection: Connection, column: Column[Any], versions: set[str]) -> dict[str, dict[str, Any]]:
-    found = {version: content for version in versions if (content := _cache.get(version)) is not None}
-    if new := versions - found.keys():
+    contents = {version: content for version in versions if (content := _cache.get(version)) is not None}
+    if new := versions - contents.keys():
         version = column.table.c.version
         read = {row.version: row.content for row in connection.execute(select(version, column.label("content")).where(version.in_(new)))}
         if len(_cache) + len(read) > CACHE_LIMIT:
             _cache.clear()
         _cache.update(read)
-        found |= read
-    return found
+        contents |= read
+    return contents
 
 
 def _to_run(row: Row[Any], definition: dict[str, Any], schema: dict[str, Any] | None, lease: Lease | None) -> StoredRun:

@@ -186,7 +186,7 @@ def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = Non
 
 def _difference_row(number: int, position: int, difference: StoredDifference) -> dict[str, Any]:
     # Not by asdict(), which copies every value; thousands of differences are written at once.
-    detail = {one.name: getattr(difference, one.name) for one in fields(StoredDifference) if one.name not in ("kind", "state")}
+    detail = {field.name: getattr(difference, field.name) for field in fields(StoredDifference) if field.name not in ("kind", "state")}
     return {"run": number, "number": position, "kind": difference.kind, "state": difference.state, "detail": detail}
 
 

@@ -39,8 +39,8 @@ def begin_bootstrap(store: Store, *, bootstrap: str, audit: str, target: str, wh
         if (busy := connection.execute(open_ones).first()) is not None:
             where = leases.describe_owner(connection, "bootstrap", busy.bootstrap) if busy.state == "running" else busy.state
             raise BootstrapRefused(f"bootstrap {busy.bootstrap} of this table has not ended ({where}); continue it, or drop its copy")
-        about = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": database_time(connection)}
-        connection.execute(insert(bootstraps).values(**about, state="running", stage="copying", detail=dict(detail)))
+        subject = {"bootstrap": bootstrap, "audit": audit, "target": target, "requested_by": who, "at": database_time(connection)}
+        connection.execute(insert(bootstraps).values(**subject, state="running", stage="copying", detail=dict(detail)))
         leases.assign(connection, "bootstrap", bootstrap, waits().patch_silent)
         events.insert_event(connection, actor=who, action="bootstrap begun", subject=bootstrap, detail={"audit": audit})
 

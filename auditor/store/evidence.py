@@ -99,16 +99,16 @@ def add_link(connection: Connection, number: int, seal: Seal) -> None:
     """
     audit = connection.execute(select(runs.c.audit).where(runs.c.number == number)).scalar_one()
     lock_state(connection, audit)  # so that two links do not get one place
-    for one in (*_list_unlinked(connection, audit, number), number):
-        _insert(connection, audit, one, seal)
+    for ended_number in (*_list_unlinked(connection, audit, number), number):
+        _insert(connection, audit, ended_number, seal)
 
 
 def _list_unlinked(connection: Connection, audit: str, besides: int) -> list[int]:
     began = select(func.min(evidence.c.run_number)).where(evidence.c.audit == audit).scalar_subquery()
     linked = select(evidence.c.run).where(evidence.c.run == runs.c.run, evidence.c.payload.is_not(None)).exists()
     ended = runs.c.ended.is_not(None), runs.c.state.in_((State.FAILED, State.CANCELLED))
-    found = select(runs.c.number).where(runs.c.audit == audit, runs.c.number > began, runs.c.number != besides, *ended, ~linked)
-    return list(connection.execute(found.order_by(runs.c.number)).scalars())
+    unlinked = select(runs.c.number).where(runs.c.audit == audit, runs.c.number > began, runs.c.number != besides, *ended, ~linked)
+    return list(connection.execute(unlinked.order_by(runs.c.number)).scalars())
 
 
 def _insert(connection: Connection, audit: str, number: int, seal: Seal) -> None:
@@ -137,20 +137,20 @@ def _read_contents(connection: Connection, number: int) -> dict[str, bytes]:
         type_coerce(runs.c[name], Text).label(name) if isinstance(runs.c[name].type, Json) else runs.c[name] for name in SEALED_COLUMNS
     ]
     row = connection.execute(select(*columns).where(runs.c.number == number)).one()
-    found = {name: _to_bytes(getattr(row, name)) for name in SEALED_COLUMNS}
+    contents = {name: _to_bytes(getattr(row, name)) for name in SEALED_COLUMNS}
     for name, table, version in (("definition", audit_versions, row.version), ("schema", schemas, row.schema_version)):
         content = table.c.definition if table is audit_versions else table.c.columns
         of_audit = [audit_versions.c.audit == row.audit] if table is audit_versions else []
         text = connection.execute(select(type_coerce(content, Text)).where(table.c.version == version, *of_audit)).scalar()
-        found[name] = _to_bytes(text)
+        contents[name] = _to_bytes(text)
     kept = connection.execute(select(run_documents.c.kind, run_documents.c.body).where(run_documents.c.run == number))
     bodies = {row.kind: row.body for row in kept}
-    found |= {kind: _as_bytes(bodies.get(kind, b"")) for kind in ("report", "partition_map")}
+    contents |= {kind: _as_bytes(bodies.get(kind, b"")) for kind in ("report", "partition_map")}
     details = select(differences.c.number, differences.c.kind, differences.c.state, type_coerce(differences.c.detail, Text))
     hashed = hashlib.sha256()
-    for one in connection.execute(details.where(differences.c.run == number).order_by(differences.c.number)):
-        hashed.update(json.dumps(list(one)).encode() + b"\n")
-    return {**found, "differences": hashed.digest()}
+    for detail in connection.execute(details.where(differences.c.run == number).order_by(differences.c.number)):
+        hashed.update(json.dumps(list(detail)).encode() + b"\n")
+    return {**contents, "differences": hashed.digest()}
 
 
 def _to_bytes(value: Any) -> bytes:
@@ -162,9 +162,9 @@ def _to_bytes(value: Any) -> bytes:
 
 def _read_differences(connection: Connection, number: int) -> dict[str, Any]:
     mine = differences.c.run == number
-    found = connection.execute(select(differences).where(mine).order_by(differences.c.number).limit(MAX_DIFFERENCES))
+    rows = connection.execute(select(differences).where(mine).order_by(differences.c.number).limit(MAX_DIFFERENCES))
     count = connection.execute(select(func.count()).select_from(differences).where(mine)).scalar_one()
-    listed = tuple(StoredDifference(kind=row.kind, state=row.state, **row.detail) for row in found)
+    listed = tuple(StoredDifference(kind=row.kind, state=row.state, **row.detail) for row in rows)
     return {"differences": listed, "difference_count": count}
 
 
@@ -229,9 +229,9 @@ def list_unattested(store: Store, audit: str) -> list[str]:
     """Return the runs of an audit that are done, ended after its chain began, and have no link with a payload."""
     began = select(func.min(evidence.c.run_number)).where(evidence.c.audit == audit).scalar_subquery()
     linked = select(evidence.c.run).where(evidence.c.run == runs.c.run, evidence.c.payload.is_not(None)).exists()
-    found = select(runs.c.run).where(runs.c.audit == audit, runs.c.number > began, runs.c.state == State.DONE, ~linked)
+    unattested = select(runs.c.run).where(runs.c.audit == audit, runs.c.number > began, runs.c.state == State.DONE, ~linked)
     with store.reading() as connection:
-        return list(connection.execute(found.order_by(runs.c.number)).scalars())
+        return list(connection.execute(unattested.order_by(runs.c.number)).scalars())
 
 
 def read_contents(store: Store, run: str) -> Mapping[str, bytes] | None:

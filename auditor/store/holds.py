@@ -58,8 +58,8 @@ def take_hold(store: Store, key: HoldKey, seconds: float) -> bool:
 
     def work(connection: Connection) -> bool:
         at, same = database_time(connection), _table(key.pipeline, key.target, key.table)
-        found = connection.execute(select(holds).where(same)).one_or_none()
-        if found is not None and found.until > at and found.holder != key.holder:
+        hold = connection.execute(select(holds).where(same)).one_or_none()
+        if hold is not None and hold.until > at and hold.holder != key.holder:
             return False
         connection.execute(delete(holds).where(same))
         names = {"pipeline": key.pipeline, "target": key.target, "table_name": key.table, "holder": key.holder}

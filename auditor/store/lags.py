@@ -112,14 +112,14 @@ def list_lags(store: Store, pipeline: str, since: dt.datetime) -> list[Point]:
 
 def list_table_lags(store: Store, pipeline: str, places: Iterable[Place], since: dt.datetime) -> dict[Place, list[Point]]:
     """Return what tables of targets lagged behind, each in order; '' as the table is the target as a whole. Raises StoreError."""
-    found: dict[Place, list[Point]] = {place: [] for place in places}
+    points_by_place: dict[Place, list[Point]] = {place: [] for place in places}
     columns = (lags.c.at, lags.c.span, lags.c.tables)
     with store.reading() as connection:
         for row in connection.execute(select(*columns).where(*_since(pipeline, since)).order_by(lags.c.at)):
             text = _text(row.tables)
-            for place, points in found.items():
+            for place, points in points_by_place.items():
                 points.append(Point(row.at, row.span, _find(text, place)))
-    return found
+    return points_by_place
 
 
 def _since(pipeline: str, since: dt.datetime) -> tuple[ColumnElement[bool], ...]:
@@ -128,13 +128,13 @@ def _since(pipeline: str, since: dt.datetime) -> tuple[ColumnElement[bool], ...]
     return (lags.c.pipeline == pipeline, or_(fine, and_(coarse, lags.c.span >= HOUR)))
 
 
-def _largest(found: Iterable[Lag]) -> Lag:
+def _largest(measured: Iterable[Lag]) -> Lag:
     """Return the maxima of each number."""
-    listed = list(found)
+    listed = list(measured)
     return Lag(
-        max((one.seconds for one in listed if one.seconds is not None), default=None),
-        max((one.bytes for one in listed if one.bytes is not None), default=None),
-        max((one.rate for one in listed), default=0.0),
+        max((lag.seconds for lag in listed if lag.seconds is not None), default=None),
+        max((lag.bytes for lag in listed if lag.bytes is not None), default=None),
+        max((lag.rate for lag in listed), default=0.0),
     )
 
 

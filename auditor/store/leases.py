@@ -91,8 +91,8 @@ def lease_of(row: Row[Any]) -> Lease | None:
 def find_leases(connection: Connection, kind: Kind, names: Collection[str]) -> dict[str, Lease]:
     """Return those of the leases of a kind that exist, by name."""
     wanted = select(leases).where(leases.c.kind == kind, leases.c.name.in_(names), leases.c.slot == 0)
-    found = [lease_of(row) for row in connection.execute(wanted)] if names else []
-    return {lease.name: lease for lease in found if lease}
+    taken = [lease_of(row) for row in connection.execute(wanted)] if names else []
+    return {lease.name: lease for lease in taken if lease}
 
 
 def describe_owner(connection: Connection, kind: Kind, name: str) -> str:
@@ -139,14 +139,14 @@ def take_lease(store: Store, kind: Kind, name: str, holder: str, seconds: float,
 
     def work(connection: Connection) -> str:
         at = database_time(connection)
-        found = find_leases(connection, kind, [name]).get(name)
+        lease = find_leases(connection, kind, [name]).get(name)
         values = {"holder": holder, **owner_columns(process), **lease_times(connection, seconds, at)}
-        if found is None:
+        if lease is None:
             connection.execute(insert(leases).values(kind=kind, name=name, slot=0, **values))
             return ""
-        if found.holder == holder or found.is_free(at):
-            return "" if connection.execute(update(leases).where(_is_unchanged(found)).values(**values)).rowcount else str(found.owner)
-        return f"{found.owner} until {found.until:%H:%M:%S} UTC"
+        if lease.holder == holder or lease.is_free(at):
+            return "" if connection.execute(update(leases).where(_is_unchanged(lease)).values(**values)).rowcount else str(lease.owner)
+        return f"{lease.owner} until {lease.until:%H:%M:%S} UTC"
 
     if taken := store.write(work):
         raise SourceTaken(f"it is taken by {taken}; stop that process, or wait until its lease is over")
@@ -155,8 +155,8 @@ def take_lease(store: Store, kind: Kind, name: str, holder: str, seconds: float,
 def is_held(store: Store, kind: Kind, name: str) -> bool:
     """Return whether a process has a lease: one that died has it until it runs out. Raises StoreError."""
     with store.reading() as connection:
-        found = find_leases(connection, kind, [name]).get(name)
-        return found is not None and found.until > database_time(connection)
+        lease = find_leases(connection, kind, [name]).get(name)
+        return lease is not None and lease.until > database_time(connection)
 
 
 def release_lease(store: Store, kind: Kind, name: str, holder: str) -> None:

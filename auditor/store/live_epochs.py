@@ -52,7 +52,7 @@ def begin_epoch(
     ``where`` is the audit's filter in the portable language. Raises StoreError.
     """
     id_ = secrets.token_hex(8)
-    about = {"audit": subject.audit, "pipeline": subject.pipeline, "target": subject.target, "table_name": subject.table}
+    subject_values = {"audit": subject.audit, "pipeline": subject.pipeline, "target": subject.target, "table_name": subject.table}
     settings = {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
     unplaced = {"position": 0, "log_place": "", "proved_position": 0, "proved_log_place": "", "reason": ""}
 
@@ -60,12 +60,12 @@ def begin_epoch(
         now = database_time(connection)
         over = {"state": "ended", "ended": now, "reason": "the audit began its live summaries anew", "base": None}
         connection.execute(update(live_epochs).where(live_epochs.c.audit == subject.audit, live_epochs.c.state != "ended").values(**over))
-        connection.execute(insert(live_epochs).values(epoch=id_, requested_at=now, **about, **settings, **unplaced))
+        connection.execute(insert(live_epochs).values(epoch=id_, requested_at=now, **subject_values, **settings, **unplaced))
 
     store.write(work)
-    found = get_epoch(store, id_)
-    assert found is not None
-    return found
+    epoch = get_epoch(store, id_)
+    assert epoch is not None
+    return epoch
 
 
 def get_epoch(store: Store, epoch: str) -> LiveEpoch | None:
@@ -77,8 +77,8 @@ def get_epoch(store: Store, epoch: str) -> LiveEpoch | None:
 
 def current_epoch(store: Store, audit: str) -> LiveEpoch | None:
     """Return the epoch of an audit that has not ended, whatever its state; None if there is none. Raises StoreError."""
-    found = list_epochs(store, audit=audit, lasting=True)
-    return found[0] if found else None
+    epochs = list_epochs(store, audit=audit, lasting=True)
+    return epochs[0] if epochs else None
 
 
 def list_epochs(store: Store, *, audit: str | None = None, pipeline: str | None = None, lasting: bool = False) -> list[LiveEpoch]:
@@ -105,11 +105,11 @@ def keep_epoch(store: Store, epoch: str, base: bytes) -> bool:
 
     ``base`` is what `auditor.summary.codec.pack_summaries` makes of them. Raises StoreError.
     """
-    found = get_epoch(store, epoch)
-    if found is None or found.state != "scanning":
+    live_epoch = get_epoch(store, epoch)
+    if live_epoch is None or live_epoch.state != "scanning":
         return False
-    proved = {"proved_position": found.position, "proved_log_place": found.log_place, "proved_at": found.begun_at}
-    return _change(store, epoch, "scanning", {"state": "kept", "base": base, "base_check": _check(found, base), **proved})
+    proved = {"proved_position": live_epoch.position, "proved_log_place": live_epoch.log_place, "proved_at": live_epoch.begun_at}
+    return _change(store, epoch, "scanning", {"state": "kept", "base": base, "base_check": _check(live_epoch, base), **proved})
 
 
 def prove_epoch(store: Store, epoch: str, *, position: int, log_place: str, at: dt.datetime, base: bytes | None = None) -> bool:
@@ -117,10 +117,10 @@ def prove_epoch(store: Store, epoch: str, *, position: int, log_place: str, at: 
 
     ``base`` is the new base where they did not, by which they do: the old one plus what the scan has and the sums lack. Raises StoreError.
     """
-    found = get_epoch(store, epoch)
-    if found is None or found.state != "kept":
+    live_epoch = get_epoch(store, epoch)
+    if live_epoch is None or live_epoch.state != "kept":
         return False
-    corrected = {} if base is None else {"base": base, "base_check": _check(found, base)}
+    corrected = {} if base is None else {"base": base, "base_check": _check(live_epoch, base)}
     return _change(store, epoch, "kept", {"proved_position": position, "proved_log_place": log_place, "proved_at": at, **corrected})
 
 
@@ -140,14 +140,14 @@ def get_base(store: Store, epoch: str) -> bytes:
 
     Raises LiveSummariesWrong if they are not those that were stored, or the epoch is not kept, and StoreError.
     """
-    found = get_epoch(store, epoch)
+    live_epoch = get_epoch(store, epoch)
     with store.reading() as connection:
         row = connection.execute(select(live_epochs.c.base, live_epochs.c.base_check).where(live_epochs.c.epoch == epoch)).one_or_none()
-    if found is None or row is None or row.base is None:
-        raise LiveSummariesWrong(f"the epoch {epoch} of live summaries has no base: {found.reason if found else 'it is unknown'}")
+    if live_epoch is None or row is None or row.base is None:
+        raise LiveSummariesWrong(f"the epoch {epoch} of live summaries has no base: {live_epoch.reason if live_epoch else 'it is unknown'}")
     base = bytes(row.base)
-    if _check(found, base) != row.base_check:
-        raise LiveSummariesWrong(f"the base of the live summaries of {found.audit} is not what was stored; they have to start again")
+    if _check(live_epoch, base) != row.base_check:
+        raise LiveSummariesWrong(f"the base of the live summaries of {live_epoch.audit} is not what was stored; they have to start again")
     return base
 
 

@@ -109,15 +109,15 @@ def sum_parts(store: Store, pipeline: str, positions: Mapping[str, int]) -> dict
     staged = select(staged_tables.c.table_name, staged_tables.c.staged_through).where(staged_tables.c.pipeline == pipeline)
     with store.reading() as connection:
         through = {row.table_name: row.staged_through for row in connection.execute(staged)}
-        found = dict.fromkeys(through, Pile())
+        piles = dict.fromkeys(through, Pile())
         if not positions:
             whole = select(parts.c.table_name, *sums).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
-            return found | {table: _pile(*row) for table, *row in connection.execute(whole)}
+            return piles | {table: _pile(*row) for table, *row in connection.execute(whole)}
         for table, last in through.items():
             if positions.get(table, 0) < last:
                 behind = (parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > positions.get(table, 0))
-                found[table] = _pile(*connection.execute(select(*sums).where(*behind)).one())
-    return found
+                piles[table] = _pile(*connection.execute(select(*sums).where(*behind)).one())
+    return piles
 
 
 def _pile(number: int, rows: Any, size: Any, oldest: dt.datetime | None) -> Pile:
@@ -132,11 +132,13 @@ def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: 
 
     def work(connection: Connection) -> list[Part]:
         oldest = database_time(connection) - dt.timedelta(seconds=keep)
-        found = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, oldest)).all()]
-        for row in found:
+        expired = [
+            row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, oldest)).all()
+        ]
+        for row in expired:
             connection.execute(delete(parts).where(parts.c.number == row.number))
             _note_table(connection, pipeline, row.table_name, "pruned_through", row.last_position)
-        return [_part(row) for row in found]
+        return [_part(row) for row in expired]
 
     return store.write(work)
 
@@ -149,9 +151,9 @@ def delete_oldest(store: Store, pipeline: str, passed: Mapping[str, int], size: 
 
     def work(connection: Connection) -> list[Part]:
         at = database_time(connection) + dt.timedelta(days=1)
-        found = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, at)).all()]
+        expired = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, at)).all()]
         freed, deleted = 0, list[Part]()
-        for row in sorted(found, key=lambda row: (row.staged_at, row.first_position)):
+        for row in sorted(expired, key=lambda row: (row.staged_at, row.first_position)):
             if freed >= size:
                 break
             connection.execute(delete(parts).where(parts.c.number == row.number))
@@ -208,11 +210,11 @@ def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.dateti
 def _note_table(connection: Connection, pipeline: str, table: str, column: str, position: int) -> None:
     """Raise one of the positions of a table."""
     same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == table)
-    found = connection.execute(select(staged_tables).where(same)).one_or_none()
-    if found is None:
+    staged = connection.execute(select(staged_tables).where(same)).one_or_none()
+    if staged is None:
         values = {"staged_through": 0, "pruned_through": 0, column: position}
         connection.execute(insert(staged_tables).values(pipeline=pipeline, table_name=table, **values))
-    elif getattr(found, column) < position:
+    elif getattr(staged, column) < position:
         connection.execute(update(staged_tables).where(same).values({column: position}))
 
 
@@ -223,7 +225,7 @@ def _part(row: Row[Any]) -> Part:
     )  # fmt: skip
 
 
-def totals(found: Iterable[Part]) -> tuple[int, int]:
+def totals(counted: Iterable[Part]) -> tuple[int, int]:
     """Return the rows and bytes of parts."""
-    listed = list(found)
+    listed = list(counted)
     return sum(part.rows for part in listed), sum(part.bytes for part in listed)

@@ -45,8 +45,8 @@ def save_proposal(
     def work(connection: Connection) -> Patch:
         if (row := connection.execute(select(patches).where(patches.c.patch == patch)).first()) is not None:
             return to_patch(row)
-        about = {"patch": patch, "run": run, "audit": audit, "target": target, "detail": {**detail, "proposed_by": who}}
-        _insert(connection, {**about, "undoes": None, "state": "proposed", "undoable": False, "requested_by": who})
+        subject = {"patch": patch, "run": run, "audit": audit, "target": target, "detail": {**detail, "proposed_by": who}}
+        _insert(connection, {**subject, "undoes": None, "state": "proposed", "undoable": False, "requested_by": who})
         connection.execute(insert(patch_plans).values(patch=patch, body=body))
         rows = {"rows": detail["planned"]}
         events.insert_event(connection, actor=who, action="patch proposed", subject=patch, detail={"run": run, "audit": audit, **rows})
@@ -120,8 +120,8 @@ def request_undo(store: Store, patch: str, *, rows: int, who: str, idempotency_k
         _check_undoable(connection, original, rows)
         undo = uuid.uuid4().hex
         detail = {"planned": rows, "applied_by": who}
-        about = {name: getattr(original, name) for name in ("run", "audit", "target")}
-        values = {**about, "patch": undo, "undoes": original.patch, "state": "waiting", "undoable": True, "requested_by": who}
+        subject = {name: getattr(original, name) for name in ("run", "audit", "target")}
+        values = {**subject, "patch": undo, "undoes": original.patch, "state": "waiting", "undoable": True, "requested_by": who}
         _insert(connection, {**values, "detail": detail, "request_key": key})
         told = {"run": original.run, "audit": original.audit, "patch": original.patch, "rows": rows}
         events.insert_event(connection, actor=who, action="undo requested", subject=undo, detail=told)
@@ -138,7 +138,7 @@ def _check_undoable(connection: Connection, original: Row[Any], rows: int) -> No
         raise PatchRefused(f"patch {name} is {original.state}: it has written nothing that could be undone yet")
     if not original.undoable:
         raise PatchRefused(f"patch {name} cannot be undone: {NOT_UNDOABLE}")
-    written = sum(original.detail.get(one, 0) for one in WRITTEN)
+    written = sum(original.detail.get(count, 0) for count in WRITTEN)
     if rows != written:
         raise PatchRefused(f"patch {name} wrote {written:,} rows, not {rows:,}; look at its rows, and send their number")
     at_work = select(patches.c.patch).where(patches.c.undoes == name, patches.c.state.in_(("waiting", "running")))
@@ -162,8 +162,8 @@ def claim_patch(store: Store) -> Patch | None:
             if connection.execute(update(patches).where(patches.c.patch == row.patch, still).values(**begun)).rowcount:
                 leases.assign(connection, "patch", row.patch, waits().patch_silent)
                 what = "undo begun" if row.undoes else "patch begun"
-                about = {"run": row.run, "audit": row.audit}
-                events.insert_event(connection, actor=row.requested_by, action=what, subject=row.patch, detail=about)
+                detail = {"run": row.run, "audit": row.audit}
+                events.insert_event(connection, actor=row.requested_by, action=what, subject=row.patch, detail=detail)
                 return to_patch(fetch_patch(connection, row.patch))
         return None
 
@@ -173,8 +173,8 @@ def claim_patch(store: Store) -> Patch | None:
 def count_waiting(store: Store) -> int:
     """Return the number of patches that wait for a worker."""
     with store.reading() as connection:
-        found: int = connection.execute(select(func.count()).select_from(patches).where(patches.c.state == "waiting")).scalar_one()
-        return found
+        waiting: int = connection.execute(select(func.count()).select_from(patches).where(patches.c.state == "waiting")).scalar_one()
+        return waiting
 
 
 def begin_claimed(store: Store, patch: str, *, undoable: bool, detail: Mapping[str, Any]) -> None:
@@ -199,8 +199,8 @@ def release_patch(store: Store, patch: str) -> None:
 def find_undo(store: Store, patch: str) -> Patch | None:
     """Return the last patch that undoes a patch, or is to; None if there is none."""
     with store.reading() as connection:
-        found = select(patches).where(patches.c.undoes == patch).order_by(patches.c.at.desc(), patches.c.patch)
-        row = connection.execute(found).first()
+        undos = select(patches).where(patches.c.undoes == patch).order_by(patches.c.at.desc(), patches.c.patch)
+        row = connection.execute(undos).first()
         return to_patch(row) if row else None
 
 

@@ -83,9 +83,9 @@ def begin_patch(
             where = leases.describe_owner(connection, "patch", busy.patch)
             raise PatchRefused(f"patch {busy.patch} of this table is at work ({where}); wait for its end")
         now = database_time(connection)
-        about = {"patch": patch, "run": run, "audit": audit, "undoes": undoes, "target": target, "requested_by": who, "at": now}
+        subject = {"patch": patch, "run": run, "audit": audit, "undoes": undoes, "target": target, "requested_by": who, "at": now}
         begun = {**detail, "begun": now.isoformat()}
-        connection.execute(insert(patches).values(**about, state="running", undoable=undoable, detail=begun))
+        connection.execute(insert(patches).values(**subject, state="running", undoable=undoable, detail=begun))
         leases.assign(connection, "patch", patch, waits().patch_silent)
         what = "undo begun" if undoes else "patch begun"
         events.insert_event(connection, actor=who, action=what, subject=patch, detail={"run": run, "audit": audit})
@@ -156,10 +156,12 @@ def measure_rate(store: Store, audit: str) -> float | None:
     recent = select(patches.c.detail).where(patches.c.audit == audit, patches.c.state.in_(("done", "undone")))
     with store.reading() as connection:
         details = list(connection.execute(recent.order_by(patches.c.at.desc()).limit(10 * MEASURED)).scalars())
-    written = [(sum(one.get(name, 0) for name in ("updated", "inserted", "deleted")), one) for one in details if "ended" in one]
-    found = [(rows, one) for rows, one in written if rows >= MEASURED_ROWS][:MEASURED]
-    rows = sum(count for count, _ in found)
-    seconds = sum((dt.datetime.fromisoformat(one["ended"]) - dt.datetime.fromisoformat(one["begun"])).total_seconds() for _, one in found)
+    written = [(sum(detail.get(name, 0) for name in ("updated", "inserted", "deleted")), detail) for detail in details if "ended" in detail]
+    measured = [(rows, detail) for rows, detail in written if rows >= MEASURED_ROWS][:MEASURED]
+    rows = sum(count for count, _ in measured)
+    seconds = sum(
+        (dt.datetime.fromisoformat(detail["ended"]) - dt.datetime.fromisoformat(detail["begun"])).total_seconds() for _, detail in measured
+    )
     return rows / seconds if rows and seconds > 0 else None
 
 
@@ -197,11 +199,11 @@ def drop_rows(store: Store, *, before: dt.datetime | None = None, run: str | Non
     def work(connection: Connection) -> int:
         joined = patches.outerjoin(patch_batches, patch_batches.c.patch == patches.c.patch)
         joined = joined.outerjoin(patch_plans, patch_plans.c.patch == patches.c.patch)
-        found = list(connection.execute(select(patches.c.patch).select_from(joined).where(*chosen).distinct()).scalars())
-        connection.execute(delete(patch_plans).where(patch_plans.c.patch.in_(found)))
-        connection.execute(update(patch_batches).where(patch_batches.c.patch.in_(found)).values(body=None))
-        connection.execute(update(patches).where(patches.c.patch.in_(found)).values(undoable=False))
-        return len(found)
+        stored_patches = list(connection.execute(select(patches.c.patch).select_from(joined).where(*chosen).distinct()).scalars())
+        connection.execute(delete(patch_plans).where(patch_plans.c.patch.in_(stored_patches)))
+        connection.execute(update(patch_batches).where(patch_batches.c.patch.in_(stored_patches)).values(body=None))
+        connection.execute(update(patches).where(patches.c.patch.in_(stored_patches)).values(undoable=False))
+        return len(stored_patches)
 
     return store.write(work)
 

@@ -138,13 +138,13 @@ def report_merge(
 
     def work(connection: Connection) -> None:
         same = and_(merges.c.pipeline == pipeline, merges.c.target == target, merges.c.table_name == table)
-        found = connection.execute(select(merges).where(same)).one_or_none()
+        merge = connection.execute(select(merges).where(same)).one_or_none()
         values = {"position": position, "at": database_time(connection), "state": state, "reason": reason}
-        if found is None:
+        if merge is None:
             names = {"pipeline": pipeline, "target": target, "table_name": table}
             connection.execute(insert(merges).values(**names, **values, through_time=time, event_count=events))
         else:
-            more = {"event_count": found.event_count + events, "through_time": time or found.through_time}
+            more = {"event_count": merge.event_count + events, "through_time": time or merge.through_time}
             connection.execute(update(merges).where(same).values(**values, **more))
 
     store.write(work)
@@ -154,11 +154,11 @@ def list_merges(store: Store, pipeline: str) -> dict[str, dict[str, MergeReport]
     """Return what each target reported, by target and table. Raises StoreError."""
     with store.reading() as connection:
         rows = connection.execute(select(merges).where(merges.c.pipeline == pipeline)).all()
-    found: dict[str, dict[str, MergeReport]] = {}
+    reports: dict[str, dict[str, MergeReport]] = {}
     for row in rows:
         report = MergeReport(row.position, row.through_time, row.at, row.event_count, row.state, row.reason)
-        found.setdefault(row.target, {})[row.table_name] = report
-    return found
+        reports.setdefault(row.target, {})[row.table_name] = report
+    return reports
 
 
 def forget(store: Store, pipeline: str) -> None:

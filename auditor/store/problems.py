@@ -17,7 +17,7 @@ KINDS: tuple[ProblemKind, ...] = get_args(ProblemKind)
 
 
 def update_problems(
-    store: Store, pipeline: str, found: Mapping[ProblemKey, str], now: dt.datetime, patience: Callable[[PipelineProblem], float]
+    store: Store, pipeline: str, reasons: Mapping[ProblemKey, str], now: dt.datetime, patience: Callable[[PipelineProblem], float]
 ) -> tuple[list[PipelineProblem], list[PipelineProblem]]:
     """Record the problems that a pipeline has now, with their reasons; return those to report now, and those reported that are over.
 
@@ -25,18 +25,18 @@ def update_problems(
     """
 
     def work(connection: Connection) -> tuple[list[PipelineProblem], list[PipelineProblem]]:
-        known = {one.key: one for one in _read(connection, pipeline, lock=True)}
+        known = {problem.key: problem for problem in _read(connection, pipeline, lock=True)}
         due, over = [], []
-        for key, reason in found.items():
+        for key, reason in reasons.items():
             before = known.get(key)
             since, notified = (before.since, before.notified) if before else (now, False)
-            one = PipelineProblem(**key._asdict(), since=since, reason=reason, notified=notified)
-            if not notified and (now - since).total_seconds() >= patience(one):
-                one = PipelineProblem(**key._asdict(), since=since, reason=reason, notified=True)
-                due.append(one)
-            _save(connection, pipeline, one, before)
+            problem = PipelineProblem(**key._asdict(), since=since, reason=reason, notified=notified)
+            if not notified and (now - since).total_seconds() >= patience(problem):
+                problem = PipelineProblem(**key._asdict(), since=since, reason=reason, notified=True)
+                due.append(problem)
+            _save(connection, pipeline, problem, before)
         for key, before in known.items():
-            if key not in found:
+            if key not in reasons:
                 connection.execute(delete(problems).where(_same(pipeline, key)))
                 over += [before] if before.notified else []
         return due, over
@@ -72,12 +72,12 @@ def _problem(row: Row[Any]) -> PipelineProblem:
     )
 
 
-def _save(connection: Connection, pipeline: str, one: PipelineProblem, before: PipelineProblem | None) -> None:
+def _save(connection: Connection, pipeline: str, problem: PipelineProblem, before: PipelineProblem | None) -> None:
     if before is None:
-        key = {"pipeline": pipeline, "kind": KINDS.index(one.key.kind), "target": one.key.target, "table_name": one.key.table}
-        connection.execute(insert(problems).values(**key, since=one.since, reason=one.reason, notified=one.notified))
-    elif one != before:
-        connection.execute(update(problems).where(_same(pipeline, one.key)).values(reason=one.reason, notified=one.notified))
+        key = {"pipeline": pipeline, "kind": KINDS.index(problem.key.kind), "target": problem.key.target, "table_name": problem.key.table}
+        connection.execute(insert(problems).values(**key, since=problem.since, reason=problem.reason, notified=problem.notified))
+    elif problem != before:
+        connection.execute(update(problems).where(_same(pipeline, problem.key)).values(reason=problem.reason, notified=problem.notified))
 
 
 def _same(pipeline: str, key: ProblemKey) -> ColumnElement[bool]:

@@ -119,8 +119,8 @@ def _unfinished(pipeline: str) -> Any:
 def _plain(scope: RefreshScope) -> Any:
     plain = asdict(scope)
     return {
-        "ranges": [[list(end) for end in one] for one in plain["ranges"]],
-        "keys": [list(one) for one in plain["keys"]],
+        "ranges": [[list(end) for end in bounds] for bounds in plain["ranges"]],
+        "keys": [list(key) for key in plain["keys"]],
     }
 
 
@@ -128,5 +128,5 @@ def _refresh(row: Row[Any]) -> Refresh:
     scope = RefreshScope(
         tuple((tuple(low), tuple(high)) for low, high in row.scope["ranges"]), tuple(tuple(key) for key in row.scope["keys"])
     )
-    about = (row.refresh, row.pipeline, row.table_name, scope, row.state, row.requested_by, row.at)
-    return Refresh(*about, row.ended, row.progress, row.reason)
+    begun = (row.refresh, row.pipeline, row.table_name, scope, row.state, row.requested_by, row.at)
+    return Refresh(*begun, row.ended, row.progress, row.reason)

@@ -20,15 +20,15 @@ def get_salt(store: Store) -> bytes:
     """Return the store's salt, which the first call creates. Raises StoreError."""
     if store not in _known:
         with store.reading() as connection:
-            found = connection.execute(select(salts.c.salt)).scalar()
-        _known[store] = bytes(found) if found is not None else store.write(_create)
+            salt = connection.execute(select(salts.c.salt)).scalar()
+        _known[store] = bytes(salt) if salt is not None else store.write(_create)
     return _known[store]
 
 
 def _create(connection: Connection) -> bytes:
-    found = connection.execute(select(salts.c.salt)).scalar()
-    if found is not None:
-        return bytes(found)
+    stored_salt = connection.execute(select(salts.c.salt)).scalar()
+    if stored_salt is not None:
+        return bytes(stored_salt)
     salt = secrets.token_bytes(BYTES)
     connection.execute(insert(salts).values(number=1, salt=salt))  # of two processes the primary key lets one insert it
     return salt

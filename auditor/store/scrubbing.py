@@ -21,8 +21,8 @@ def list_details(store: Store, run: str) -> dict[int, dict[str, Any]]:
     """Return the stored details of a run's differences by their number. Raises UnknownRun."""
     with store.reading() as connection:
         number = get_run_number(connection, run)
-        found = connection.execute(select(differences.c.number, differences.c.detail).where(differences.c.run == number))
-        return {row.number: row.detail for row in found}
+        rows = connection.execute(select(differences.c.number, differences.c.detail).where(differences.c.run == number))
+        return {row.number: row.detail for row in rows}
 
 
 def replace_run(

@@ -41,17 +41,17 @@ def open_register(store: Store, register: Register) -> None:
     """Create a register, unless there is one. Raises ConfigError if that has other sides, or compares otherwise; and StoreError."""
 
     def work(connection: Connection) -> Row[Any]:
-        found = connection.execute(_header(register.audit)).one_or_none()
-        if found is None:
+        header = connection.execute(_header(register.audit)).one_or_none()
+        if header is None:
             values = {"audit": register.audit, "sides": list(register.sides), "compared_by": register.by, "refused": ""}
             connection.execute(insert(segment_registers).values(values))
-            found = connection.execute(_header(register.audit)).one()
-        return found
+            header = connection.execute(_header(register.audit)).one()
+        return header
 
-    found = store.write(work)
-    if set(found.sides) != set(register.sides) or found.compared_by != register.by:
+    header = store.write(work)
+    if set(header.sides) != set(register.sides) or header.compared_by != register.by:
         raise ConfigError(
-            f"the register of {register.audit} compares {' with '.join(found.sides)} by {found.compared_by}, and its settings"
+            f"the register of {register.audit} compares {' with '.join(header.sides)} by {header.compared_by}, and its settings"
             f" {' with '.join(register.sides)} by {register.by}; forget it with: auditor segments reset {shell_word(register.audit)}"
         )
 
@@ -66,7 +66,7 @@ def enter(connection: Connection, audit: str, side: str, entries: Iterable[Regis
         return 0
     at = database_time(connection)
     number = header.sides.index(side)
-    return sum([_enter(connection, _Side(audit, one.table, number), replace(one, registered=at)) for one in entries])
+    return sum([_enter(connection, _Side(audit, entry.table, number), replace(entry, registered=at)) for entry in entries])
 
 
 def refuse(connection: Connection, audit: str, sentence: str) -> None:
@@ -94,8 +94,8 @@ def replace_segments(
     connection.execute(delete(registered_segments).where(within))
     _judge(connection, own.other, _start_before(connection, own, first), last)
     at = database_time(connection)
-    for one in entries:
-        _enter(connection, own, replace(one, registered=at))
+    for entry in entries:
+        _enter(connection, own, replace(entry, registered=at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ class _Side:
     @property
     def every(self) -> ColumnElement[bool]:
         """The condition on its rows."""
-        found = registered_segments.c
-        return and_(found.audit == self.audit, found.table_name == self.table, found.side == self.number)
+        columns = registered_segments.c
+        return and_(columns.audit == self.audit, columns.table_name == self.table, columns.side == self.number)
 
     @property
     def standing(self) -> ColumnElement[bool]:
@@ -123,29 +123,29 @@ class _Side:
         return and_(self.every, registered_segments.c.overlap == 0)
 
 
-def _enter(connection: Connection, own: _Side, one: RegisteredSegment) -> bool:
-    before = _first(connection, select(registered_segments).where(own.standing, ~_after(one.end)), newest=True)
-    if before and before.end >= one.start:  # those that stand do not overlap, so that this is the only one that can
-        return _enter_doubled(connection, own, one, before)
-    other = _first(connection, select(registered_segments).where(own.other.standing, _not_before(one.start)))
-    verdict, place = compare_segment(one, other)
-    connection.execute(insert(registered_segments).values(_values(own, replace(one, verdict=verdict, matched=place))))
+def _enter(connection: Connection, own: _Side, entry: RegisteredSegment) -> bool:
+    before = _first(connection, select(registered_segments).where(own.standing, ~_after(entry.end)), newest=True)
+    if before and before.end >= entry.start:  # those that stand do not overlap, so that this is the only one that can
+        return _enter_doubled(connection, own, entry, before)
+    other = _first(connection, select(registered_segments).where(own.other.standing, _not_before(entry.start)))
+    verdict, place = compare_segment(entry, other)
+    connection.execute(insert(registered_segments).values(_values(own, replace(entry, verdict=verdict, matched=place))))
     # Those of the other side between this segment's start and that of the one before it now have this one as the first behind them.
-    between = and_(own.other.standing, _after(_start_before(connection, own, one.start)), ~_not_before(one.start))
-    connection.execute(update(registered_segments).where(between).values(verdict="start mismatch", **_matched(one.start)))
-    if other and other.start == one.start:
-        verdict, place = compare_segment(other, one)
-        same = and_(own.other.standing, *_at(one.start))
+    between = and_(own.other.standing, _after(_start_before(connection, own, entry.start)), ~_not_before(entry.start))
+    connection.execute(update(registered_segments).where(between).values(verdict="start mismatch", **_matched(entry.start)))
+    if other and other.start == entry.start:
+        verdict, place = compare_segment(other, entry)
+        same = and_(own.other.standing, *_at(entry.start))
         connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_matched(place)))
     return True
 
 
-def _enter_doubled(connection: Connection, own: _Side, one: RegisteredSegment, before: RegisteredSegment) -> bool:
-    starts = and_(own.every, *_at(one.start))
+def _enter_doubled(connection: Connection, own: _Side, entry: RegisteredSegment, before: RegisteredSegment) -> bool:
+    starts = and_(own.every, *_at(entry.start))
     known = [_segment(row) for row in connection.execute(select(registered_segments).where(starts))]
-    if any((each.end, each.content) == (one.end, one.content) for each in known):
+    if any((each.end, each.content) == (entry.end, entry.content) for each in known):
         return False
-    doubled = replace(one, verdict="doubled", matched=before.start, overlap=1 + max((each.overlap for each in known), default=0))
+    doubled = replace(entry, verdict="doubled", matched=before.start, overlap=1 + max((each.overlap for each in known), default=0))
     connection.execute(insert(registered_segments).values(_values(own, doubled)))
     return True
 
@@ -153,18 +153,18 @@ def _enter_doubled(connection: Connection, own: _Side, one: RegisteredSegment, b
 def _start_before(connection: Connection, own: _Side, place: Place) -> Place:
     """Return where the last segment of a side starts that does so before a place."""
     earlier = select(registered_segments).where(own.standing, ~_not_before(place))
-    found = _first(connection, earlier, newest=True)
-    return found.start if found else FIRST
+    earlier_segment = _first(connection, earlier, newest=True)
+    return earlier_segment.start if earlier_segment else FIRST
 
 
 def _judge(connection: Connection, judged: _Side, after: Place, through: Place) -> None:
     """Judge again a side's segments that start behind one place and not behind another."""
     wanted = select(registered_segments).where(judged.standing, _after(after), ~_after(through)).order_by(*_START)
-    for one in [_segment(row) for row in connection.execute(wanted)]:
-        other = _first(connection, select(registered_segments).where(judged.other.standing, _not_before(one.start)))
-        verdict, place = compare_segment(one, other)
-        if (verdict, place) != (one.verdict, one.matched):
-            same = and_(judged.standing, *_at(one.start))
+    for entry in [_segment(row) for row in connection.execute(wanted)]:
+        other = _first(connection, select(registered_segments).where(judged.other.standing, _not_before(entry.start)))
+        verdict, place = compare_segment(entry, other)
+        if (verdict, place) != (entry.verdict, entry.matched):
+            same = and_(judged.standing, *_at(entry.start))
             connection.execute(update(registered_segments).where(same).values(verdict=verdict, **_matched(place)))
 
 
@@ -202,24 +202,24 @@ class TableState:
 def get_refusal(store: Store, audit: str) -> str:
     """Return why segments of a register are not comparable; '' if they are. Raises StoreError."""
     with store.reading() as connection:
-        found = connection.execute(_header(audit)).one_or_none()
-    return found.refused if found else ""
+        header = connection.execute(_header(audit)).one_or_none()
+    return header.refused if header else ""
 
 
 def list_sides(store: Store, audit: str) -> tuple[str, ...]:
     """Return the names of a register's sides in its order; none without a register. Raises StoreError."""
     with store.reading() as connection:
-        found = connection.execute(_header(audit)).one_or_none()
-    return tuple(found.sides) if found else ()
+        header = connection.execute(_header(audit)).one_or_none()
+    return tuple(header.sides) if header else ()
 
 
 def list_tables(store: Store, audit: str) -> list[TableState]:
     """Return what both sides registered of each table, by its name. Raises StoreError."""
-    found = registered_segments.c
-    sums = (func.count(), func.sum(found.row_count), func.max(found.ended), func.min(found.registered))
-    grouped = select(found.table_name, found.side, found.verdict, *sums).where(found.audit == audit, found.overlap == 0)
+    columns = registered_segments.c
+    sums = (func.count(), func.sum(columns.row_count), func.max(columns.ended), func.min(columns.registered))
+    grouped = select(columns.table_name, columns.side, columns.verdict, *sums).where(columns.audit == audit, columns.overlap == 0)
     with store.reading() as connection:
-        rows = connection.execute(grouped.group_by(found.table_name, found.side, found.verdict)).all()
+        rows = connection.execute(grouped.group_by(columns.table_name, columns.side, columns.verdict)).all()
         tables = sorted({row[0] for row in rows})
         return [_table_state(connection, audit, table, [tuple(row)[1:] for row in rows if row[0] == table]) for table in tables]
 
@@ -273,7 +273,7 @@ def list_entries(
     if verdicts:
         wanted = wanted.where(registered_segments.c.verdict.in_(verdicts))
     order = (*_START, registered_segments.c.overlap)
-    wanted = wanted.order_by(*(one.desc() for one in order)) if newest else wanted.order_by(*order)
+    wanted = wanted.order_by(*(column.desc() for column in order)) if newest else wanted.order_by(*order)
     with store.reading() as connection:
         return [_segment(row) for row in connection.execute(wanted.limit(limit))]
 
@@ -340,12 +340,12 @@ def _matched(place: Place | None) -> dict[str, int | None]:
     return {"matched_position": place[0] if place else None, "matched_row": place[1] if place else None}
 
 
-def _values(own: _Side, one: RegisteredSegment) -> dict[str, Any]:
-    about = {"audit": own.audit, "table_name": own.table, "side": own.number, "overlap": one.overlap}
-    places = {"start_at": one.start[0], "start_row": one.start[1], "end_at": one.end[0], "end_row": one.end[1]}
-    content = {"row_count": one.rows, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
-    log = {"first_position": one.first, "last_position": one.last, "gtid": one.gtid, "began": one.began, "ended": one.ended}
-    return {**about, **places, **content, **log, "registered": one.registered, "verdict": one.verdict, **_matched(one.matched)}
+def _values(own: _Side, entry: RegisteredSegment) -> dict[str, Any]:
+    subject = {"audit": own.audit, "table_name": own.table, "side": own.number, "overlap": entry.overlap}
+    places = {"start_at": entry.start[0], "start_row": entry.start[1], "end_at": entry.end[0], "end_row": entry.end[1]}
+    content = {"row_count": entry.rows, "schema_id": entry.schema_id, "sha256": entry.sha256, "encoding": entry.encoding}
+    log = {"first_position": entry.first, "last_position": entry.last, "gtid": entry.gtid, "began": entry.began, "ended": entry.ended}
+    return {**subject, **places, **content, **log, "registered": entry.registered, "verdict": entry.verdict, **_matched(entry.matched)}
 
 
 def _segment(row: Row[Any]) -> RegisteredSegment:

@@ -32,7 +32,7 @@ def get_cut(store: Store, pipeline: str) -> Cut:
     tables = select(segmented_tables).where(segmented_tables.c.pipeline == pipeline)
     with store.reading() as connection:
         row = connection.execute(select(segment_progress).where(segment_progress.c.pipeline == pipeline)).one_or_none()
-        free = {one.table_name: one.free_through for one in connection.execute(tables)}
+        free = {table_row.table_name: table_row.free_through for table_row in connection.execute(tables)}
     return Cut(row.through, row.latest_commit, free, row.replacements) if row else Cut()
 
 
@@ -49,10 +49,10 @@ def record_cut(
         known = select(segment_progress.c.replacements).where(segment_progress.c.pipeline == pipeline).with_for_update()
         if (connection.execute(known).scalar_one_or_none() or 0) != cut.replacements:
             return False
-        for one in ended:
-            same = and_(_of(pipeline, one.table), segments.c.last_position == one.last, segments.c.last_row == one.last_row)
+        for segment in ended:
+            same = and_(_of(pipeline, segment.table), segments.c.last_position == segment.last, segments.c.last_row == segment.last_row)
             connection.execute(delete(segments).where(same))
-            connection.execute(insert(segments).values(_values(pipeline, one)))
+            connection.execute(insert(segments).values(_values(pipeline, segment)))
         _replace(connection, segment_progress, {"pipeline": pipeline}, {"through": cut.through, "latest_commit": cut.latest_commit})
         for table, position in cut.free.items():
             _replace(connection, segmented_tables, {"pipeline": pipeline, "table_name": table}, {"free_through": position})
@@ -87,11 +87,11 @@ def replace_listed(
         once_more = {"replacements": segment_progress.c.replacements + 1}
         connection.execute(update(segment_progress).where(segment_progress.c.pipeline == pipeline).values(once_more))
         gone = [_segment(row) for row in connection.execute(select(segments).where(chosen))]
-        if any((one.last, one.last_row) > (last, last_row) for one in gone):
+        if any((segment.last, segment.last_row) > (last, last_row) for segment in gone):
             raise SegmentFailed(f"{pipeline} ended a segment of {table} meanwhile, and nothing was replaced; run the command again")
         connection.execute(delete(segments).where(chosen))
-        for one in instead:
-            connection.execute(insert(segments).values(_values(pipeline, one)))
+        for segment in instead:
+            connection.execute(insert(segments).values(_values(pipeline, segment)))
         also(connection)
         return gone
 
@@ -104,8 +104,8 @@ def list_segments(store: Store, pipeline: str, table: str, after: tuple[int, int
     is_later = (segments.c.last_position > position) | ((segments.c.last_position == position) & (segments.c.last_row > row))
     order = (segments.c.last_position, segments.c.last_row)
     with store.reading() as connection:
-        found = connection.execute(select(segments).where(_of(pipeline, table), is_later).order_by(*order).limit(limit)).all()
-    return [_segment(one) for one in found]
+        rows = connection.execute(select(segments).where(_of(pipeline, table), is_later).order_by(*order).limit(limit)).all()
+    return [_segment(row) for row in rows]
 
 
 def list_newest(store: Store, pipeline: str, table: str, before: tuple[int, int] | None, limit: int) -> list[Segment]:
@@ -117,18 +117,20 @@ def list_newest(store: Store, pipeline: str, table: str, before: tuple[int, int]
         wanted = wanted.where(is_earlier)
     order = (segments.c.last_position.desc(), segments.c.last_row.desc())
     with store.reading() as connection:
-        return [_segment(one) for one in connection.execute(wanted.order_by(*order).limit(limit)).all()]
+        return [_segment(row) for row in connection.execute(wanted.order_by(*order).limit(limit)).all()]
 
 
 def last_places(store: Store, pipeline: str) -> dict[str, tuple[int, int]]:
     """Return the position and row at which each table's last segment ends. Raises StoreError."""
     last = select(segments.c.table_name, func.max(segments.c.last_position).label("position")).where(segments.c.pipeline == pipeline)
     with store.reading() as connection:
-        found = {}
-        for one in connection.execute(last.group_by(segments.c.table_name)).all():
-            rows = select(func.max(segments.c.last_row)).where(_of(pipeline, one.table_name), segments.c.last_position == one.position)
-            found[one.table_name] = (one.position, connection.execute(rows).scalar_one())
-    return found
+        places = {}
+        for table_row in connection.execute(last.group_by(segments.c.table_name)).all():
+            rows = select(func.max(segments.c.last_row)).where(
+                _of(pipeline, table_row.table_name), segments.c.last_position == table_row.position
+            )
+            places[table_row.table_name] = (table_row.position, connection.execute(rows).scalar_one())
+    return places
 
 
 def forget(store: Store, pipeline: str) -> None:
@@ -153,11 +155,17 @@ def _of(pipeline: str, table: str) -> Any:
     return and_(segments.c.pipeline == pipeline, segments.c.table_name == table)
 
 
-def _values(pipeline: str, one: Segment) -> dict[str, Any]:
-    places = {"first_position": one.first, "first_row": one.first_row, "last_position": one.last, "last_row": one.last_row}
-    counts = {"row_count": one.rows, "byte_count": one.bytes, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
-    about = {"path": one.path, "began": one.began, "ended": one.ended, "gtid": one.gtid, "first_gtid": one.first_gtid}
-    return {"pipeline": pipeline, "table_name": one.table, **places, **counts, **about}
+def _values(pipeline: str, segment: Segment) -> dict[str, Any]:
+    places = {"first_position": segment.first, "first_row": segment.first_row, "last_position": segment.last, "last_row": segment.last_row}
+    counts = {
+        "row_count": segment.rows,
+        "byte_count": segment.bytes,
+        "schema_id": segment.schema_id,
+        "sha256": segment.sha256,
+        "encoding": segment.encoding,
+    }
+    file = {"path": segment.path, "began": segment.began, "ended": segment.ended, "gtid": segment.gtid, "first_gtid": segment.first_gtid}
+    return {"pipeline": pipeline, "table_name": segment.table, **places, **counts, **file}
 
 
 def _segment(row: Row[Any]) -> Segment:

@@ -53,8 +53,8 @@ def renew_slot(store: Store, connection: str, holder: str, seconds: float) -> bo
     """Extend the holder's slot to ``seconds`` from now; returns False if it expired and was taken by another holder."""
 
     def work(database: Connection) -> bool:
-        held = and_(_held_by(connection, holder), leases.c.slot >= 0)
-        return bool(database.execute(update(leases).where(held).values(**lease_times(database, seconds))).rowcount)
+        own_slot = and_(_held_by(connection, holder), leases.c.slot >= 0)
+        return bool(database.execute(update(leases).where(own_slot).values(**lease_times(database, seconds))).rowcount)
 
     return store.write(work)
 

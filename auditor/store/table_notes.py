@@ -13,10 +13,10 @@ from auditor.store._pipeline_schema import table_notes as notes
 from auditor.store._store import Store, database_time
 
 
-def write_notes(connection: Connection, pipeline: str, found: Sequence[TableNote]) -> None:
+def write_notes(connection: Connection, pipeline: str, table_notes: Sequence[TableNote]) -> None:
     """Write notes within a transaction, replacing those of the same kind, place and target; what was skipped stays skipped."""
     at = database_time(connection)
-    for note in found:
+    for note in table_notes:
         same = _same(pipeline, note)
         values = {"last_position": note.last, "event_count": note.events, "time": note.time, "body": dict(note.body)}
         if connection.execute(select(notes.c.number).where(same)).first():
@@ -62,18 +62,18 @@ def list_notes(
     return [_note(row) for row in rows]
 
 
-def skip(store: Store, pipeline: str, found: Sequence[TableNote], *, by: str, reason: str, whole: bool = False) -> list[TableNote]:
+def skip(store: Store, pipeline: str, table_notes: Sequence[TableNote], *, by: str, reason: str, whole: bool = False) -> list[TableNote]:
     """Let tables go on without what these notes are about; one transaction. Returns the notes as they are then. Raises StoreError.
 
     With ``whole`` a target goes on without all events of the table in the transaction of one that it cannot hold.
     """
-    skipped = [replace(note, row=-1, events=note.body["of"]) if whole and "of" in note.body else note for note in found]
+    skipped = [replace(note, row=-1, events=note.body["of"]) if whole and "of" in note.body else note for note in table_notes]
 
     def work(connection: Connection) -> None:
         values = {"skipped_at": database_time(connection), "skipped_by": by, "skip_reason": reason}
-        for note, now in zip(found, skipped, strict=True):
-            about = {"first_row": now.row, "event_count": now.events}
-            connection.execute(update(notes).where(_same(pipeline, note)).values(**values, **about))
+        for note, now in zip(table_notes, skipped, strict=True):
+            event_values = {"first_row": now.row, "event_count": now.events}
+            connection.execute(update(notes).where(_same(pipeline, note)).values(**values, **event_values))
 
     store.write(work)
     return skipped

@@ -34,19 +34,24 @@ class TargetMigration:
     ended: dt.datetime | None = None
 
 
-def record_migration(store: Store, pipeline: str, found: TargetMigration) -> None:
+def record_migration(store: Store, pipeline: str, migration: TargetMigration) -> None:
     """Write how a migration stands, replacing what was written of it before. Raises StoreError."""
 
     def work(connection: Any) -> None:
         now = database_time(connection)
-        same = and_(_of(pipeline, found.target, found.table), migrations.c.position == found.position, _between(found))
-        body = {"statements": list(found.statements), "said": list(found.said)}
-        values = {"state": found.state, "reason": found.reason, "body": body, "ended": now if found.state == "applied" else None}
+        same = and_(_of(pipeline, migration.target, migration.table), migrations.c.position == migration.position, _between(migration))
+        body = {"statements": list(migration.statements), "said": list(migration.said)}
+        values = {
+            "state": migration.state,
+            "reason": migration.reason,
+            "body": body,
+            "ended": now if migration.state == "applied" else None,
+        }
         if connection.execute(select(migrations.c.number).where(same)).first():
             connection.execute(update(migrations).where(same).values(**values))
         else:
-            key = {"pipeline": pipeline, "target": found.target, "table_name": found.table, "position": found.position}
-            schemas = {"from_schema": found.from_schema, "to_schema": found.to_schema}
+            key = {"pipeline": pipeline, "target": migration.target, "table_name": migration.table, "position": migration.position}
+            schemas = {"from_schema": migration.from_schema, "to_schema": migration.to_schema}
             connection.execute(insert(migrations).values(**key, **schemas, **values, at=now))
 
     store.write(work)
@@ -86,5 +91,5 @@ def _of(pipeline: str, target: str, table: str) -> Any:
     return and_(migrations.c.pipeline == pipeline, migrations.c.target == target, migrations.c.table_name == table)
 
 
-def _between(found: TargetMigration) -> Any:
-    return and_(migrations.c.from_schema == found.from_schema, migrations.c.to_schema == found.to_schema)
+def _between(migration: TargetMigration) -> Any:
+    return and_(migrations.c.from_schema == migration.from_schema, migrations.c.to_schema == migration.to_schema)

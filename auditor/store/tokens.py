@@ -147,7 +147,7 @@ def _insert(
         row = connection.execute(select(tokens).where(tokens.c.number == number).with_for_update()).first()
         if row is None or not _is_valid(row, at):
             raise Unauthorised(INVALID)
-        expires = min(one for one in (expires, row.expires) if one) if expires or row.expires else None
+        expires = min(expiry for expiry in (expires, row.expires) if expiry) if expires or row.expires else None
     connection.execute(
         insert(tokens).values(
             name=name, valid_name=name, hash=_hash(secret), scope=scope, created_at=at, expires=expires, created_by=number
@@ -181,8 +181,8 @@ def _select_by_hash(database: str) -> Select[Any]:
         creator.c.expires.label("creator_expires"),
     )
     joined = tokens.outerjoin(creator, tokens.c.created_by == creator.c.number)
-    found = select(tokens, *of_creator, time_expression(database).label("now")).select_from(joined)
-    return found.where(tokens.c.hash == bindparam("secret_hash"))
+    statement = select(tokens, *of_creator, time_expression(database).label("now")).select_from(joined)
+    return statement.where(tokens.c.hash == bindparam("secret_hash"))
 
 
 def _has_valid_creator(row: Row[Any]) -> bool:

@@ -68,10 +68,10 @@ def read_columns(store: Store, pipeline: str) -> dict[Name, list[tuple[int, Any]
     """Return the columns of all tables by position, in order. Raises StoreError."""
     with store.reading() as connection:
         rows = connection.execute(select(columns).where(columns.c.pipeline == pipeline).order_by(columns.c.position)).all()
-    found: dict[Name, list[tuple[int, Any]]] = {}
+    history: dict[Name, list[tuple[int, Any]]] = {}
     for row in rows:
-        found.setdefault((row.database_name, row.table_name), []).append((row.position, row.body))
-    return found
+        history.setdefault((row.database_name, row.table_name), []).append((row.position, row.body))
+    return history
 
 
 def begin(store: Store, pipeline: str, step: Step, unknown: tuple[int, Any] | None = None) -> None:
@@ -127,11 +127,11 @@ def _record(connection: Connection, pipeline: str, step: Step) -> None:
     connection.execute(update(trackers).where(trackers.c.pipeline == pipeline).values(**values))
 
 
-def _replace(connection: Connection, table: Any, pipeline: str, found: Mapping[Name, Mapping[str, Any] | None], **key: Any) -> None:
+def _replace(connection: Connection, table: Any, pipeline: str, contents: Mapping[Name, Mapping[str, Any] | None], **key: Any) -> None:
     """Replace the rows of some tables; None deletes one."""
     rows: list[dict[str, Any]] = []
     same = and_(table.c.pipeline == pipeline, *(table.c[column] == value for column, value in key.items()))
-    for name, content in found.items():
+    for name, content in contents.items():
         digest = _digest(name)
         connection.execute(delete(table).where(same, table.c.digest == digest))
         if content is not None:

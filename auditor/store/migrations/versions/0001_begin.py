@@ -38,7 +38,7 @@ def _table(table: str, *parts: Any) -> None:
 
 
 def _index(index: str, table: str, *columns: str, unique: bool = False) -> None:
-    if all(one["name"] != index for one in inspect(op.get_bind()).get_indexes(table)):
+    if all(existing["name"] != index for existing in inspect(op.get_bind()).get_indexes(table)):
         op.create_index(index, table, list(columns), unique=unique)
 
 
