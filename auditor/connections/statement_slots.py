@@ -33,13 +33,13 @@ class _Shared:
         self.take = partial(slots.take_slot, store)
         self.renew = partial(slots.renew_slot, store)
         self.release = partial(slots.release_slot, store)
-        self.held: dict[str, str] = {}
+        self.databases: dict[str, str] = {}
         """The database of each holder."""
         self.renewal = Renewal("slots", self._renew_all, waits().slot_lapse / 4)
         self.renewal.start()
 
     def _renew_all(self) -> None:
-        for holder, database in list(self.held.items()):
+        for holder, database in list(self.databases.items()):
             with suppress(StoreError):  # while the store fails, no other process gets the slot either
                 self.renew(database, holder, waits().slot_lapse)
 
@@ -75,7 +75,7 @@ def hold_slot(database_of: Callable[[], str], most: Callable[[], int | None], wa
         waiter.wait(partial(_reason_to_wait, shared, database, holder, most), threading.Condition(), waits().slot_poll)
         yield
     finally:
-        shared.held.pop(holder, None)
+        shared.databases.pop(holder, None)
         with suppress(StoreError):  # then it lapses
             shared.release(database, holder)
 
@@ -99,5 +99,5 @@ def _reason_to_wait(shared: _Shared, database: str, holder: str, most: Callable[
             return f"waits for its slot, which the store cannot count: {error}"
         log.warning("statements are counted in this process alone: %s", error, extra={"action": "slots_failed"})
         return None
-    shared.held[holder] = database
+    shared.databases[holder] = database
     return None

@@ -279,7 +279,7 @@ def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run
 
 def _to_stored_difference(difference: Difference) -> StoredDifference:
     columns = [dataclasses.asdict(column) for column in difference.columns]
-    looks = [{"at": look.at.isoformat(), "seen": look.seen} for look in difference.looks]
+    looks = [{"at": look.at.isoformat(), "outcome": look.outcome} for look in difference.looks]
     shards = list(difference.shards)
     return StoredDifference(
         kind=difference.kind,

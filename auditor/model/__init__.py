@@ -36,20 +36,6 @@ from auditor.model._evidence import (
     EvidenceStatement,
     EvidenceSummaries,
 )
-from auditor.model._found import (
-    Alignment,
-    Comparison,
-    Divergent,
-    Jaccard,
-    LiveCheck,
-    Overdue,
-    OverdueRange,
-    Report,
-    Score,
-    ShardResult,
-    SideCost,
-    Step,
-)
 from auditor.model._heartbeat import HEARTBEAT_COLUMN, HEARTBEAT_TABLE
 from auditor.model._live import EpochState, LiveEpoch
 from auditor.model._measure import Measure
@@ -79,6 +65,20 @@ from auditor.model._registered_segment import (
     RegisteredSegment,
     SegmentVerdict,
     compare_segment,
+)
+from auditor.model._report import (
+    Alignment,
+    Comparison,
+    Divergent,
+    Jaccard,
+    LiveCheck,
+    Overdue,
+    OverdueRange,
+    Report,
+    Score,
+    ShardResult,
+    SideCost,
+    Step,
 )
 from auditor.model._segment import Segment
 from auditor.model._side import SIDES, AnySide, Side, is_shard, read_sides, shard_number, shard_side, side_of

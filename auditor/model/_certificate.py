@@ -37,7 +37,7 @@ class CertifiedCheck(_Model):
     """The statement, where it is a single one."""
     expected: str = ""
     """What the statement must answer; empty where nothing is expected."""
-    found: str = ""
+    answer: str = ""
     """What it answered."""
 
 

@@ -51,7 +51,7 @@ class Look:
 
     at: dt.datetime
     """When, in UTC."""
-    seen: str
+    outcome: str
     """``same`` as before, ``moved`` (its rows changed in between), ``in flight``, or ``equal`` by now."""
 
 

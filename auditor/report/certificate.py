@@ -83,7 +83,7 @@ def lines(certificate: Certificate) -> Iterator[str]:
     for check in certificate.of("not tried"):
         yield f"not tried: {check.part}: {check.name}: {check.detail}"
     for check in certificate.of("noted"):
-        yield f"noted: {check.name}: {check.found or check.detail}"
+        yield f"noted: {check.name}: {check.answer or check.detail}"
     yield _cost(certificate)
 
 
@@ -111,7 +111,7 @@ def markdown(certificate: Certificate) -> str:
     if facts := [check for check in certificate.checks if check.part == "facts" and check.outcome != "not tried"]:
         page_lines += ["## Facts", "", "| fact | statement | must be | answer |", "|---|---|---|---|"]
         for check in facts:
-            answer = markdown_code(check.found) if check.found else markdown_text(check.detail)
+            answer = markdown_code(check.answer) if check.answer else markdown_text(check.detail)
             expected = markdown_code(check.expected) if check.expected else ""
             page_lines.append(f"| {markdown_text(check.name)} | {markdown_code(_sql(check))} | {expected} | {answer} |")
         page_lines += [""]

@@ -25,7 +25,7 @@ class Recheck(Shape):
     """When a difference was read again, and what was found."""
 
     at: dt.datetime
-    seen: str = Field(description="`same` as before, `moved` (changed since the last recheck), `in flight`, or `equal` by now.")
+    outcome: str = Field(description="`same` as before, `moved` (changed since the last recheck), `in flight`, or `equal` by now.")
 
 
 class RowRange(Shape):

@@ -23,7 +23,7 @@ class StoredDifference:
     """A stored difference: of one ``key`` (column to text, None for NULL), or of a ``range`` of keys (a `RangeDifference` as a mapping).
 
     ``kind`` is missing, extra or changed; ``state`` is confirmed or unsettled. ``rows`` is the number of rows of each side, ``columns``
-    the columns that differ. ``looks`` are the rechecks: ``at`` (ISO 8601) and what was ``seen``; ``shards``
+    the columns that differ. ``looks`` are the rechecks: ``at`` (ISO 8601) and the ``outcome``; ``shards``
     those of the source that hold the key.
     """
 

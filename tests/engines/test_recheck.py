@@ -124,7 +124,7 @@ def test_lasting_difference_is_confirmed(both: Tables) -> None:
     result = both.run_recheck(make_differences(changed(7)))
     assert nonzero_counts(result) == {"changed": 1}
     [one] = result.differences.named
-    assert one.state == "confirmed" and [look.seen for look in one.looks] == ["moved", "same", "same"]
+    assert one.state == "confirmed" and [look.outcome for look in one.looks] == ["moved", "same", "same"]
 
 
 def test_vanished_difference_is_cleared(both: Tables) -> None:
@@ -204,7 +204,7 @@ def test_row_newer_on_the_target_only_is_not_in_flight(both: Tables, moved: str)
     assert nonzero_counts(result) == {"unsettled": 1} and result.unsettled == 2, "a single look cannot decide whether the row still moves"
     result = both.run_recheck(make_differences(changed(7)), settled=SETTLED)
     assert nonzero_counts(result) == {"changed": 1}
-    assert [look.seen for look in result.differences.named[0].looks] == ["moved", "same", "same"]
+    assert [look.outcome for look in result.differences.named[0].looks] == ["moved", "same", "same"]
     numbers = itertools.count()
 
     def move() -> None:

@@ -248,7 +248,7 @@ def test_the_json_is_complete(shop: Settings) -> None:
     assert differences and plan
     assert (differences["unsettled"], differences["in_flight"], differences["tolerated"]) == (3, 4, 6)
     assert (differences["equal_on_recheck"], differences["rechecks"], differences["why_estimated"]) == (5, 2, "too many")
-    assert differences["sample"][0]["rechecks"] == [{"at": "2026-03-18T06:30:00Z", "seen": "moved"}]
+    assert differences["sample"][0]["rechecks"] == [{"at": "2026-03-18T06:30:00Z", "outcome": "moved"}]
     assert plan["not_compared"] == [
         {"column": "card", "side": None, "how": "left out", "what": "is a secret"},
         {"column": "at", "side": "source", "how": "cut", "what": "beyond milliseconds"},

@@ -108,7 +108,7 @@ class Book:
             return
         outcome = "noted" if expected is None else "passed" if answered == expected else "failed"
         detail = tells if expected is None else "" if outcome == "passed" else f"the answer is {answered}, and it must be {expected}"
-        self.note(CertifiedCheck(part=part, name=name, outcome=outcome, detail=detail, sql=sql, expected=expected or "", found=answered))
+        self.note(CertifiedCheck(part=part, name=name, outcome=outcome, detail=detail, sql=sql, expected=expected or "", answer=answered))
 
     def attempt(self, part: CertifiedPart, name: str, work: Callable[[], object]) -> bool:
         """Do some work, keep how it went, and return whether it passed.
