@@ -26,7 +26,7 @@ INSERT_BYTES = 1 << 20
 PROBE = Probe(
     mark=f"SET {mysql_settings.MARK} = '{{mark}}'",
     ask=f"SELECT CONNECTION_ID(), {mysql_settings.MARK}",
-    remedy="or keep the pooler from multiplexing this user's sessions",
+    suggestion="or keep the pooler from multiplexing this user's sessions",
 )
 
 IN_TRANSACTION = 1

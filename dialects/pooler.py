@@ -32,7 +32,7 @@ class Probe:
     """Sets a value of the session to ``{mark}``."""
     ask: str
     """Returns the session's process on the server, and that value."""
-    remedy: str
+    suggestion: str
     """What a person is to do, as a clause."""
 
 
@@ -62,7 +62,7 @@ def refuse_lent_sessions(connection: Any, announced: int, answering: int, probe:
     if is_forgotten or serving & serving_other or len(serving) > 1 or len(serving_other) > 1:
         raise SessionNotKept(
             f"{driver.where}: a pooler lends this connection another server session for each transaction, so that neither settings nor"
-            f" temporary tables nor streamed results last; connect to the server itself, {probe.remedy}"
+            f" temporary tables nor streamed results last; connect to the server itself, {probe.suggestion}"
         )
 
 

@@ -51,7 +51,7 @@ FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer 
 PROBE = Probe(
     mark=f"SET {postgres_settings.MARK} TO '{{mark}}'",
     ask=f"SELECT pg_backend_pid(), current_setting('{postgres_settings.MARK}', true)",
-    remedy="or to a pool with pool_mode = session",
+    suggestion="or to a pool with pool_mode = session",
 )
 
 

@@ -67,8 +67,8 @@ class Url:
         for name in sorted(set(self.options) - set(known)):
             if not more(name):
                 near = get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.5)
-                advice = f"did you mean {near[0]}?" if near else f"use {', '.join(sorted(known))}" if known else "this engine has none"
-                raise BadUrl(f"{self}: unknown option {name}; {advice}{f' ({hint})' if hint else ''}")
+                suggestion = f"did you mean {near[0]}?" if near else f"use {', '.join(sorted(known))}" if known else "this engine has none"
+                raise BadUrl(f"{self}: unknown option {name}; {suggestion}{f' ({hint})' if hint else ''}")
 
     def file_option(self, name: str) -> str | None:
         """Return the path of ``?name=...``; None without that option. Raises BadUrl if there is no such file."""

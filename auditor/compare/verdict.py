@@ -93,12 +93,12 @@ def unknown_in_flight(reasons: Sequence[str], young: int, *, named: bool) -> tup
     """
     rows = plural(young, "row of the source is", "rows of the source are")
     explanation = f"{rows} in flight, and old versions in the target may explain all of the difference"
-    advice = (
+    suggestion = (
         "to distinguish them, raise limits.max_rows_listed or limits.max_seconds, or run the audit again when fewer rows are written"
         if named
         else "to distinguish them, use the method exact or a ladder that ends with it, or run the audit again when fewer rows are written"
     )
-    return Verdict.UNKNOWN, (*reasons, explanation, advice)
+    return Verdict.UNKNOWN, (*reasons, explanation, suggestion)
 
 
 def _is_changing(differences: Differences) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from auditor.model._advice import Advice, Remedy, Tool
 from auditor.model._certificate import (
     CERTIFICATE_FORMAT,
     Certificate,
@@ -83,6 +82,7 @@ from auditor.model._report import (
 from auditor.model._segment import Segment
 from auditor.model._side import SIDES, AnySide, Side, is_shard, read_sides, shard_number, shard_side, side_of
 from auditor.model._slice import PERMISSIONS, SLICES, Slice, describe_other_settings
+from auditor.model._suggestions import Suggestion, Suggestions, Tool
 from auditor.model._table_note import NoteKind, Skip, TableNote
 from auditor.model._time import parse_time
 
@@ -96,7 +96,6 @@ __all__ = [
     "SEGMENT_VERDICTS",
     "SIDES",
     "SLICES",
-    "Advice",
     "Alignment",
     "AnySide",
     "Certificate",
@@ -147,7 +146,6 @@ __all__ = [
     "Progress",
     "RangeDifference",
     "RegisteredSegment",
-    "Remedy",
     "Report",
     "Score",
     "Segment",
@@ -162,6 +160,8 @@ __all__ = [
     "State",
     "Status",
     "Step",
+    "Suggestion",
+    "Suggestions",
     "TableNote",
     "Tolerance",
     "Tool",

@@ -8,12 +8,12 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field
 
-from auditor.model._advice import Advice
 from auditor.model._differences import Difference, Differences
 from auditor.model._measure import Measure
 from auditor.model._plan import Method, Plan, State, Verdict
 from auditor.model._side import Side
 from auditor.model._slice import Slice
+from auditor.model._suggestions import Suggestions
 from dialects import ServerTimes
 
 
@@ -308,7 +308,7 @@ class Report:
     """Whether ``auditor resume`` can continue this run."""
     reason: str = ""
     """Why the run was asked for; empty if nobody said so."""
-    advice: Advice | None = None
+    suggestions: Suggestions | None = None
     """What would mend the target; None unless rows differ."""
     notes: tuple[str, ...] = ()
     """Further sentences about this run for a person."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from auditor import escaping
 from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
-from auditor.model import SLICES, Advice, ColumnDifference, Difference, Differences, RangeDifference, Report, ShardResult, Step
+from auditor.model import SLICES, ColumnDifference, Difference, Differences, RangeDifference, Report, ShardResult, Step, Suggestions
 from auditor.planning.proxy import Combined
 
 if TYPE_CHECKING:
@@ -144,13 +144,13 @@ def rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-def remedies(advice: Advice) -> list[str]:
+def suggestion_lines(suggestions: Suggestions) -> list[str]:
     """Return a line for each way to repair a target, with its command and what it costs; the suggested one first, with the reason."""
     lines = []
-    for index, remedy in enumerate(advice.remedies):
-        most = "at most " if remedy.tool == "range bootstrap" else ""
-        cost = f"{most}{rows(remedy.rows)}, {percent(remedy.share)} of the table, about {duration(max(1, remedy.seconds))}"
-        lines.append(f"Suggested: {remedy.command} ({cost}; {advice.why})" if index == 0 else f"or: {remedy.command} ({cost})")
+    for index, suggestion in enumerate(suggestions.items):
+        most = "at most " if suggestion.tool == "range bootstrap" else ""
+        cost = f"{most}{rows(suggestion.rows)}, {percent(suggestion.share)} of the table, about {duration(max(1, suggestion.seconds))}"
+        lines.append(f"Suggested: {suggestion.command} ({cost}; {suggestions.why})" if index == 0 else f"or: {suggestion.command} ({cost})")
     return lines
 
 

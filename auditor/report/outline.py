@@ -132,7 +132,7 @@ def set_aside(report: Report) -> Iterator[Figure]:
 def _next_steps(report: Report) -> Iterator[str]:
     if report.resumable:
         yield formatting.resume_hint(report)
-    yield from map(formatting.sentence, formatting.remedies(report.advice) if report.advice else ())
+    yield from map(formatting.sentence, formatting.suggestion_lines(report.suggestions) if report.suggestions else ())
 
 
 def _evidence(report: Report) -> Iterator[Figure]:

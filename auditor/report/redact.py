@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auditor.compare.accounting import MASK
-from auditor.model import Advice, Differences, Divergent, Measure, Plan, RangeDifference, Report
+from auditor.model import Differences, Divergent, Measure, Plan, RangeDifference, Report, Suggestions
 
 
 def redact(report: Report) -> Report:
@@ -31,13 +31,13 @@ def redact(report: Report) -> Report:
     redacted = replace(
         report, live=live, plan=redact_plan(plan), comparison=comparison, differences=differences, measures=measures, overdue=overdue
     )
-    return replace(redacted, advice=_redact_advice(report.advice) if report.advice else None)
+    return replace(redacted, suggestions=_redact_suggestions(report.suggestions) if report.suggestions else None)
 
 
-def _redact_advice(advice: Advice) -> Advice | None:
+def _redact_suggestions(suggestions: Suggestions) -> Suggestions | None:
     """Remove the commands that name keys."""
-    left = tuple(remedy for remedy in advice.remedies if remedy.tool != "range bootstrap")
-    return replace(advice, remedies=left) if left else None
+    left = tuple(suggestion for suggestion in suggestions.items if suggestion.tool != "range bootstrap")
+    return replace(suggestions, items=left) if left else None
 
 
 def redact_plan(plan: Plan) -> Plan:

@@ -48,7 +48,6 @@ def environment() -> Environment:
         "more": formatting.more,
         "number": lambda number: f"{number:,}",
         "percent": formatting.percent,
-        "remedies": formatting.remedies,
         "rounded": formatting.rounded,
         "rows": formatting.rows,
         "sentence": formatting.sentence,

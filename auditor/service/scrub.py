@@ -116,7 +116,7 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
     report = replace(report, comparison=comparison, differences=_without_patterns(differences, masked) if differences is not None else None)
     if new:
         steps = tuple(replace(step, reasons=()) for step in report.steps)
-        report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), advice=None)
+        report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), suggestions=None)
     measures = tuple(_hide_measure(measure, plan, new) for measure in report.measures)
     statements = {} if plan.hides_ranges else report.statements
     return replace(masking.hide_report(report, digest), measures=measures, plan=_without_bounds(plan), statements=statements)

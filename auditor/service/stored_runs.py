@@ -21,7 +21,7 @@ from auditor.history.rolling_table import RollingTable, load_rolling_table
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.run import audit_run
-from auditor.service import advice, alignments, audits, live_summaries, planning, proxies
+from auditor.service import alignments, audits, live_summaries, planning, proxies, suggestions
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
 from auditor.store import Store, events, queue, runs
@@ -204,7 +204,7 @@ class _Execution:
             reason=self.reason,
             notes=(*outcome.report.notes, *self._pipeline_notes()),
         )
-        outcome.report = advice.with_advice(self.settings, self.checkpoint.store, self.audit, outcome)
+        outcome.report = suggestions.with_suggestions(self.settings, self.checkpoint.store, self.audit, outcome)
         try:
             self.save(self.checkpoint.store, outcome, self.settings)
         except StoreError as error:

@@ -243,7 +243,7 @@ class OverdueRow(Shape):
     since: dt.datetime = Field(description="When the first of them began.")
 
 
-class Remedy(Shape):
+class Suggestion(Shape):
     """One way to repair a target."""
 
     tool: Tool = Field(
@@ -258,11 +258,11 @@ class Remedy(Shape):
     command: str = Field(description="The command to paste.")
 
 
-class Advice(Shape):
+class Suggestions(Shape):
     """Which way of repairing a target fits, and the others that are possible."""
 
-    why: str = Field(description="Why the first remedy fits.")
-    remedies: tuple[Remedy, ...] = Field(description="The ways to repair it, the one that fits first.", json_schema_extra=NOT_EMPTY)
+    why: str = Field(description="Why the first one fits.")
+    items: tuple[Suggestion, ...] = Field(description="The ways to repair it, the one that fits first.", json_schema_extra=NOT_EMPTY)
 
 
 class Aligned(Shape):
@@ -394,6 +394,6 @@ class RunReport(Shape):
     retries: Count = Field(description="How many failed statements were retried.")
     resumable: bool = Field(description="Whether `auditor resume` can resume this run.")
     reason: str = Field(description="Why the run was asked for, as after a patch; empty if nobody said so.")
-    advice: Advice | None = Field(description="What would repair the target; null unless rows differ in a run that is stored.")
+    suggestions: Suggestions | None = Field(description="What would repair the target; null unless rows differ in a run that is stored.")
     notes: tuple[str, ...] = Field(description="Further remarks on the run.")
     shards: tuple[Shard, ...] = Field(description="What was found of each shard, where the source consists of several tables; else empty.")

@@ -93,7 +93,7 @@ def _read_running(connection: Connection) -> tuple[dt.datetime, list[tuple[Row[A
 
 def _failed_columns(row: Row[Any], lease: Lease, resumable: bool, *, requested: bool) -> dict[str, Any]:
     anew = f"it had stored nothing to go on from; start a new run: auditor run {shell_word(row.audit)}"
-    advice = f"resume it with: auditor resume {row.run}" if resumable else anew
+    suggestion = f"resume it with: auditor resume {row.run}" if resumable else anew
     return {
         "state": State.CANCELLED if requested and row.cancel_requested else State.FAILED,
         "running_audit": None,
@@ -101,7 +101,7 @@ def _failed_columns(row: Row[Any], lease: Lease, resumable: bool, *, requested: 
         "seconds": max(0.0, (lease.heartbeat - row.started).total_seconds()),
         "exit_code": Verdict.UNKNOWN.exit_code,
         "resumable": resumable,
-        "reasons": [f"its process has died ({lease.owner}); {advice}"],
+        "reasons": [f"its process has died ({lease.owner}); {suggestion}"],
     }
 
 

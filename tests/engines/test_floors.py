@@ -95,7 +95,7 @@ def test_any_pooler_is_known_by_its_sessions(engine: LiveEngine) -> None:
             (Pooled([first], True), Pooled([first], True)),
             (Pooled([first], True), Pooled([second, third], False)),
         ):
-            with pytest.raises(SessionNotKept, match=f"shop: a pooler lends .* {probe.remedy}"):
+            with pytest.raises(SessionNotKept, match=f"shop: a pooler lends .* {probe.suggestion}"):
                 check(own, other)
         with pytest.raises(SessionNotKept, match="a pooler lends"):
             check(Resetting([first], True), Pooled([second], True))

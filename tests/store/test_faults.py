@@ -1,4 +1,4 @@
-"""Faults of the store's database: which error is raised, with what advice, and never with the password."""
+"""Faults of the store's database: which error is raised, with what suggestion, and never with the password."""
 
 from __future__ import annotations
 

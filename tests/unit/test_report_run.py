@@ -20,7 +20,6 @@ from auditor import service
 from auditor.compare.accounting import MASK
 from auditor.config import Settings
 from auditor.model import (
-    Advice,
     Alignment,
     ColumnDifference,
     Comparison,
@@ -34,13 +33,14 @@ from auditor.model import (
     NotCompared,
     Plan,
     RangeDifference,
-    Remedy,
     Report,
     Score,
     ShardResult,
     SideCost,
     State,
     Step,
+    Suggestion,
+    Suggestions,
     Verdict,
 )
 from auditor.report import html, render
@@ -93,7 +93,7 @@ def full_report(text: str = "") -> Report:
         steps=(Step(method="counts", verdict=Verdict.MISMATCH, seconds=0.5, reasons=(f"sums differ{text}",)),),
         schema_changes=(f"target: column note{text} was added (text)",), covered=0.05, verified_through=AT, retries=2, resumable=True,
         reason=f"after the backfill{text}",
-        advice=Advice(why=f"few rows differ{text}", remedies=(Remedy("patch", 102, 0.1, 3.0, f"auditor patch bbbb{text}"),)),
+        suggestions=Suggestions(why=f"few rows differ{text}", items=(Suggestion("patch", 102, 0.1, 3.0, f"auditor patch bbbb{text}"),)),
         notes=(f"source: something{text} was tried again", "schema: target: column note was added (text)"),
     )  # fmt: skip
 
@@ -209,7 +209,8 @@ EXPECTED_TEXTS = {
     "tolerated": "6 within tolerances", "unsettled": "3 unsettled", "rechecks": "2 rechecks", "measure": "price sum", "deviation": "25%",
     "allowed": "allowed", "step": "sums differ", "schema": "column note was added", "resume": f"auditor resume {'b' * 32}",
     "verified": "2026-03-18 06:30:00 UTC", "watermark": "2026-03-18 06:15:00 UTC", "note": "source: something was tried again",
-    "advice": "suggested: auditor patch bbbb (102 rows, 10.00% of the table, about 3 s; few rows differ)", "asked": "after the backfill",
+    "suggestions": "suggested: auditor patch bbbb (102 rows, 10.00% of the table, about 3 s; few rows differ)",
+    "asked": "after the backfill",
     "snapshot": "in its own snapshot", "coverage": "4.88%", "left out": "card: is a secret", "cut": "at (source): beyond milliseconds",
 }  # fmt: skip
 

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 TITLES = {401: "Log in first", 403: "Not allowed", 404: "Page not found", 405: "Method not allowed", 413: "Too large",
           422: "Invalid request", 429: "Too many requests", 503: "Not available now"}  # fmt: skip
 
-ADVICE = {
+SUGGESTIONS = {
     403: "Log in with a token whose scope allows it. The operator of this service can create one.",
     404: "It may have been renamed, or deleted when its retention period ended.",
     413: "Save fewer columns or partitions, or raise service: max_body in auditor.yaml.",
@@ -107,4 +107,4 @@ def _error_page(request: Request, status: int, title: str, message: str, *, retr
         visitor_or_none(request)
     except (AuditorError, HTTPException):  # the reason is what this page reports
         request.scope["auditor.visitor"] = None
-    return render_page(request, "error.html", status=status, advice=ADVICE.get(status, ""), **values)
+    return render_page(request, "error.html", status=status, suggestion=SUGGESTIONS.get(status, ""), **values)

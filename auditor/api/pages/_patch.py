@@ -19,7 +19,7 @@ from auditor.api.pages._session import Applier, Reader, Repairer
 from auditor.api.routing import slow_request
 from auditor.errors import ConfigError, PatchRefused, UnknownPatch, UnknownRun
 from auditor.history import records
-from auditor.model import Advice, Report, State
+from auditor.model import Report, State, Suggestions
 from auditor.repair.keys import Selection
 from auditor.repair.script import VERBS
 from auditor.report.repairs import WRITTEN
@@ -71,7 +71,7 @@ class Patching:
     may_propose: bool
     extra: int
     """Rows that only the target has."""
-    advice: Advice | None
+    suggestions: Suggestions | None
     form_key: str
     """The idempotency key of the page's forms: a form that is sent twice asks for one thing."""
 
@@ -85,7 +85,7 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
     differences = report.differences
     count = differences.missing + differences.extra + differences.changed if differences else 0
     may_propose = bool(count) and run.state is State.DONE
-    if not listed and before is None and not may_propose and report.advice is None:
+    if not listed and before is None and not may_propose and report.suggestions is None:
         return None
     if chosen and not any(patch.patch == chosen for patch in listed):
         raise UnknownPatch(f"run {run.run} has no patch {chosen!r}; open the run's page to see its patches")
@@ -97,7 +97,7 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
         before=before,
         may_propose=may_propose,
         extra=differences.extra if differences else 0,
-        advice=report.advice,
+        suggestions=report.suggestions,
         form_key=secrets.token_hex(16),
     )
 

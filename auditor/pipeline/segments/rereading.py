@@ -75,7 +75,7 @@ def read_stream(settings: Settings, store: Store, audit: str, side: Side, stop: 
             _cut(store, side, writer)
             offset = end
     except PositionLost as error:
-        reason, _, _ = str(error).partition("; ")  # what follows is advice for targets
+        reason, _, _ = str(error).partition("; ")  # what follows is a suggestion for targets
         raise PositionLost(
             f"the log cannot be read on from {offset['file']}:{offset['position']}, so what {name} staged since is not compared: {reason};"
             f" begin anew where {name} stands now: auditor segments reset {shell_word(audit)}"

@@ -1,4 +1,4 @@
-"""The advice after a mismatch: which tool fits what differs, with rows, share, seconds and the command to paste."""
+"""The suggestions after a mismatch: which tool fits what differs, with rows, share, seconds and the command to paste."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from auditor import service
 from auditor.config import ConnectionSettings, TableRef
 from auditor.errors import BootstrapRefused
 from auditor.history import status
-from auditor.model import Advice, Report, Verdict
-from auditor.repair.advice import Rates, advise
+from auditor.model import Report, Suggestions, Verdict
+from auditor.repair.suggestions import Rates, suggest
 from auditor.report import json, render
 from auditor.service import bootstraps, patches
 from auditor.store.patches import measure_rate
@@ -32,9 +32,9 @@ def make(folder: Path, *damage: str, **more: Any) -> Small:
     return small.make(folder, target, SOURCE, (*EQUAL, *damage), **more)
 
 
-def advice_of(report: Report) -> Advice:
-    assert report.verdict is Verdict.MISMATCH and report.advice
-    return report.advice
+def suggestions_of(report: Report) -> Suggestions:
+    assert report.verdict is Verdict.MISMATCH and report.suggestions
+    return report.suggestions
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_the_tool_fits_what_differs(
     damage: str, audit: dict[str, Any], tools: list[str], rows: int, command: str, why: str, tmp_path: Path
 ) -> None:
     report = make(tmp_path, damage, **audit).run()
-    found = advice_of(report)
-    assert [one.tool for one in found.remedies] == tools
-    first = found.remedies[0]
+    found = suggestions_of(report)
+    assert [one.tool for one in found.items] == tools
+    first = found.items[0]
     assert (first.rows, first.command) == (rows, command.format(run=report.run[:12]))
     assert found.why.startswith(why)
     assert first.share == rows / max(report.comparison.rows.values() if report.comparison else ())
@@ -88,7 +88,7 @@ def test_a_range_is_counted_by_what_is_known(tmp_path: Path) -> None:
     """A few keys beyond all others do not make the rest of the table a small part of its keys."""
     far = "INSERT INTO t VALUES (1000000, 'extra')"
     pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id BETWEEN 10 AND 4900", far, partition={"strategy": "hash"})
-    assert [one.tool for one in advice_of(pair.run()).remedies] == ["bootstrap", "patch"]
+    assert [one.tool for one in suggestions_of(pair.run()).items] == ["bootstrap", "patch"]
 
 
 def test_a_run_by_another_method_names_the_rows(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_a_run_by_another_method_names_the_rows(tmp_path: Path) -> None:
     pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id = 7", method="counts")
     pair.on_target("UPDATE t SET id = 9000 WHERE id = 8")
     counted = pair.run()
-    assert advice_of(counted).remedies[0].command == "auditor run small --method exact"
+    assert suggestions_of(counted).items[0].command == "auditor run small --method exact"
     named = service.run_audit(pair.settings, "small", store=pair.store, overrides={"method": "exact"})
-    assert named.other_settings == "method exact" and advice_of(named).remedies[0].tool == "patch"
+    assert named.other_settings == "method exact" and suggestions_of(named).items[0].tool == "patch"
     audit, connections = pair.settings.audits["small"], pair.settings.connections
     latest = status.load_standing(pair.store, "small", audit, connections, dt.datetime.now(dt.UTC)).run
     assert latest and latest.run == counted.run
@@ -111,7 +111,7 @@ def test_files_are_not_copied_anew(tmp_path: Path) -> None:
     audit = both.settings.audits["small"]
     files = audit.model_copy(update={"target": TableRef(connection="b", table=f"{tmp_path}/t.parquet")})
     both.settings = both.settings.model_copy(update={"audits": {"small": files}})
-    assert both.run().verdict is Verdict.MISMATCH and both.run().advice is None
+    assert both.run().verdict is Verdict.MISMATCH and both.run().suggestions is None
     with pytest.raises(BootstrapRefused, match="is files, which are not copied again by this command"):
         bootstraps.run_bootstrap(both.settings, both.store, "small")
 
@@ -121,18 +121,18 @@ def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:
     shown = " ".join(render.run(report, None, "text").split())
     assert f"Suggested: auditor patch {report.run[:12]} (1 row, 0.02% of the table, about 1 s; the limit is 1,000 rows)" in shown
     assert "or: auditor bootstrap small (5,000 rows, 100% of the table, about" in shown
-    written = json.report(report).advice
-    assert written and written.remedies[0].model_dump() == {
+    written = json.report(report).suggestions
+    assert written and written.items[0].model_dump() == {
         "tool": "patch", "rows": 1, "share": 1 / ROWS, "seconds": 1.0, "command": f"auditor patch {report.run[:12]}",
     }  # fmt: skip
 
 
 def test_a_target_without_a_primary_key_is_named(tmp_path: Path) -> None:
     target = LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/target.duckdb")
-    found = advice_of(
+    found = suggestions_of(
         small.make(tmp_path, target, SOURCE, ("CREATE TABLE t AS SELECT i AS id, 'n' || (i % 4999) AS name FROM range(5000) r(i)",)).run()
     )
-    assert found.remedies[0].tool == "patch"
+    assert found.items[0].tool == "patch"
     assert found.why.endswith("; it needs a primary or unique key, and the target has no primary key")
 
 
@@ -142,29 +142,29 @@ def test_what_is_young_waits(tmp_path: Path) -> None:
     assert report.differences
     moving = dataclasses.replace(report, differences=dataclasses.replace(report.differences, unsettled=40))
     audit, target = pair.settings.audits["small"], pair.settings.connections["b"]
-    found = advise(moving, audit, target, Rates())
-    assert found and (found.remedies[0].tool, found.remedies[0].rows, found.remedies[0].command) == ("wait", 40, "auditor run small")
+    found = suggest(moving, audit, target, Rates())
+    assert found and (found.items[0].tool, found.items[0].rows, found.items[0].command) == ("wait", 40, "auditor run small")
     assert found.why == "most rows that differ were still changing when they were looked at last"
     files = ConnectionSettings(url="spark:///local")
-    settled = advise(report, audit, files, Rates())
+    settled = suggest(report, audit, files, Rates())
     assert settled is None, "no command writes Spark's tables"
 
 
 def test_the_rate_is_measured_by_earlier_patches(tmp_path: Path) -> None:
     pair = make(tmp_path, "UPDATE t SET name = 'x' WHERE id < 300")
-    first = advice_of(pair.run())
-    assert first.remedies[0].seconds == pytest.approx(1 + 300 / Rates().patched)
+    first = suggestions_of(pair.run())
+    assert first.items[0].seconds == pytest.approx(1 + 300 / Rates().patched)
     assert measure_rate(pair.store, "small") is None
     result = patches.apply_patch(pair.settings, pair.store, "small", small.EVERYTHING)
     assert result.patched.counts["updated"] == 300
     pair.on_target("UPDATE t SET name = 'x' WHERE id < 300")
     measured = measure_rate(pair.store, "small")
     assert measured
-    assert advice_of(pair.run()).remedies[0].seconds == pytest.approx(1 + 300 / measured)
+    assert suggestions_of(pair.run()).items[0].seconds == pytest.approx(1 + 300 / measured)
 
 
 def test_a_match_and_a_run_that_is_not_stored_have_none(tmp_path: Path) -> None:
     pair = make(tmp_path)
-    assert pair.run().advice is None
+    assert pair.run().suggestions is None
     pair.on_target("UPDATE t SET name = 'x' WHERE id = 7")
-    assert service.run_audit(pair.settings, "small").advice is None
+    assert service.run_audit(pair.settings, "small").suggestions is None

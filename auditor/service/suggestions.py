@@ -1,4 +1,4 @@
-"""Add to a run's report what would mend its target, by what earlier patches of the audit took."""
+"""Add to a run's report what would repair its target, by what earlier patches of the audit took."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from auditor.config import Audit, Settings
 from auditor.errors import StoreError
 from auditor.history.handover import Outcome
 from auditor.model import Report
-from auditor.repair.advice import Rates, advise
+from auditor.repair.suggestions import Rates, suggest
 from auditor.store import patches
 
 if TYPE_CHECKING:
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def with_advice(settings: Settings, store: Store, audit: Audit, outcome: Outcome) -> Report:
-    """Return a run's report with advice where rows differ; unchanged for an audit not configured, of a dump, or of shards."""
+def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Outcome) -> Report:
+    """Return a run's report with suggestions where rows differ; unchanged for an audit not configured, of a dump, or of shards."""
     report, target = outcome.report, outcome.schema.get("target")
     if report.audit not in settings.audits or audit.via or audit.shards or audit.target.connection not in settings.connections:
         return report
     try:
         measured = patches.measure_rate(store, report.audit)
     except StoreError as error:
-        log.info("the rate of earlier patches is not known: %s", error, extra={"action": "advice"})
+        log.info("the rate of earlier patches is not known: %s", error, extra={"action": "suggestions"})
         measured = None
     rates = Rates(patched=measured) if measured else Rates()
     has_key = target is None or bool(target["primary_key"])
-    return dataclasses.replace(report, advice=advise(report, audit, settings.connections[audit.target.connection], rates, has_key))
+    suggestions = suggest(report, audit, settings.connections[audit.target.connection], rates, has_key)
+    return dataclasses.replace(report, suggestions=suggestions)

@@ -9,7 +9,7 @@ import dialects
 from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.errors import AuditorError
 from auditor.escaping import shell_word
-from auditor.model import SIDES, Advice, Differences, Plan, Remedy, Report, Tool, Verdict
+from auditor.model import SIDES, Differences, Plan, Report, Suggestion, Suggestions, Tool, Verdict
 from auditor.repair.patching import ALWAYS_ALLOWED
 from auditor.repair.proposal import unnamed
 from dialects import Dialect
@@ -36,7 +36,7 @@ class Rates:
     copied: float = COPIED_PER_SECOND
 
 
-def advise(report: Report, audit: Audit, target: ConnectionSettings, rates: Rates, has_key: bool = True) -> Advice | None:
+def suggest(report: Report, audit: Audit, target: ConnectionSettings, rates: Rates, has_key: bool = True) -> Suggestions | None:
     """Return what would repair the target after a run that is stored; None unless the run found that rows differ.
 
     ``has_key`` is whether the target's table has a primary key, without which a patch may be refused.
@@ -48,13 +48,13 @@ def advise(report: Report, audit: Audit, target: ConnectionSettings, rates: Rate
     is_table = dialect is not None and not audit.target.place.path
     can_patch = is_table and dialect is not None and dialect.PATCHES
     can_copy = is_table and dialect is not None and dialect.LINES is not None
-    ways = {remedy.tool: remedy for remedy in situation.remedies(can_patch, can_copy)}
+    ways = {way.tool: way for way in situation.ways(can_patch, can_copy)}
     if not ways:
         return None
     fitting, why = situation.choose(ways)
     if fitting == "patch" and not has_key and dialect and dialect.ENFORCES_KEYS:
         why += "; it needs a primary or unique key, and the target has no primary key"
-    return Advice(why, (ways.pop(fitting), *ways.values()))
+    return Suggestions(why, (ways.pop(fitting), *ways.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +88,29 @@ class _Situation:
     def _is_masked(self) -> bool:
         return any(column.masked for column in self._plan.key_columns)
 
-    def remedies(self, can_patch: bool, can_copy: bool) -> Iterator[Remedy]:
+    def ways(self, can_patch: bool, can_copy: bool) -> Iterator[Suggestion]:
         """Yield every way that is possible at all."""
         name, differences = shell_word(self.report.audit), self.report.differences
         if differences is None:
-            yield self._remedy("exact", self._total, self._seconds_to_read(self._total), f"auditor run {name} --method exact{self._keys}")
+            yield self._suggestion(
+                "exact", self._total, self._seconds_to_read(self._total), f"auditor run {name} --method exact{self._keys}"
+            )
         if differences and differences.unsettled:
-            yield self._remedy("wait", differences.unsettled, self._seconds_to_read(self._total), f"auditor run {name}")
+            yield self._suggestion("wait", differences.unsettled, self._seconds_to_read(self._total), f"auditor run {name}")
         if differences and (rows := _count(differences)) and can_patch and not self._is_masked and not unnamed(differences):
             deletes = " --delete-extra" if differences.extra else ""
-            yield self._remedy("patch", rows, rows / self.rates.patched, f"auditor patch {self.report.run[:12]}{deletes}")
+            yield self._suggestion("patch", rows, rows / self.rates.patched, f"auditor patch {self.report.run[:12]}{deletes}")
         if not can_copy:
             return
         whole = not self.report.slice and self.report.covered == 1
         if (span := self._span()) and (rows := self._rows_between(*span)) < (DENSE if whole else 1) * self._total:
-            yield self._remedy(
+            yield self._suggestion(
                 "range bootstrap", rows, self._seconds_to_copy(rows), f"auditor bootstrap {name} --keys {span[0]}..{span[1]}"
             )
         if whole:
-            yield self._remedy("bootstrap", self._total, self._seconds_to_copy(self._total), f"auditor bootstrap {name}")
+            yield self._suggestion("bootstrap", self._total, self._seconds_to_copy(self._total), f"auditor bootstrap {name}")
 
-    def choose(self, ways: dict[Tool, Remedy]) -> tuple[Tool, str]:
+    def choose(self, ways: dict[Tool, Suggestion]) -> tuple[Tool, str]:
         """Return the way that fits, and why."""
         differences = self.report.differences
         assert self.report.comparison
@@ -169,8 +171,8 @@ class _Situation:
         """Return how long a copy takes: it is written, and audited before it is used."""
         return rows / self.rates.copied + self._seconds_to_read(rows)
 
-    def _remedy(self, tool: Tool, rows: int, seconds: float, command: str) -> Remedy:
-        return Remedy(tool, rows, min(1.0, rows / self._total), BEGINNING + seconds, command)
+    def _suggestion(self, tool: Tool, rows: int, seconds: float, command: str) -> Suggestion:
+        return Suggestion(tool, rows, min(1.0, rows / self._total), BEGINNING + seconds, command)
 
 
 def _count(differences: Differences) -> int:

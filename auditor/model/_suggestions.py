@@ -1,4 +1,4 @@
-"""What would mend a target after a mismatch, with what each way is expected to cost."""
+"""What would repair a target after a mismatch, with what each way is expected to cost."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Tool = Literal["exact", "patch", "range bootstrap", "bootstrap", "wait"]
-"""``exact``: run by the method exact, which names the rows. ``patch``: change single rows. ``range bootstrap``: copy a range of keys anew.
-``bootstrap``: copy the table anew. ``wait``: run again later, because rows are still changing."""
+"""``exact``: run by the method exact, which names the rows. ``patch``: change single rows. ``range bootstrap``: copy a range of keys again.
+``bootstrap``: copy the table again. ``wait``: run again later, because rows are still changing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
-    """One way to mend a target."""
+class Suggestion:
+    """One way to repair a target."""
 
     tool: Tool
     rows: int
@@ -26,10 +26,10 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class Suggestions:
     """Which way fits a mismatch, and the others that are possible."""
 
     why: str
     """Why the first one fits, as a clause."""
-    remedies: tuple[Remedy, ...]
+    items: tuple[Suggestion, ...]
     """At least one: the one that fits first."""
