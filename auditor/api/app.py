@@ -46,7 +46,7 @@ Requests name configured audits, or define audits by the names of configured con
 hosts, URLs or paths. The service reads the tables it compares, and writes into a target in one case alone: when a patch is applied or
 undone, with the scope `apply`, through the connection that `write` of its settings names. What pipelines write, into their sources too,
 is asked for with the scope `pipeline`. A patch is proposed first, from the confirmed
-differences of a run; it says row by row what it would change, and is applied only as it was proposed. Tables are copied anew
+differences of a run; it says row by row what it would change, and is applied only as it was proposed. Tables are copied again
 (bootstrapped) on the command line alone. A repair is a record of what was done, by a patch or elsewhere.
 
 HEAD is answered wherever GET is, without the body.

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what each audit stands at, from the store, and counters of this process.
+"""Metrics for Prometheus: the status of each audit, from the store, and counters of this process.
 
 Gauges about audits are read from the store at each scrape, so every process reports the same: aggregate over instances with ``max``,
 not ``sum``. Counters of ended runs also cover the runs of all processes, from the start of the reporting process.
@@ -150,7 +150,7 @@ class Metrics(Collector):
 
 
 def _standings(overviews: Sequence[Overview]) -> Iterator[Metric]:
-    """Yield what each audit stands at. Times are 0 rather than absent, so that an alert can match audits that have none."""
+    """Yield the status of each audit. Times are 0 rather than absent, so that an alert can match audits that have none."""
     each = [(overview.name, overview.standing) for overview in overviews]
 
     def one_of(name: str, help: str, label: str, values: Sequence[str], chosen: Mapping[str, str | None]) -> Metric:

@@ -82,7 +82,7 @@ def _located(options: dict[str, Any], status: int) -> dict[str, Any]:
 def propose_patch(
     request: Request, response: Response, app: App, run: RunId, body: PatchRequest, idempotency: IdempotencyKey = None
 ) -> Patch:
-    """Propose a patch: read the rows of a run's differences anew, and store what would make the target's equal the source's.
+    """Propose a patch: read the rows of a run's differences again, and store what would make the target's equal the source's.
 
     Nothing is written to the target. More rows than `write: max_rows` are refused.
     """

@@ -79,11 +79,11 @@ def _tables(statuses: list[PipelineStatus]) -> Iterator[Metric]:
 
     yield each(
         "target_lag_seconds",
-        "Age of the oldest part that the target lacks of a table; 0 if it lacks none.",
+        "Age of the oldest part of a table that is missing in the target; 0 if none is.",
         lambda table: table.lag_seconds,
     )
-    yield each("target_pending_bytes", "Bytes of staged parts that the target lacks.", lambda table: table.pending_bytes)
-    yield each("target_pending_events", "Staged events that the target lacks.", lambda table: table.pending_events)
+    yield each("target_pending_bytes", "Bytes of staged parts that are missing in the target.", lambda table: table.pending_bytes)
+    yield each("target_pending_events", "Staged events that are missing in the target.", lambda table: table.pending_events)
     yield each("merged_events", "Events merged since the pipeline began.", lambda table: table.events, CounterMetricFamily)
     yield each(
         "merged_through_timestamp_seconds",

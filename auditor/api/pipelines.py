@@ -145,7 +145,7 @@ def unpause_pipeline(request: Request, app: App, pipeline: PipelineName) -> Pipe
 
 
 class SkipRequest(BaseModel):
-    """Which events a stopped table goes on without, and why."""
+    """Which events a stopped table continues without, and why."""
 
     model_config = ConfigDict(
         extra="forbid",

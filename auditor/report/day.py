@@ -36,7 +36,7 @@ PAGE_SIZE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One audit in the report: what it stands at, the redacted report of the run of its last verdict, and the trend of the runs before it.
+    """One audit in the report: its status, the redacted report of the run of its last verdict, and the trend of the runs before it.
 
     ``verified_age`` and ``within_threshold_age`` are the seconds since those moments of the standing. The last ``streak`` verdicts were
     the same; the first of them is of a run that started at ``streak_since``. ``running`` describes a run in progress and is empty without

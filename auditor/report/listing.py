@@ -1,4 +1,4 @@
-"""A list of audits with what each stands at, as text for a terminal."""
+"""A list of audits with the status of each, as text for a terminal."""
 
 from __future__ import annotations
 

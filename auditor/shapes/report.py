@@ -162,7 +162,7 @@ class Differences(Shape):
     unsettled: Count = Field(description="Rows that differed at every recheck and were still changing; not counted above.")
     why_estimated: str = Field(description="Why some differences were only estimated; empty if none were.")
     ranges: tuple[DifferingRange, ...] = Field(
-        description="Ranges of neighbouring rows that one side lacks completely; counted, not listed one by one."
+        description="Ranges of neighbouring rows that only one side has; counted, not listed one by one."
     )
     sample: tuple[DifferingRow, ...] = Field(description="Rows that differ, by key; a limited number of them.")
     in_flight: Count = Field(description="Rows that differ and are younger than the watermark on the source; not counted above.")
@@ -285,7 +285,7 @@ class Shard(Shape):
     server: str = Field(description="Product and version of its server.")
     verdict: Verdict = Field(description="Whether the target holds all of its rows, and no other shard does.")
     rows: Count | None = Field(description="Rows that were read of it; null where this run did not read all of it.")
-    missing: Count = Field(description="Its rows that the target lacks, without those of doubled keys.")
+    missing: Count = Field(description="Its rows that are missing in the target, without those of doubled keys.")
     changed: Count = Field(description="Its rows that the target holds otherwise, without those of doubled keys.")
     doubled: Count = Field(description="Its keys that another shard holds too, as far as they were named.")
     snapshots_lost: Count = Field(description="Snapshots of it that were lost or given up, after which it was read as it was later.")

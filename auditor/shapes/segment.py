@@ -70,7 +70,7 @@ class SegmentAuditStatus(Shape):
     """A segment audit: two writers of one change stream, compared segment by segment."""
 
     audit: str
-    sides: list[str] = Field(description="Two pipelines; or one, and `anew` for its source's log, read anew.")
+    sides: list[str] = Field(description="Two pipelines; or one, and `anew` for its source's log, read again.")
     max_lag: float = Field(description="Seconds for which a side may be awaited before the verdict is unknown.")
     lag_seconds: float = Field(description="Seconds since the slower side is awaited; 0 if none is.")
     status: Literal["mismatch", "unknown", "stale", "never", "running", "within_threshold", "match"]

@@ -49,7 +49,7 @@ def test_row_images_without_all_columns(log: LiveLog, image: str) -> None:
     start = log.end()
     log.run(f"SET SESSION binlog_row_image = {image}", "UPDATE entry SET t = 'x'")
     sentence = _refused(log, start)
-    assert f"a row of {log.database}.entry lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions" in sentence
+    assert f"a row of {log.database}.entry does not have all columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions" in sentence
     assert log.events(start, ["another"]) == []
 
 
@@ -176,5 +176,5 @@ def test_where_it_is_noted_the_rows_around_are_decoded(log: LiveLog) -> None:
     assert rows == ["1", "10", "20", "2", "50"]
     assert [(one["table"], one["events"]) for one in notes] == [("entry", 2), ("other", 2)]
     lacks, nameless = (str(one["body"]["reason"]) for one in notes)  # type: ignore[index]
-    assert lacks.startswith(f"a row of {log.database}.entry lacks columns; SET GLOBAL binlog_row_image = 'FULL'")
+    assert lacks.startswith(f"a row of {log.database}.entry does not have all columns; SET GLOBAL binlog_row_image = 'FULL'")
     assert nameless.startswith(f"{log.database}.other is logged without the names of its columns")

@@ -73,7 +73,9 @@ def test_commands_that_ask_the_source(live: LiveRoad, capsys: pytest.CaptureFixt
 def test_commands_that_let_a_stopped_table_go_on(tmp_path: Path, empty_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     road = Road(tmp_path, f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store)
     orders = table(id="bigint", item="varchar(40) null")
-    reason = "a row of shop.orders lacks columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then refresh the tables"
+    reason = (
+        "a row of shop.orders does not have all columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then refresh the tables"
+    )
     poison = note("poison", "orders", 20, {"stage": "decoding", "reason": reason}, last=22, events=2)
     road.stage_task(batch(announce(orders, 1), insert(orders, 10, ["1", "a"]), poison))
     parts.record_batch(road.store, PIPELINE, [], {}, {"file": "binlog.000000", "position": 22})

@@ -283,7 +283,7 @@ def test_what_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
     reader = parts._replace(netloc=f"reader_only:a-Long1Password@{parts.hostname}:{parts.port}").geturl()
     road.settings.connections["source"] = source.model_copy(update={"write": WriteSettings(url=reader)})
     lacking = dict(find_obstacles(road.settings, PIPELINE, []))["refreshes"]
-    assert lacking.startswith("the user that writes lacks CREATE, DROP, INSERT, UPDATE, DELETE on auditor_refresh.*; run: GRANT")
+    assert lacking.startswith("the user that writes needs CREATE, DROP, INSERT, UPDATE, DELETE on auditor_refresh.*; run: GRANT")
     refused = refresh(road)
     assert refused.state == "failed" and "run: GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON auditor_refresh.*" in refused.reason
     assert "make the table auditor_refresh.chunks for it as docs/pipelines.md shows" in refused.reason

@@ -52,7 +52,7 @@ GLOSSARY = {
     "pipeline": "Replicates tables from a database's log of changes into targets: it stages the events as files, from which targets are"
     " loaded.",
     "lag": "How far behind it is. A pipeline: the time since the source's log ended where staging stands. A target's table: the age of the"
-    " oldest staged change that the target lacks.",
+    " oldest staged change that is missing in the target.",
     "staging": "The folder in which the changes wait as files until every target has them.",
     "place": "The file and position in the source's log up to which everything is staged.",
     "holds": "When the source committed the last change that the target holds.",
@@ -64,7 +64,7 @@ GLOSSARY = {
     "segment": "A piece of a table's changes, cut at places that depend on the stream only. Equal segments have equal digests, even if"
     " different processes wrote them.",
     "segment audit": "Compares two writers of one stream of changes: both cut it at the same places, so that segment can be compared with"
-    " segment by digest. A side may also be the source's log, read anew.",
+    " segment by digest. A side may also be the source's log, read again.",
     "awaited": "How long one side has had a segment that the other does not have yet.",
     "time line": "The newest segments of both sides, over the time in which the source committed their changes. Point at one to see what it"
     " is.",

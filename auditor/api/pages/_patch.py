@@ -1,4 +1,4 @@
-"""The part of a run's page that mends the target: propose a patch, look at it row by row, apply it, and see what it did."""
+"""The part of a run's page that repairs the target: propose a patch, look at it row by row, apply it, and see what it did."""
 
 from __future__ import annotations
 

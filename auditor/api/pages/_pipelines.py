@@ -45,7 +45,7 @@ TABLE_LOOKS: Mapping[str, tuple[str, str]] = {
     "delayed": ("unknown", "delayed"),
     "lagging": ("unknown", "lags"),
 }
-"""The mark and the words of a table's state while it goes on by itself."""
+"""The mark and the words of a table's state while it continues automatically."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _table_state(table: TableStatus, limit: float) -> str:
 
 
 def look(state: str) -> tuple[str, str]:
-    """Return the mark and the words of a table's state; one that does not go on by itself needs a person."""
+    """Return the mark and the words of a table's state; one that does not continue automatically needs a person."""
     return TABLE_LOOKS.get(state, ("mismatch", state))
 
 

@@ -101,7 +101,7 @@ def refresh_buffer(chunk: Chunk, table: TableMap, decode: Decoder, project: Proj
     """Return the buffer for rows of a refresh table, as rows of the table whose chunk this is. Raises LogRefused."""
     body, names = chunk.body, [column.name for column in table.columns]
     if unknown := next((name for name in body["key"] if name not in names), None):
-        raise LogRefused(f"a chunk of {body['table']} lacks the column {unknown!r} of its key; refresh the table")
+        raise LogRefused(f"a chunk of {body['table']} is missing the column {unknown!r} of its key; refresh the table")
     columns = tuple(replace(column, nullable=column.name in body["nullable"]) for column in table.columns)
     key = tuple(names.index(name) for name in body["key"])
     return ChunkBuffer(replace(table, database=body["database"], table=body["table"], columns=columns, key=key), decode, project)

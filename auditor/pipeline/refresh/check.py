@@ -47,7 +47,7 @@ def _check_source(connection: Any, schema: str) -> Iterator[str]:
             f" locked until they are back: chunks are smaller; for less, run: {RIGHTS.format(schema=schema)}"
         )
     elif lacking:
-        yield f"the user that writes lacks {', '.join(lacking)} on {schema}.*; run: {rights_needed(schema)}"
+        yield f"the user that writes needs {', '.join(lacking)} on {schema}.*; run: {rights_needed(schema)}"
 
 
 def _rights(connection: Any, schema: str) -> set[str]:
@@ -66,7 +66,7 @@ def _cost(settings: Settings, name: str, schema: TableSchema) -> str:
     try:
         assert key.chunked
     except AuditorError as error:
-        return f"only keys that are listed can be sent anew: {error}"
+        return f"only keys that are listed can be sent again: {error}"
     rules = settings.pipeline(name).columns_of(schema.table)
     if any(column.lower() in {masked.lower() for masked in rules.mask} for column in schema.key):
         return "its key is masked, and digests have no order: rows that only a target has stay there"

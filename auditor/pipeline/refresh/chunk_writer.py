@@ -163,7 +163,7 @@ class ChunkWriter:
         assert self._table
         schema = self.plan.key.schema
         if self.tables.describe(schema.database, schema.table) != self._table.described:
-            raise ColumnsChanged(f"the columns of {self.plan.key.name} were changed; the refresh goes on with the new ones")
+            raise ColumnsChanged(f"the columns of {self.plan.key.name} were changed; the refresh continues with the new ones")
 
     @property
     def _name(self) -> str:

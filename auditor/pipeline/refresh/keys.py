@@ -51,7 +51,7 @@ class KeyColumns:
 
     def __post_init__(self) -> None:
         if not self.schema.key:
-            raise NoKey(f"{self.name} has no primary key, so its rows cannot be sent anew; add one in the source")
+            raise NoKey(f"{self.name} has no primary key, so its rows cannot be sent again; add one in the source")
 
     @property
     def name(self) -> str:

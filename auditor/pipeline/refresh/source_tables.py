@@ -98,7 +98,7 @@ class SourceTables:
             self.engine = NO_TABLES
 
     def make_table(self, database: str, table: str) -> RefreshTable:
-        """Return the refresh table of a table, made anew if its columns are not the table's. Raises RefreshRefused."""
+        """Return the refresh table of a table, made again if its columns are not the table's. Raises RefreshRefused."""
         digest = hashlib.sha256(f"{self.refreshes.pipeline}/{database}.{table}".encode()).hexdigest()[:16]
         name = f"{REFRESH}{digest}"
         refresh_table = f"{quote(self.refreshes.schema)}.{quote(name)}"
