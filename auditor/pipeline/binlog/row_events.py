@@ -407,8 +407,8 @@ def _skip_full_bitmaps(table: TableMap, images: int, event: bytes, at: int, plac
     for _ in range(images):
         if int.from_bytes(event[at : at + size], "little") & full != full:
             raise LogRefused(
-                f"{place}: a row of {table.name} does not have all columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then refresh"
-                " the tables"
+                f"{place}: a row of {table.name} does not have all columns; SET GLOBAL binlog_row_image = 'FULL' and for all sessions, then"
+                " refresh the tables"
             )
         at += size
     return at
