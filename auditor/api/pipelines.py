@@ -33,8 +33,8 @@ def list_pipelines(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
     """List the pipelines by name with how they stand, as their processes last reported."""
     after = parse_cursor("pipelines", cursor, str)
     names = [name for name in sorted(app.configured.pipelines) if after is None or name > after][: limit + 1]
-    found = [status(app.configured, app.store, name, look=False) for name in names]
-    return paginate("pipelines", found, limit, lambda one: one.pipeline)
+    statuses = [status(app.configured, app.store, name, look=False) for name in names]
+    return paginate("pipelines", statuses, limit, lambda pipeline_status: pipeline_status.pipeline)
 
 
 @routes.get("/pipelines/{pipeline}", response_model=PipelineStatus, **route_options("read", 404))
@@ -64,7 +64,7 @@ def request_refreshes(request: Request, app: App, pipeline: PipelineName, body: 
     A request that equals one under way answers that one.
     """
     ends = body.keys
-    found = pipeline_refreshes.request(
+    requested = pipeline_refreshes.request(
         app.configured,
         app.store,
         pipeline,
@@ -74,14 +74,14 @@ def request_refreshes(request: Request, app: App, pipeline: PipelineName, body: 
         keys=body.key_list,
         by=caller_name(request),
     )
-    return [pipeline_refreshes.show(one) for one in found]
+    return [pipeline_refreshes.show(refresh) for refresh in requested]
 
 
 @routes.get("/pipelines/{pipeline}/refreshes", response_model=list[Refresh], **route_options("read", 404))
 def list_refreshes(app: App, pipeline: PipelineName) -> list[Refresh]:
     """List the last hundred refreshes of a pipeline, newest first."""
     app.configured.pipeline(pipeline)
-    return [pipeline_refreshes.show(one) for one in refreshes.list_refreshes(app.store, pipeline)]
+    return [pipeline_refreshes.show(refresh) for refresh in refreshes.list_refreshes(app.store, pipeline)]
 
 
 @routes.get("/pipelines/{pipeline}/lag", response_model=LagHistory, **route_options("read", 404))
@@ -115,19 +115,19 @@ def list_segments(
     """List the segments of a table in the order of the stream."""
     app.configured.pipeline(pipeline)
     after = _place(parse_cursor("segments", cursor, str))
-    found = segments.list_segments(app.store, pipeline, table, after, limit + 1)
-    entries = [SegmentEntry(**dataclasses.asdict(one)) for one in found]
-    return paginate("segments", entries, limit, lambda one: f"{one.last}:{one.last_row}")
+    listed = segments.list_segments(app.store, pipeline, table, after, limit + 1)
+    entries = [SegmentEntry(**dataclasses.asdict(segment)) for segment in listed]
+    return paginate("segments", entries, limit, lambda entry: f"{entry.last}:{entry.last_row}")
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
     """Return the position and row that a cursor holds. Raises HTTPException (404) for text of another form."""
     if cursor is None:
         return (0, -1)
-    found = re.fullmatch(r"([0-9]{1,18}|[0-8][0-9]{18}):([0-9]{1,18})", cursor)
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,18}|[0-8][0-9]{18}):([0-9]{1,18})", cursor)
+    if not match:
         raise HTTPException(404, "the cursor is not one of this list; pass the `next` of the previous page unchanged")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 @routes.post("/pipelines/{pipeline}/pause", response_model=PipelinePause, **route_options("pipeline", 404))
@@ -160,8 +160,7 @@ class SkipRequest(BaseModel):
 @routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("pipeline", 404, 422))
 def skip_events(request: Request, app: App, pipeline: PipelineName, body: SkipRequest) -> list[StoppedTable]:
     """Let a stopped table go on without the events that stop it at a place; audits of the table tell that they were skipped."""
-    about = (pipeline, body.table, body.position, body.reason)
-    return pipeline_service.skip(app.configured, app.store, *about, by=caller_name(request))
+    return pipeline_service.skip(app.configured, app.store, pipeline, body.table, body.position, body.reason, by=caller_name(request))
 
 
 @routes.post("/pipelines/{pipeline}/start", response_model=PipelinePause, **route_options("pipeline", 404))

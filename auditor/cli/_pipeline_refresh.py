@@ -31,8 +31,9 @@ def refresh(options: argparse.Namespace) -> int:
             return _show(refreshes.list_refreshes(store, options.pipeline), options)
         ends = options.keys or {}
         listed = read_keys(Path(options.key_list)) if options.key_list else ()
-        about = (configured, store, options.pipeline, options.table)
-        asked = service.request(*about, first=ends.get("from"), last=ends.get("to"), keys=listed, by=current_user())
+        asked = service.request(
+            configured, store, options.pipeline, options.table, first=ends.get("from"), last=ends.get("to"), keys=listed, by=current_user()
+        )
         if not options.ask:
             asked = service.carry_out(configured, store, options.pipeline, asked, stopped, _Follower(options.quiet).follow)
         return _show(asked, options)
@@ -40,23 +41,23 @@ def refresh(options: argparse.Namespace) -> int:
 
 def read_keys(path: Path) -> list[list[str]]:
     """Return the keys of a file: JSON arrays, or single values, which are taken as they are written. Raises ConfigError."""
-    found = []
+    keys = []
     try:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if line.startswith("["):
                 values = json.loads(line)
-                if not all(isinstance(one, str | int) for one in values):
+                if not all(isinstance(value, str | int) for value in values):
                     raise ConfigError(f"{path}, line {number}: write a key as an array of texts and whole numbers")
-                found.append([str(one) for one in values])
+                keys.append([str(value) for value in values])
             elif line:
-                found.append([line])
+                keys.append([line])
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the keys cannot be read from {path}: {error}") from error
     except ValueError as error:
         raise ConfigError(f"{path}, line {number}: {error}; write a JSON array") from error
-    if not found:
+    if not keys:
         raise ConfigError(f"{path} lists no key")
-    return found
+    return keys
 
 
 class _Follower:
@@ -66,27 +67,31 @@ class _Follower:
         self._quiet = quiet
         self._told: dict[str, tuple[str, int]] = {}
 
-    def follow(self, one: Refresh) -> None:
-        tenth = int(one.progress.get("rows", 0)) // 100_000
-        if not self._quiet and self._told.get(one.refresh) != (one.reason, tenth) and one.state == "running":
-            self._told[one.refresh] = (one.reason, tenth)
-            print(f"{one.table}: {one.progress.get('rows', 0):,} rows{': ' * bool(one.reason)}{one.reason}", file=sys.stderr, flush=True)
+    def follow(self, followed: Refresh) -> None:
+        tenth = int(followed.progress.get("rows", 0)) // 100_000
+        if not self._quiet and self._told.get(followed.refresh) != (followed.reason, tenth) and followed.state == "running":
+            self._told[followed.refresh] = (followed.reason, tenth)
+            print(
+                f"{followed.table}: {followed.progress.get('rows', 0):,} rows{': ' * bool(followed.reason)}{followed.reason}",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
-def _show(found: Sequence[Refresh], options: argparse.Namespace) -> int:
+def _show(sent: Sequence[Refresh], options: argparse.Namespace) -> int:
     from auditor.service.pipeline_refreshes import show
 
-    shown = [show(one) for one in found]
+    shown = [show(stored) for stored in sent]
     if options.format == "json":
         print_json(shown)
     else:
-        for one in shown:
-            print(_line(one))
-    return 3 if any(one.state == "failed" for one in shown) and not options.list else 0
+        for shown_refresh in shown:
+            print(_line(shown_refresh))
+    return 3 if any(shown_refresh.state == "failed" for shown_refresh in shown) and not options.list else 0
 
 
-def _line(one: ShownRefresh) -> str:
-    how = f"{one.rows:,} rows in {one.chunks:,} chunks, {one.seconds:,.1f} s"
-    locked = f"; rows were locked for {one.longest:.2f} s at most" if one.longest else ""
-    place = f"; in the log up to {one.log_place}" if one.log_place else ""
-    return f"{one.table}: {one.state}: {how}{locked}{place}{': ' * bool(one.reason)}{one.reason}"
+def _line(shown: ShownRefresh) -> str:
+    how = f"{shown.rows:,} rows in {shown.chunks:,} chunks, {shown.seconds:,.1f} s"
+    locked = f"; rows were locked for {shown.longest:.2f} s at most" if shown.longest else ""
+    place = f"; in the log up to {shown.log_place}" if shown.log_place else ""
+    return f"{shown.table}: {shown.state}: {how}{locked}{place}{': ' * bool(shown.reason)}{shown.reason}"

@@ -52,12 +52,12 @@ def request(
     named = bool(keys) or bool(wanted)
     if named and len(chosen) > 1:
         raise ConfigError("keys are those of one table; name it with --table")
-    found = []
-    for one in chosen:
-        scope = RefreshScope(tuple(one.parse_range(*ends) for ends in wanted), tuple(one.parse(key) for key in keys))
-        make_plan(one, scope)
-        found.append((one.name, scope))
-    return [refreshes.request_refresh(store, name, one, scope, by) for one, scope in found]
+    requests = []
+    for key_columns in chosen:
+        scope = RefreshScope(tuple(key_columns.parse_range(*ends) for ends in wanted), tuple(key_columns.parse(key) for key in keys))
+        make_plan(key_columns, scope)
+        requests.append((key_columns.name, scope))
+    return [refreshes.request_refresh(store, name, table_name, scope, by) for table_name, scope in requests]
 
 
 def show(refresh: Refresh) -> ShownRefresh:
@@ -93,9 +93,9 @@ def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyC
     finally:
         session.close()
     wanted = table or "*"
-    chosen = [schema for found, schema in schemas.items() if fnmatchcase(found if "." in wanted else schema.table, wanted)]
+    chosen = [schema for full_name, schema in schemas.items() if fnmatchcase(full_name if "." in wanted else schema.table, wanted)]
     if not chosen:
-        there = [schema.table if schema.database == home else found for found, schema in schemas.items()]
+        there = [schema.table if schema.database == home else full_name for full_name, schema in schemas.items()]
         raise ConfigError(f"pipeline {name!r} has no table {table!r}; it has {', '.join(sorted(there)) or 'none'}")
     return [KeyColumns(schema) for schema in chosen]
 
@@ -107,22 +107,22 @@ def carry_out(
 
     Raises StoreError, and errors of the source that may pass: the same call goes on later.
     """
-    wanted = {one.refresh for one in asked}
+    wanted = {refresh.refresh for refresh in asked}
     carrier = Carrier(settings, store, name, stop, on_progress)
     while True:
         try:
             carrier.carry_out()
         except SourceTaken:
             stop.wait(waits().staged_poll)
-        found = [refreshes.get_refresh(store, one) for one in sorted(wanted)]
-        for one in found:
-            on_progress(one)
-        if stop.is_set() or all(one.state not in UNFINISHED for one in found):
-            return found
+        current = [refreshes.get_refresh(store, refresh_id) for refresh_id in sorted(wanted)]
+        for refresh in current:
+            on_progress(refresh)
+        if stop.is_set() or all(refresh.state not in UNFINISHED for refresh in current):
+            return current
 
 
 def wait_until_arrived(
-    settings: Settings, store: Store, name: str, found: Sequence[Refresh], stop: Event, targets: Sequence[str] = (),
+    settings: Settings, store: Store, name: str, requested: Sequence[Refresh], stop: Event, targets: Sequence[str] = (),
     on_wait: Callable[[str], None] = lambda _: None, most: float = 600.0,
 ) -> str:  # fmt: skip
     """Wait until targets (by default all) hold what these refreshes sent; return what is lacking after ``most`` seconds, '' for nothing.
@@ -131,7 +131,7 @@ def wait_until_arrived(
     """
     arrival = Arrival(store, name, targets or list(settings.pipeline(name).targets))
     deadline, told = time.monotonic() + most, ""
-    while lacking := arrival.lacking([one for one in found if one.state == "done"]):
+    while lacking := arrival.lacking([refresh for refresh in requested if refresh.state == "done"]):
         sentence = "; ".join(f"{target or 'the staging'} lacks {', '.join(tables)}" for target, tables in lacking.items())
         if sentence != told:
             told = sentence
