@@ -19,7 +19,7 @@ from auditor.pipeline.binlog.dump import Source, log_status, query
 from auditor.pipeline.binlog.global_ids import GlobalId, Search, first_state, search_log
 from auditor.pipeline.binlog.logged import Logged
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import Mark, as_offset, from_offset
+from auditor.pipeline.binlog.ranges import Mark, SourceOffset, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.events import Position
@@ -33,7 +33,7 @@ LAST_EPOCH = 127
 class Failover:
     """Where a pipeline continues in another server's log."""
 
-    offset: dict[str, Any]
+    offset: SourceOffset
     """The offset of its stream there, in an epoch of its own, so that positions keep growing. ``left`` has for each earlier epoch the
     server that was read, and up to where."""
     behind: str

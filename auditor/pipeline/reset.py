@@ -11,7 +11,7 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer, transaction
 from auditor.errors import ConfigError, NoSuchObject, PositionLost
 from auditor.pipeline.binlog.log_files import read_log_files
-from auditor.pipeline.binlog.ranges import check_born, from_offset, read_born
+from auditor.pipeline.binlog.ranges import SourceOffset, check_born, from_offset, read_born
 from auditor.pipeline.binlog.server import check_server
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.incarnation import order, show
@@ -58,7 +58,7 @@ def find_tables(settings: Settings, store: Store, name: str) -> list[str]:
     return sorted({*parts.list_tables(store, name), *_tables_of_source(settings, name)})
 
 
-def find_common_place(settings: Settings, store: Store, name: str, tables: Sequence[str]) -> dict[str, Any]:
+def find_common_place(settings: Settings, store: Store, name: str, tables: Sequence[str]) -> SourceOffset:
     """Return the offset up to which each target of a pipeline holds every one of these tables, which the source's log still has.
 
     Raises ConfigError if a target does not say so, SourceReplaced if the source is another server, PositionLost if the log is gone.
@@ -81,7 +81,7 @@ def find_common_place(settings: Settings, store: Store, name: str, tables: Seque
         raise ConfigError(f"neither the store nor the source has a table of pipeline {name}; reset it without this")
     if len({offset.get("server") for offset in offsets.values()}) > 1:
         raise ConfigError(f"the targets of pipeline {name} were filled from different servers; reset it without this")
-    offset = min((dict(offset) for offset in offsets.values()), key=order)
+    offset = min(offsets.values(), key=order)
     _check_log(settings, name, offset)
     return offset
 

@@ -22,6 +22,7 @@ from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.log_scope import check_scope
+from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.catalogue import read_values
@@ -293,7 +294,7 @@ class Run:
             log.info("%s: it begins at %s, where the log ends now", self.name, place, extra={"action": "begun", "pipeline": self.name})
         return offset
 
-    def _end_of_log(self) -> dict[str, Any]:
+    def _end_of_log(self) -> SourceOffset:
         """Return where the source's log ends now, and begin the tracker there, if there is one."""
         if self.settings.pipeline(self.name).tracker is None:
             return end_of_log(source_of(self.settings, self.name))

@@ -176,11 +176,11 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> dict[str, Any]:
         """Return where a stream without a checkpoint begins."""
         if given := parse_offset(self._options.start):
-            return given
+            return {**given}
         if self._initial is None:
             self._initial = Mark(self._ask(lambda connection: self._resolve(self._options.start, connection)))
             self._server = self._ask(identify_server)
-        return as_offset(self._initial, epoch=0) | {"server": self._server}
+        return {**as_offset(self._initial, epoch=0), "server": self._server}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much a batch brings at most; a single transaction may be larger."""
@@ -192,7 +192,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """Return where the log ends now."""
-        return as_offset(Mark(self._log_end()), epoch=0)
+        return {**as_offset(Mark(self._log_end()), epoch=0)}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next batch ends: at a transaction end, after so many bytes of the log, or where the log ends now.
@@ -216,7 +216,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._options.notes and self._log.mark.place != mark.place:
             kept[REFERENCES] = self._look_up_references(start, bool(self._log.statements))
         tracked = {TRACKED: tracker.token} if (tracker := self._open_tracker()) else {}
-        return as_offset(self._log.mark, start["epoch"]) | {"server": self._server} | kept | tracked
+        return {**as_offset(self._log.mark, start["epoch"]), "server": self._server, **kept, **tracked}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of a batch, the same whenever it is planned; after a crash, nothing was planned before.

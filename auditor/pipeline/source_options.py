@@ -14,7 +14,7 @@ from auditor.pipeline.binlog.cascades import Reference
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import from_offset
+from auditor.pipeline.binlog.ranges import SourceOffset, from_offset
 from auditor.pipeline.binlog.refreshes import Refreshes
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.tracker.follower import Follower, open_follower
@@ -93,12 +93,12 @@ def parse_options(given: Mapping[str, str], end_allowed: bool) -> StreamOptions:
     return StreamOptions(**{"config": None, **values})
 
 
-def parse_offset(text: str) -> dict[str, Any] | None:
+def parse_offset(text: str) -> SourceOffset | None:
     """Return the offset that a text is the JSON of, or None if it is something else. Raises ConfigError for JSON of anything else."""
     if not text.startswith("{"):
         return None
     try:
-        offset: dict[str, Any] = json.loads(text)
+        offset: SourceOffset = json.loads(text)
         from_offset(offset)
         return offset if isinstance(offset["epoch"], int) else None
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -60,7 +60,7 @@ def test_a_log_that_was_reset_and_looks_the_same_is_another_one(own: tuple[str, 
     engine, server = own
     log = LiveLog(server.url)
     begin_anew(log)
-    begin = end_of_log(log.source)
+    begin: dict[str, Any] = {**end_of_log(log.source)}
     assert begin["born"] > 0
     log.run(*FIRST)
     end, rows = follow(server, tmp_path, begin)
@@ -87,7 +87,7 @@ def test_a_source_that_was_restored_to_an_earlier_time_is_not_read_on(own: tuple
     engine, server = own
     log = LiveLog(server.url)
     log.run("DROP TABLE IF EXISTS orders", *FIRST)
-    begin = end_of_log(log.source)
+    begin: dict[str, Any] = {**end_of_log(log.source)}
     log.run("INSERT INTO orders VALUES (2, 2)")
     replicas.kill(log)
     data = next(tmp_path.rglob("data"))

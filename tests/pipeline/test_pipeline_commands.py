@@ -109,7 +109,9 @@ def test_status_says_which_live_summaries_the_stream_keeps(duck: Road, capsys: p
     ]
     told = "live summaries of orders (shop.orders in wh): kept since 2026-11-23T10:00:00"
     assert f"{told}, proved by a scan of the source as of 2026-11-23T10:00:00\n" in status()
-    failovers._end_live_summaries(duck.store, PIPELINE, Failover({}, "", ("rows are missing",), ("shop.orders",)))
+    failovers._end_live_summaries(
+        duck.store, PIPELINE, Failover(as_offset(Mark(Place("binlog.000002", 4)), epoch=1), "", ("rows are missing",), ("shop.orders",))
+    )
     assert (found := live_epochs.get_epoch(duck.store, epoch.id)) and found.state == "wanted", "no rows of its table are missing"
     assert re.search(r"orders.*: ended since .*, ended \S+: the pipeline failed over with a gap: rows are missing\n", status())
 

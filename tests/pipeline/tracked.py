@@ -60,7 +60,7 @@ pipelines:
 
     def here(self) -> dict[str, Any]:
         """Return where the log ends now, as the offset of a pipeline that no tracker has seen."""
-        return end_of_log(source_of(self.settings, PIPELINE))
+        return {**end_of_log(source_of(self.settings, PIPELINE))}
 
     def reader(self) -> Any:
         """The stream's reader; one goes on until `restart`."""

@@ -11,9 +11,8 @@ from __future__ import annotations
 import datetime as dt
 import struct
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from auditor.model import HEARTBEAT_TABLE
 from auditor.pipeline.binlog import event_types as types
@@ -47,6 +46,17 @@ class Beat:
         return f"heartbeat {self.serial} of {self.database} ({self.at:%Y-%m-%d %H:%M:%S} UTC)"
 
 
+class TrailBody(TypedDict):
+    """A `Trail` as JSON holds it: the fields of its heartbeat, and its own."""
+
+    database: str
+    serial: int
+    at: str
+    server: int
+    transactions: int
+    digest: int
+
+
 @dataclass(frozen=True, slots=True)
 class Trail:
     """What comes before a place of a log: the last heartbeat, and the transactions after that."""
@@ -60,13 +70,19 @@ class Trail:
         """Return the trail after one more transaction."""
         return Trail(self.beat, self.transactions + 1, zlib.crc32(origin, self.digest))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> TrailBody:
         """Return the trail as JSON holds it."""
-        beat = {"database": self.beat.database, "serial": self.beat.serial, "at": self.beat.at.isoformat(), "server": self.beat.server}
-        return {**beat, "transactions": self.transactions, "digest": self.digest}
+        return {
+            "database": self.beat.database,
+            "serial": self.beat.serial,
+            "at": self.beat.at.isoformat(),
+            "server": self.beat.server,
+            "transactions": self.transactions,
+            "digest": self.digest,
+        }
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Trail:
+    def from_json(cls, body: TrailBody) -> Trail:
         """Return the trail that ``to_json`` wrote."""
         beat = Beat(body["database"], body["serial"], dt.datetime.fromisoformat(body["at"]), body["server"])
         return cls(beat, body["transactions"], body["digest"])

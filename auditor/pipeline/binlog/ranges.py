@@ -12,11 +12,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from auditor.errors import ConnectionLost, LogRefused, PositionLost, SourceReplaced, Unreachable
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.beats import BeatFinder, Trail
+from auditor.pipeline.binlog.beats import BeatFinder, Trail, TrailBody
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.malformed import MALFORMED, refused
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
@@ -334,13 +334,41 @@ def file_name(event: bytes) -> str:
     return Place.of_server(event[27 : -4 if has_checksum else None].decode(), FIRST_OFFSET).file
 
 
-def as_offset(mark: Mark, epoch: int) -> dict[str, Any]:
-    """Return the mark as an offset of Spark: what JSON holds."""
-    prepared = {xid: f"{log_range.start}:{log_range.end}" for xid, log_range in sorted(mark.prepared.items())}
-    offset = {"epoch": epoch, "file": mark.place.file, "position": mark.place.offset, "gtid": mark.gtid or ""}
-    known = {"prepared": prepared} if prepared else {}
-    known |= {"heartbeat": mark.trail.to_json()} if mark.trail else {}
-    return offset | known | ({"born": mark.born} if mark.born else {})
+class SourceOffset(TypedDict):
+    """A place of a stream as Spark and the store have it, in JSON."""
+
+    epoch: int
+    file: str
+    position: int
+    gtid: str
+    """The global id of the last transaction before it; '' if it is not known."""
+    prepared: NotRequired[dict[str, str]]
+    """By its xid where each transaction lies that was prepared and is not committed yet: its start and end."""
+    heartbeat: NotRequired[TrailBody]
+    born: NotRequired[int]
+    """When the file was made; see `read_born`."""
+    server: NotRequired[str]
+    """What identifies the server whose log it is in."""
+    tracked: NotRequired[str]
+    """Which tracker was brought up to it."""
+    references: NotRequired[list[Any]]
+    """The foreign keys whose cascades the source does not log."""
+    known: NotRequired[dict[str, int]]
+    """The last transaction that was read of each server, by earlier failovers."""
+    left: NotRequired[dict[str, list[Any]]]
+    """For each earlier epoch the server that was read, and up to which file and position."""
+
+
+def as_offset(mark: Mark, epoch: int) -> SourceOffset:
+    """Return the mark as an offset of Spark."""
+    offset: SourceOffset = {"epoch": epoch, "file": mark.place.file, "position": mark.place.offset, "gtid": mark.gtid or ""}
+    if mark.prepared:
+        offset["prepared"] = {xid: f"{log_range.start}:{log_range.end}" for xid, log_range in sorted(mark.prepared.items())}
+    if mark.trail:
+        offset["heartbeat"] = mark.trail.to_json()
+    if mark.born:
+        offset["born"] = mark.born
+    return offset
 
 
 def from_offset(offset: Mapping[str, Any]) -> Mark:

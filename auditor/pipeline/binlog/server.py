@@ -8,11 +8,11 @@ from typing import Any
 from auditor.errors import SourceReplaced
 from auditor.pipeline.binlog.dump import Source, log_status, query
 from auditor.pipeline.binlog.log_files import read_log_files
-from auditor.pipeline.binlog.ranges import REPLACED, Mark, as_offset, read_born
+from auditor.pipeline.binlog.ranges import REPLACED, Mark, SourceOffset, as_offset, read_born
 from dialects.mysql_session import server_version
 
 
-def end_of_log(source: Source) -> dict[str, Any]:
+def end_of_log(source: Source) -> SourceOffset:
     """Return where a source's log ends now, as an offset of a stream. Raises ChangeStreamError and EngineError."""
     with closing(source.connect()) as connection:
         end = log_status(connection).end

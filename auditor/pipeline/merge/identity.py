@@ -13,6 +13,7 @@ from typing import Any
 
 from auditor.connections.writer import transaction
 from auditor.errors import IncarnationsDiffer, NoSuchObject
+from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.incarnation import packed, show, ways_out
 from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.positions import Held, Where, describe, read, read_positions
@@ -30,7 +31,7 @@ class Identity:
     """What a schema of a target says of its pipeline as a whole."""
 
     incarnation: str
-    offset: Mapping[str, Any] | None
+    offset: SourceOffset | None
     """The stream's offset up to which the target holds all tables; None if it held none yet."""
     ahead: int = 0
     """The position up to which it may be ahead of the store, because the log is read again from an earlier place."""
@@ -71,7 +72,7 @@ def read_identities(session: Session, where: Where, tables: Iterable[str]) -> di
     return {schema: _read_identity(session, where, schema) for schema in where.schemas(tables)}
 
 
-def note_whole(session: Session, where: Where, offset: Mapping[str, Any]) -> None:
+def note_whole(session: Session, where: Where, offset: SourceOffset) -> None:
     """Let a target say that it holds every table up to an offset."""
     for schema, found in read_identities(session, where, parts.list_tables(where.store, where.pipeline)).items():
         if found:

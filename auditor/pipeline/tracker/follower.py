@@ -15,14 +15,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 from auditor.config import Settings
 from auditor.errors import ConnectionLost, NoSuchObject, PositionLost
 from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id
 from auditor.pipeline.binlog.origins import is_positions
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset
+from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, SourceOffset, as_offset
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import identify_server
@@ -48,7 +48,7 @@ RANGE_BYTES = 64 << 20
 SHOWN = 200
 """Characters of a statement in messages and in the store."""
 
-TRACKED = "tracked"
+TRACKED: Final = "tracked"
 """The entry of an offset that says which tracker was brought up to it."""
 
 
@@ -95,7 +95,7 @@ class Follower:
         """The connection to the tracker, of PyMySQL. Raises EngineError."""
         return self._server.connection
 
-    def begin(self) -> dict[str, Any]:
+    def begin(self) -> SourceOffset:
         """Begin the tracker where the source's log ends now; return that place as an offset of a stream, for a new pipeline.
 
         Raises ConfigError for a server that cannot be the tracker, ChangeStreamError, EngineError and StoreError.
