@@ -8,7 +8,7 @@ from typing import Any
 
 from auditor.config import Settings
 from auditor.errors import AuditorError
-from auditor.pipeline.binlog.column_default import added_value
+from auditor.pipeline.binlog.column_default import Value, added_value
 from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.events import TableSchema
@@ -22,7 +22,7 @@ SELECT column_name, column_type, is_nullable, column_default, extra, generation_
 FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{table}'"""
 
 
-def read_values(settings: Settings, name: str, schema: TableSchema) -> dict[str, Any] | None:
+def read_values(settings: Settings, name: str, schema: TableSchema) -> dict[str, Value] | None:
     """Return what `added_value` says of each column of a pipeline's table, by the target's names.
 
     None if the table has other columns by now, or the source cannot be asked: nothing waits for it.
@@ -42,7 +42,7 @@ def read_values(settings: Settings, name: str, schema: TableSchema) -> dict[str,
     return {column: value for column, value in values.items() if column.lower() not in masked}
 
 
-def _read(source: Source, schema: TableSchema) -> dict[str, Any]:
+def _read(source: Source, schema: TableSchema) -> dict[str, Value]:
     names = {"database": _quoted(schema.database), "table": _quoted(schema.table)}
     with closing(source.connect()) as connection:
         is_bare = "mariadb" not in server_version(connection).lower()  # MariaDB writes defaults as a statement does
@@ -50,7 +50,7 @@ def _read(source: Source, schema: TableSchema) -> dict[str, Any]:
     return {str(row[0]): _value(row[1:], is_bare) for row in rows}
 
 
-def _value(row: list[str | None], is_bare: bool) -> Any:
+def _value(row: list[str | None], is_bare: bool) -> Value:
     kind, nullable, default, extra, computed = row
     extra = (extra or "").lower()
     if computed:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from auditor.pipeline.binlog.ddl import ChangeBody, Op
 from auditor.pipeline.columns import Rules, digest
 
 
-def project_ops(body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def project_ops(body: ChangeBody, rules: Rules) -> ChangeBody:
     """Return the body of a note without excluded columns, with renamed ones by their new names and masked values as digests."""
     return {**body, "ops": [projected for op in body["ops"] for projected in _project(op, rules)]}
 
 
-def _project(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
+def _project(op: Op, rules: Rules) -> list[Op]:
     if op["op"] == "rename":
         return _renamed(op, rules)
     if "column" not in op:
@@ -30,7 +28,7 @@ def _project(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
     return [projected]
 
 
-def _renamed(op: dict[str, Any], rules: Rules) -> list[dict[str, Any]]:
+def _renamed(op: Op, rules: Rules) -> list[Op]:
     """Return what a renamed column is to the target: it may be excluded, or masked, under one of its names only."""
     old, new = op["from"], op["to"]
     was, now = (not _is_in(column, rules.columns.exclude) for column in (old, new))

@@ -76,7 +76,7 @@ def test_a_table_that_comes_from_elsewhere_is_lost_until_it_is_made_anew() -> No
 
 def test_tasks_get_the_columns_that_tables_had_from_a_position_on() -> None:
     bodies = [TrackedTable((TrackedColumn(name, "enum", labels=("x",)),), (name,)).to_body() for name in "abc"]
-    versions = {T: [(10, bodies[0]), (20, bodies[1]), (30, bodies[2])], U: [(25, {"reason": "why"})]}
+    versions = {T: [(10, bodies[0]), (20, bodies[1]), (30, bodies[2])], U: [(25, TrackedTable(reason="why").to_body())]}
     tracked = unpack_versions(pack_versions(versions, 20))
     assert [tracked.table(T, tracked.version(T, position)).key for position in (15, 20, 21, 30, 31, 99)] == [
         (),

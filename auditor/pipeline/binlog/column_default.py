@@ -9,12 +9,21 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from auditor.pipeline.binlog.sql_tokens import Token
 
-Value = dict[str, Any]
-"""``{"text": ...}``, of bytes ``{"hex": ...}``, ``{"text": None}`` for NULL, or ``{"unknown": why}``."""
+
+class Value(TypedDict, total=False):
+    """What rows have: one of these."""
+
+    text: str | None
+    """None for NULL."""
+    hex: str
+    """Of bytes."""
+    unknown: str
+    """Why it is not known."""
+
 
 INTEGERS = frozenset(
     ("TINYINT", "SMALLINT", "MEDIUMINT", "MIDDLEINT", "INT", "INTEGER", "BIGINT", "BOOL", "BOOLEAN", "INT1", "INT2", "INT3", "INT4", "INT8")

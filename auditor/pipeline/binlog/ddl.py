@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from auditor.pipeline.binlog.column_default import added_value
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
@@ -26,6 +26,21 @@ Op = dict[str, Any]
 
 What gives a column another type has that ``type``, its ``charset`` ('' if none is named), and whether it is ``nullable``; ``strict`` says
 whether the session refused values that do not fit, instead of changing them."""
+
+
+class ChangeBody(TypedDict):
+    """The body of the note on a table that a statement changes."""
+
+    ops: list[Op]
+    """What it does, in the order of its text."""
+    stage: NotRequired[str]
+    reason: NotRequired[str]
+    """Why the table cannot continue automatically."""
+    advances: NotRequired[bool]
+    """The target changes all rows of the table here."""
+    beside: NotRequired[str]
+    """The table that a copy will become."""
+
 
 NOT_COLUMNS = (
     "INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PARTITION", "PERIOD", "SYSTEM", "VECTOR",

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from auditor.pipeline.binlog.ddl import Changes, Name
+from auditor.pipeline.binlog.ddl import ChangeBody, Changes, Name, Op
 from auditor.pipeline.binlog.selection import COPIES, Selection
 
 ALL_TABLES = "*"
 """Stands for all tables of a database that was dropped."""
 
 
-def changes_of(changes: Changes, selection: Selection) -> dict[Name, dict[str, Any]]:
-    """Return the body of the note on each table that a statement changes: of those that are read, and of copies beside them.
-
-    ``ops`` is what it does, in the order of its text; ``reason``, if it is there, why the table cannot continue automatically;
-    ``advances`` says that the target changes all rows of the table here; ``beside`` the table that a copy will become.
-    """
-    bodies: dict[Name, dict[str, Any]] = {}
+def changes_of(changes: Changes, selection: Selection) -> dict[Name, ChangeBody]:
+    """Return the body of the note on each table that a statement changes: of those that are read, and of copies beside them."""
+    bodies: dict[Name, ChangeBody] = {}
     for table, ops in changes.ops.items():
         if selection.has(*table):
             bodies[table] = _body(table, ops)
@@ -26,22 +20,23 @@ def changes_of(changes: Changes, selection: Selection) -> dict[Name, dict[str, A
     for table, ops in _renamed(changes, selection).items():
         body = bodies.setdefault(table, {"ops": []})
         body["ops"] += ops
-        body |= {key: value for key, value in _body(table, body["ops"]).items() if key != "ops"}
+        bodies[table] = {**body, **_body(table, body["ops"])}
     if changes.dropped_database:
         bodies[changes.dropped_database, ALL_TABLES] = _body((changes.dropped_database, ALL_TABLES), [{"op": "gone"}])
     return bodies
 
 
-def _body(table: Name, ops: list[dict[str, Any]]) -> dict[str, Any]:
-    body: dict[str, Any] = {"ops": list(ops)}
+def _body(table: Name, ops: list[Op]) -> ChangeBody:
+    body: ChangeBody = {"ops": list(ops)}
     if why := next((op["why"] for op in ops if op["op"] == "rows"), ""):
-        body |= {"stage": "statement", "reason": f"{'.'.join(table)}: {why}; copy the table again, or skip this if the target may differ"}
+        body["stage"] = "statement"
+        body["reason"] = f"{'.'.join(table)}: {why}; copy the table again, or skip this if the target may differ"
     elif any(op["op"] in ("clear", "create", "moved") or (op["op"] == "gone" and "to" in op) for op in ops):
         body["advances"] = True
     return body
 
 
-def _renamed(changes: Changes, selection: Selection) -> dict[Name, list[dict[str, Any]]]:
+def _renamed(changes: Changes, selection: Selection) -> dict[Name, list[Op]]:
     """Return what the renames of a statement, which happen one after the other, do to tables in the end."""
     origins: dict[Name, Name] = {}
     """By name the name that its table had before; only of names that the statement mentions."""
@@ -51,7 +46,7 @@ def _renamed(changes: Changes, selection: Selection) -> dict[Name, list[dict[str
         gone |= {old}
         gone -= {new}
         origins[new] = origin
-    ops: dict[Name, list[dict[str, Any]]] = {}
+    ops: dict[Name, list[Op]] = {}
     for new, origin in origins.items():
         if not selection.has(*new) or new == origin:
             continue

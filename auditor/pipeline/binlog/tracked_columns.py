@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog import column_types as types
@@ -51,6 +51,15 @@ class TrackedColumn:
     labels: tuple[str, ...] = ()
 
 
+class TrackedBody(TypedDict, total=False):
+    """A `TrackedTable` as JSON holds it: the reason, or the columns and their key."""
+
+    reason: str
+    columns: list[list[Any]]
+    """The fields of each."""
+    key: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class TrackedTable:
     """The columns of a table, in their order; or why they are not known."""
@@ -61,7 +70,7 @@ class TrackedTable:
     reason: str = ""
     """Why nobody knows the columns; '' if they are known."""
 
-    def to_body(self) -> dict[str, Any]:
+    def to_body(self) -> TrackedBody:
         """Return it as JSON holds it."""
         if self.reason:
             return {"reason": self.reason}
@@ -71,7 +80,7 @@ class TrackedTable:
         }
 
     @classmethod
-    def from_body(cls, body: Mapping[str, Any]) -> TrackedTable:
+    def from_body(cls, body: TrackedBody) -> TrackedTable:
         """Return what ``to_body`` made JSON of."""
         if "reason" in body:
             return cls(reason=body["reason"])
@@ -82,7 +91,7 @@ class TrackedTable:
 class TrackedColumns:
     """The columns of all tables that are read, by the position in the log after which they had them."""
 
-    def __init__(self, versions: Mapping[Name, Sequence[tuple[int, Mapping[str, Any]]]]) -> None:
+    def __init__(self, versions: Mapping[Name, Sequence[tuple[int, TrackedBody]]]) -> None:
         self._positions = {name: [position for position, _ in history] for name, history in versions.items()}
         self._tables = {name: [TrackedTable.from_body(body) for _, body in history] for name, history in versions.items()}
 
@@ -100,7 +109,7 @@ class TrackedColumns:
         return TrackedTable(reason="the tracker began later" if name in self else "the tracker has no such table")
 
 
-def pack_versions(versions: Mapping[Name, Sequence[tuple[int, Mapping[str, Any]]]], since: int) -> bytes:
+def pack_versions(versions: Mapping[Name, Sequence[tuple[int, TrackedBody]]], since: int) -> bytes:
     """Return what tasks need that decode events after position ``since``, to be unpacked by `unpack_versions`."""
     needed = [
         [*name, history[max(0, bisect_left([position for position, _ in history], since + 1) - 1) :]] for name, history in versions.items()
