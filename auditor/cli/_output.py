@@ -16,6 +16,7 @@ from auditor.escaping import exact, json_text
 if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.model import Report
+    from auditor.shapes.definition import Overrides
     from auditor.store import Store
 
 SEVERITY = (0, 1, 3, 2, 4)
@@ -97,7 +98,7 @@ def settings_and_store(options: argparse.Namespace) -> Iterator[tuple[Settings, 
         yield configured, store
 
 
-def one_off_settings(options: argparse.Namespace) -> dict[str, Any]:
+def one_off_settings(options: argparse.Namespace) -> Overrides:
     """Return the settings of a one-off run that --keys, --times, --method and --t give."""
     return {name: value for name in ("keys", "times", "method", "t") if (value := getattr(options, name))}
 

@@ -10,6 +10,7 @@ from typing import Any
 from auditor import canonical
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Plan
+from auditor.shapes.definition import Definition
 
 IGNORED_SETTINGS = frozenset({
     "method", "k", "t", "bits", "hash", "salt", "limits", "partition", "snapshot", "prescan", "recheck", "overdue_after", "ladder",
@@ -22,7 +23,7 @@ CONNECTIONS = "connections"
 """Under this name a run's stored settings hold, by side, what of its connection decides which values it compared."""
 
 
-def with_connections(definition: Mapping[str, Any], connections: Mapping[str, ConnectionSettings]) -> dict[str, Any]:
+def with_connections(definition: Mapping[str, Any], connections: Mapping[str, ConnectionSettings]) -> Definition:
     """Return an audit's settings with what of its connections decides which values a run compares.
 
     A connection that leads to another database, or whose times are of another zone, makes it another audit: nothing that was seen under
@@ -40,7 +41,7 @@ def with_connections(definition: Mapping[str, Any], connections: Mapping[str, Co
     return {**definition, CONNECTIONS: read}
 
 
-def without_connections(definition: Mapping[str, Any]) -> dict[str, Any]:
+def without_connections(definition: Mapping[str, Any]) -> Definition:
     """Return an audit's settings from those of a run, without what `with_connections` added."""
     return {name: value for name, value in definition.items() if name != CONNECTIONS}
 

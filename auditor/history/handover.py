@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 from auditor.errors import AuditorError, ColumnsChanged, PlanError, SessionSwitched
 from auditor.history.left_out import LeftOut
@@ -17,7 +17,23 @@ from auditor.summary.codec import PartitionMap
 CountStatements = Callable[[Side], tuple[int, int]]
 """Returns how many statements of a side have ended, and how many are running."""
 
-Schemas = Mapping[str, Any]
+
+class StoredColumn(TypedDict):
+    """A column as the store has it."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+class StoredSchema(TypedDict):
+    """A table's columns, in order, and its primary key, as the store has them."""
+
+    columns: list[StoredColumn]
+    primary_key: list[str]
+
+
+Schemas = Mapping[str, StoredSchema]
 """Both sides' columns, by side, as ``planning.schema_drift`` describes them."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from auditor.history.handover import Schemas, StoredColumn, StoredSchema
 from dialects import Table
 
 
-def describe_schema(table: Table) -> dict[str, Any]:
+def describe_schema(table: Table) -> StoredSchema:
     """Return a table's columns, in order, and its primary key as plain values for the store."""
     return {
         "columns": [{"name": column.name, "type": column.native, "nullable": column.nullable} for column in table.columns],
@@ -16,7 +16,7 @@ def describe_schema(table: Table) -> dict[str, Any]:
     }
 
 
-def describe_changes(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[str, ...]:
+def describe_changes(before: Schemas | None, now: Schemas) -> tuple[str, ...]:
     """Return the changes between two runs, one sentence each, prefixed by its side.
 
     ``before`` and ``now`` map sides to results of ``describe_schema``; without ``before`` there are no changes. The order of columns does
@@ -30,7 +30,7 @@ def describe_changes(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -
     return tuple(sentences)
 
 
-def describe_breaks(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+def describe_breaks(before: StoredSchema, now: StoredSchema) -> tuple[str, ...]:
     """Return the changes of one table that make rows read before and after them incomparable: dropped columns and changed types.
 
     Columns that were added are not compared, and whether a column may be NULL changes no value.
@@ -59,7 +59,7 @@ def describe_drift(label: str, table: Table, other_label: str, other: Table) -> 
     return sentences + ([f"the primary key is ({keys[0]}) in {label} and ({keys[1]}) in {other_label}"] if keys[0] != keys[1] else [])
 
 
-def _table_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _table_changes(before: StoredSchema, now: StoredSchema) -> list[str]:
     old = {column["name"]: column for column in before["columns"]}
     new = {column["name"]: column for column in now["columns"]}
     renamed = _guess_renames(old, new)
@@ -75,7 +75,7 @@ def _table_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
     return sentences
 
 
-def _column_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _column_changes(old: StoredColumn, new: StoredColumn) -> list[str]:
     sentences = []
     if old["type"] != new["type"]:
         sentences.append(f"was {old['type']} and is {new['type']}")
@@ -84,7 +84,7 @@ def _column_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]
     return sentences
 
 
-def _key_text(schema: Mapping[str, Any]) -> str:
+def _key_text(schema: StoredSchema) -> str:
     return f"({', '.join(schema['primary_key'])})" if schema["primary_key"] else "none"
 
 
@@ -92,13 +92,13 @@ def _rename_hint(name: str, renamed: Mapping[str, str]) -> str:
     return f"; perhaps it is called {renamed[name]} now" if name in renamed else ""
 
 
-def _guess_renames(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+def _guess_renames(old: Mapping[str, StoredColumn], new: Mapping[str, StoredColumn]) -> dict[str, str]:
     """Map dropped columns to added ones that may be the same: the only ones of their type after the same remaining column."""
     dropped, added = _unmatched_columns(old, new), _unmatched_columns(new, old)
     return {names[0]: added[place][0] for place, names in dropped.items() if len(names) == 1 and len(added.get(place, [])) == 1}
 
 
-def _unmatched_columns(columns: Mapping[str, Any], others: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
+def _unmatched_columns(columns: Mapping[str, StoredColumn], others: Mapping[str, StoredColumn]) -> dict[tuple[str, str], list[str]]:
     """Return columns that are not among ``others``, by the last column before them that is, and by their type."""
     unmatched: dict[tuple[str, str], list[str]] = {}
     last = ""

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 
 from auditor.errors import UnknownAudit
+from auditor.shapes.definition import Definition
 from auditor.store._schema import definitions
 from auditor.store._store import Store, database_time
 
@@ -31,7 +32,7 @@ def delete_definition(store: Store, name: str) -> None:
         raise UnknownAudit(f"no audit {name!r} is defined through the API; audits in the configuration file are changed there")
 
 
-def list_definitions(store: Store) -> dict[str, dict[str, Any]]:
+def list_definitions(store: Store) -> dict[str, Definition]:
     """Return all definitions by audit."""
     with store.reading() as connection:
         return {row.audit: row.definition for row in connection.execute(_ALL)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from auditor import service
 from auditor.config import validate_settings
 from auditor.history import records
+from auditor.history.handover import StoredSchema
 from auditor.model import Report, State
 from auditor.planning import schema_drift
 from auditor.store import open_store
@@ -24,8 +24,8 @@ def table(*columns: tuple[str, str, bool], key: tuple[str, ...] = ("id",)) -> Ta
     return Table("t", tuple(Column(name, native, INTEGER, nullable) for name, native, nullable in columns), key, 10)
 
 
-def schema(*columns: tuple[str, str, bool], key: tuple[str, ...] = ("id",)) -> dict[str, Any]:
-    stored: dict[str, Any] = json.loads(json.dumps(schema_drift.describe_schema(table(*columns, key=key))))
+def schema(*columns: tuple[str, str, bool], key: tuple[str, ...] = ("id",)) -> StoredSchema:
+    stored: StoredSchema = json.loads(json.dumps(schema_drift.describe_schema(table(*columns, key=key))))
     return stored
 
 
@@ -62,7 +62,7 @@ BEFORE = schema(ID, NAME, PRICE)
         ),
     ],
 )
-def test_changes_are_described_in_sentences(now: dict[str, Any], sentences: tuple[str, ...]) -> None:
+def test_changes_are_described_in_sentences(now: StoredSchema, sentences: tuple[str, ...]) -> None:
     assert schema_drift.describe_changes({"source": BEFORE}, {"source": now}) == sentences
 
 
