@@ -41,14 +41,14 @@ STORED = "stored"
 """What keyed digests are of: the key of a row, and a part of the stored run, followed by the part's name."""
 
 
-def payload(ended: EndedRun, row_key: bytes) -> dict[str, Any]:
-    """Return what the evidence of a run says, as plain values. ``row_key`` makes its keyed digests."""
+def payload(ended: EndedRun, row_key: bytes) -> EvidencePayload:
+    """Return what the evidence of a run says. ``row_key`` makes its keyed digests."""
     run = ended.run
     whole = _REPORT.validate_json(ended.report) if ended.report else None
     report = redact(whole) if whole else None
     plan = report.plan if report else None
     assert run.ended is not None
-    evidence = EvidencePayload(
+    return EvidencePayload(
         state=run.state,
         verdict=run.verdict,
         exit_code=run.exit_code,
@@ -81,7 +81,6 @@ def payload(ended: EndedRun, row_key: bytes) -> dict[str, Any]:
         versions=_versions(report),
         stored=stored_digests(ended.contents, row_key),
     )
-    return evidence.model_dump(mode="json")
 
 
 def stored_digests(contents: Mapping[str, bytes], row_key: bytes) -> dict[str, str]:

@@ -69,7 +69,7 @@ def get_seal(settings: Settings) -> Seal | None:
 
 def _seal(key: SigningKey, ended: EndedRun) -> SignedLink:
     row_key = secrets.token_bytes(ROW_KEY_BYTES)
-    body = canonical_json(payload(ended, row_key))
+    body = canonical_json(payload(ended, row_key).model_dump(mode="json"))
     link = EvidenceLink(
         format="auditor evidence 1",
         audit=to_plain(ended.run.audit),
