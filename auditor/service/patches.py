@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from auditor.config import Audit, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, PatchRefused, RunOutdated, StoreUnavailable, UnknownRun
 from auditor.history import records
-from auditor.model import Report
+from auditor.model import DifferenceKind, Report
 from auditor.repair import patching, proposal, script
 from auditor.repair.approved import ApprovablePlan
 from auditor.repair.facts import ACCEPTABLE, Accepted
@@ -126,15 +126,41 @@ def apply_claimed(settings: Settings, store: Store, claimed: Patch, followed: Fo
     return PatchResult(patched, after, (), why)
 
 
-def to_asked(selection: Selection, accepted: Sequence[Accepted]) -> dict[str, Any]:
+class AskedSelection(TypedDict):
+    """A `Selection` as the store has it."""
+
+    only: DifferenceKind | None
+    first: int | None
+    last: int | None
+    columns: list[str]
+    limit: int | None
+    delete_extra: bool
+
+
+class Asked(TypedDict):
+    """What was asked of a proposal, as the store has it."""
+
+    selection: AskedSelection
+    accepted: list[Accepted]
+
+
+def to_asked(selection: Selection, accepted: Sequence[Accepted]) -> Asked:
     """Return what was asked of a proposal, as the store has it."""
-    return {"selection": {**asdict(selection), "columns": list(selection.columns)}, "accepted": list(accepted)}
+    chosen: AskedSelection = {
+        "only": selection.only,
+        "first": selection.first,
+        "last": selection.last,
+        "columns": list(selection.columns),
+        "limit": selection.limit,
+        "delete_extra": selection.delete_extra,
+    }
+    return {"selection": chosen, "accepted": list(accepted)}
 
 
-def from_asked(asked: Mapping[str, Any]) -> tuple[Selection, Sequence[Accepted]]:
+def from_asked(asked: Asked) -> tuple[Selection, Sequence[Accepted]]:
     """Return what was asked of a proposal in the store."""
-    chosen = dict(asked["selection"])
-    return Selection(**{**chosen, "columns": tuple(chosen["columns"])}), tuple(asked["accepted"])
+    chosen: dict[str, Any] = {**asked["selection"], "columns": tuple(asked["selection"]["columns"])}
+    return Selection(**chosen), tuple(asked["accepted"])
 
 
 def plan_patch(

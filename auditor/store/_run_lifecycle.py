@@ -12,7 +12,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
@@ -266,7 +266,15 @@ def _owner(connection: Connection, row: Row[Any]) -> str:
     return leases.describe_owner(connection, "run", row.run)
 
 
-def running_columns(audit: str) -> dict[str, Any]:
+class RunningColumns(TypedDict):
+    """The columns of a run that say that it is running."""
+
+    state: State
+    running_audit: str
+    cancel_requested: bool
+
+
+def running_columns(audit: str) -> RunningColumns:
     """Return the column values of a run that a process begins or continues, whose lease it takes in the same transaction."""
     return {"state": State.RUNNING, "running_audit": audit, "cancel_requested": False}
 

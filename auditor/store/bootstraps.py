@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
@@ -73,7 +73,18 @@ def save_stage(store: Store, bootstrap: str, stage: BootstrapStage, detail: Mapp
     store.write(work)
 
 
-def save_range(store: Store, bootstrap: str, number: int, detail: Mapping[str, Any]) -> None:
+class StoredRange(TypedDict):
+    """A range of keys that was copied, as the store has it."""
+
+    rows: int
+    bytes: int
+    sha256: str
+    file: str
+    snapshot: str
+    loaded: NotRequired[bool]
+
+
+def save_range(store: Store, bootstrap: str, number: int, detail: StoredRange) -> None:
     """Store that a range of keys was copied, in place of what was stored of it. Raises StoreError."""
 
     def work(connection: Connection) -> None:
@@ -91,7 +102,7 @@ def forget_ranges(store: Store, bootstrap: str, numbers: list[int]) -> None:
     store.write(lambda connection: connection.execute(delete(bootstrap_ranges).where(chosen)) and None)
 
 
-def list_ranges(store: Store, bootstrap: str) -> dict[int, dict[str, Any]]:
+def list_ranges(store: Store, bootstrap: str) -> dict[int, StoredRange]:
     """Return what is stored of a bootstrap's copied ranges, by their numbers."""
     with store.reading() as connection:
         rows = connection.execute(select(bootstrap_ranges).where(bootstrap_ranges.c.bootstrap == bootstrap))

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, Table, and_, delete, insert, select, update
 
@@ -205,12 +205,27 @@ def keep(store: Store, kind: Kind, name: str, seconds: float, on_lost: OnLost = 
             release_lease(store, kind, name, holder)
 
 
-def owner_columns(owner: Owner) -> dict[str, Any]:
+class OwnerColumns(TypedDict):
+    """The columns that name a process as owner."""
+
+    host: str
+    pid: int
+    process: str
+
+
+class LeaseTimes(TypedDict):
+    """The columns of a lease that say until when it is held."""
+
+    heartbeat: dt.datetime
+    until: dt.datetime
+
+
+def owner_columns(owner: Owner) -> OwnerColumns:
     """Return the column values that name a process as owner."""
     return {"host": owner.host, "pid": owner.pid, "process": owner.started}
 
 
-def lease_times(connection: Connection, seconds: float, at: dt.datetime | None = None) -> dict[str, Any]:
+def lease_times(connection: Connection, seconds: float, at: dt.datetime | None = None) -> LeaseTimes:
     """Return the column values of a lease that is taken or renewed now, for so many seconds."""
     at = at or database_time(connection)
     return {"heartbeat": at, "until": at + dt.timedelta(seconds=seconds)}

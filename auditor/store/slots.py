@@ -74,7 +74,7 @@ def _held_by(connection: str, holder: str) -> ColumnElement[bool]:
 
 def _write_slot(database: Connection, connection: str, slot: int, before: str | None, values: dict[str, object]) -> bool:
     """Write a free slot or place, or a slot that expired under ``before``; returns False if another process took it concurrently."""
-    values = values | owner_columns(this_process())
+    values = {**values, **owner_columns(this_process())}
     if before is not None:
         same = and_(_held_by(connection, before), leases.c.slot == slot)
         return bool(database.execute(update(leases).where(same).values(**values)).rowcount)

@@ -152,7 +152,7 @@ def query(connection: Any, statement: str) -> list[tuple[Any, ...]]:
     return _ask(connection, statement)[1]
 
 
-def query_named(connection: Any, statement: str) -> list[dict[str, Any]]:
+def query_named(connection: Any, statement: str) -> list[dict[str, object]]:
     """Return the rows of a statement by the names of its columns. Raises errors of ``auditor.errors``."""
     names, rows = _ask(connection, statement)
     return [dict(zip(names, row, strict=True)) for row in rows]

@@ -83,7 +83,7 @@ def _of_a_replica(
             yield True, f"it is a replica whose filters ({', '.join(sorted(filters))}) leave out {name}; correct them {OPTION_FILE}"
 
 
-def _replica_status(connection: Any) -> list[dict[str, Any]]:
+def _replica_status(connection: Any) -> list[dict[str, object]]:
     """Return what a server says of each source that it replicates from."""
     version = server_version(connection).lower()
     if "mariadb" in version:

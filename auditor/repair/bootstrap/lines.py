@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from auditor.errors import BootstrapFailed
 from dialects import Session
+
+if TYPE_CHECKING:
+    from auditor.store.bootstraps import StoredRange
 
 
 @dataclass(slots=True)
@@ -22,9 +25,9 @@ class Copied:
     snapshot: str = ""
     """The snapshot that it was read in; two ranges of one are of one moment."""
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> StoredRange:
         """Return it as the journal has it."""
-        return {name: getattr(self, name) for name in ("rows", "bytes", "sha256", "file", "snapshot")}
+        return {"rows": self.rows, "bytes": self.bytes, "sha256": self.sha256, "file": self.file, "snapshot": self.snapshot}
 
 
 class Lines:
