@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from auditor.errors import PatchRefused
 from auditor.repair.apply import Application, Found
@@ -13,6 +12,8 @@ from auditor.repair.journal import describe_columns, is_as_stored, meant_row, sh
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import RowChange
 from auditor.repair.script import sql_script
+from auditor.store.patch_requests import PatchPlan
+from auditor.store.patches import JournalRow, JournalTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,7 @@ class ApprovablePlan:
     """The changes by kind."""
     cannot_apply: str
     """Why it can only be read; empty if it can be applied."""
-    body: dict[str, Any]
-    """The ``rows`` as the journal has them, each with its ``sql``; what describes their ``columns``; the ``script``."""
+    body: PatchPlan
 
 
 def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: str, made: str, key: str) -> ApprovablePlan:
@@ -47,9 +47,9 @@ def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: st
     statements = [proposal.statement(change) for change in changes]
     masked = proposal.transfer.masked
     stored = to_rows(proposal, changes, key=key, seals=False)
-    rows = [{**row, "sql": None if masked else sql} for row, sql in zip(stored, statements, strict=True)]
+    rows: list[JournalRow] = [{**row, "sql": None if masked else sql} for row, sql in zip(stored, statements, strict=True)]
     script = None if masked else "".join(sql_script(proposal, made, batches))
-    body = {"rows": rows, "columns": describe_columns(proposal), "script": script}
+    body: PatchPlan = {"rows": rows, "columns": describe_columns(proposal), "script": script}
     return ApprovablePlan(target, Counter(change.kind for change in changes), cannot_apply, body)
 
 
@@ -59,15 +59,15 @@ class Approved:
 
     kind: str
     columns: tuple[str, ...]
-    new: Mapping[str, Any] | None
-    old: Mapping[str, Any] | None
+    new: JournalTexts | None
+    old: JournalTexts | None
 
 
 ApprovedRows = Mapping[tuple[str | None, ...], Approved]
 """The approved changes by key."""
 
 
-def read_approved(rows: Sequence[Mapping[str, Any]]) -> ApprovedRows:
+def read_approved(rows: Sequence[JournalRow]) -> ApprovedRows:
     """Return the approved changes of a stored plan."""
     return {tuple(row["key"]): Approved(row["kind"], tuple(row["columns"]), row["new"], row["old"]) for row in rows}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from auditor import canonical
 from auditor.compare.accounting import Key
@@ -13,10 +13,7 @@ from auditor.repair.batch import Written
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, meant_texts
 from auditor.repair.sealing import KEYED, is_digest, key_digest, seal, unseal
-from auditor.store.patches import Batch
-
-Outcome = Literal["", "written", "left", "taken back"]
-"""What became of a row: not known yet, written, left as it had changed on the target, or deleted again as the source's had changed."""
+from auditor.store.patches import Batch, JournalColumns, JournalRow, JournalTexts
 
 DONE = {"missing": "inserted", "changed": "updated", "extra": "deleted"}
 """What became of a written row, by the kind of its change."""
@@ -30,25 +27,32 @@ def to_rows(
     *,
     key: str,
     seals: bool = True,
-) -> list[dict[str, Any]]:
+) -> list[JournalRow]:
     """Return changes as the store has them.
 
     The texts of masked columns are encrypted with ``key``, or left out without one, or without ``seals``; digests of rows that have masked
     columns are keyed with it, or left out. ``written`` are the rows of a batch that was committed, ``taken`` those that were taken back.
     """
     names, masked = proposal.transfer.names, proposal.transfer.masked
-    rows = []
+    rows: list[JournalRow] = []
     for change in changes:
-        outcome: Outcome = ""
-        if written is not None:
-            outcome = "taken back" if change.key in taken else "written" if change.key in written else "left"
         after = written[change.key] if written is not None and change.key in written else meant_row(names, change)
-        shown = {side: _texts(row, names, masked, key, seals) for side, row in (("old", change.old), ("new", after))}
-        rows.append({"kind": change.kind, "key": list(change.key), **shown, "columns": list(change.columns), "outcome": outcome})
+        old, new = (_texts(row, names, masked, key, seals) for row in (change.old, after))
+        row: JournalRow = {
+            "kind": change.kind,
+            "key": list(change.key),
+            "old": old,
+            "new": new,
+            "columns": list(change.columns),
+            "outcome": "",
+        }
+        if written is not None:
+            row["outcome"] = "taken back" if change.key in taken else "written" if change.key in written else "left"
+        rows.append(row)
     return rows
 
 
-def describe_columns(proposal: Proposal) -> dict[str, Any]:
+def describe_columns(proposal: Proposal) -> JournalColumns:
     """Return what is needed to show the rows of a journal: the columns' names and kinds, how many are the key, which are masked."""
     plan = proposal.transfer.plan
     return {
@@ -69,13 +73,13 @@ def meant_row(names: Sequence[str], change: RowChange) -> ExactRow | None:
     return ExactRow(texts, canonical.row_hash(canonical.row_text(texts)))
 
 
-def _texts(row: ExactRow | None, names: Sequence[str], masked: Collection[str], key: str, seals: bool) -> dict[str, Any] | None:
+def _texts(row: ExactRow | None, names: Sequence[str], masked: Collection[str], key: str, seals: bool) -> JournalTexts | None:
     if row is None:
         return None
     texts = [None if name in masked else text for name, text in zip(names, row.texts, strict=True)]
     if not masked:
         return {"texts": texts, "digest": row.digest}
-    stored = {"texts": texts, "digest": key_digest(row.digest, key) if key else None}
+    stored: JournalTexts = {"texts": texts, "digest": key_digest(row.digest, key) if key else None}
     if not (key and seals):
         return stored
     return {**stored, "sealed": seal({place: row.texts[place] for place, name in enumerate(names) if name in masked}, key)}
@@ -107,7 +111,7 @@ def shown_columns(proposal: Proposal) -> list[bool]:
     return [name not in proposal.transfer.masked for name in proposal.transfer.names]
 
 
-def to_undo(rows: Sequence[Mapping[str, Any]], key: str, patch: str) -> list[RowChange]:
+def to_undo(rows: Sequence[JournalRow], key: str, patch: str) -> list[RowChange]:
     """Return what takes back the written rows of a batch: each change the other way round, in its reverse order.
 
     Raises PatchRefused where masked texts were encrypted with another key than ``key``.
@@ -128,7 +132,7 @@ def count_outcomes(batches: Iterable[Batch]) -> Counter[str]:
     return Counter(DONE[row["kind"]] if row["outcome"] == "written" else row["outcome"] for row in rows)
 
 
-def require_rows(rows: list[dict[str, Any]] | None, patch: str) -> list[dict[str, Any]]:
+def require_rows(rows: list[JournalRow] | None, patch: str) -> list[JournalRow]:
     """Return a batch's rows. Raises PatchRefused if they were dropped."""
     if rows is None:
         raise PatchRefused(f"the rows of patch {patch} were dropped from the journal, so that it cannot be undone; patch again instead")

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import dialects
 from auditor.compare.accounting import Key
@@ -31,7 +30,7 @@ from auditor.repair.recovery import recover_patch
 from auditor.repair.undo import check_readable, undo_batches
 from auditor.sql.changes import MarkStatements
 from auditor.store import Store, patch_requests, patches
-from auditor.store.patches import NOT_UNDOABLE, Patch
+from auditor.store.patches import NOT_UNDOABLE, JournalRow, Patch
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +102,7 @@ def _why_not(job: Job, write: WriteSettings | None) -> str:
     return unnamed(job.report.differences) if job.report.differences is not None else ""
 
 
-def apply_approved(job: Job, selection: Selection, rows: Sequence[Mapping[str, Any]]) -> Patched:
+def apply_approved(job: Job, selection: Selection, rows: Sequence[JournalRow]) -> Patched:
     """Apply the approved rows of a plan, each as it was approved: what would be changed otherwise by now is left.
 
     Every row is read, and every statement made, before the first is written. Raises PatchRefused, PatchFailed and errors of the tree.

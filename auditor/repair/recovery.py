@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from auditor.compare.accounting import Key
 from auditor.repair.apply import take_back_ghosts
@@ -13,7 +12,7 @@ from auditor.repair.journal import count_outcomes, find_digest, is_as_stored, re
 from auditor.repair.marks import was_committed
 from auditor.repair.rows import ExactRow, read_rows
 from auditor.store import Store, patches
-from auditor.store.patches import Patch
+from auditor.store.patches import JournalRow, Patch
 
 KILLED = "its process ended before it did"
 """Why a patch failed whose process was killed."""
@@ -54,11 +53,11 @@ def recover_patch(
     return counts
 
 
-def _digest(row: Mapping[str, Any], key: str, patch: Patch, meant: Mapping[Key, str]) -> str | None:
-    return meant.get(tuple(row["key"])) or find_digest(row["new"], key, patch.patch)
+def _digest(row: JournalRow, key: str, patch: Patch, meant: Mapping[Key, str]) -> str | None:
+    return meant.get(tuple(row["key"])) or (find_digest(row["new"], key, patch.patch) if row["new"] else None)
 
 
-def _with_outcomes(writer: Writer, rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+def _with_outcomes(writer: Writer, rows: list[JournalRow], key: str) -> list[JournalRow]:
     """Return the rows of a committed batch with what became of each: a row that is not as it was meant was left, or changed since."""
     plan = writer.proposal.transfer.plan
     keys = [tuple(row["key"]) for row in rows]
@@ -70,15 +69,13 @@ def _with_outcomes(writer: Writer, rows: list[dict[str, Any]], key: str) -> list
     ]
 
 
-def _without_ghosts(
-    writer: Writer, rows: list[dict[str, Any]], find: Callable[[Mapping[str, Any]], str | None]
-) -> tuple[list[dict[str, Any]], bool]:
+def _without_ghosts(writer: Writer, rows: list[JournalRow], find: Callable[[JournalRow], str | None]) -> tuple[list[JournalRow], bool]:
     """Take back inserted rows whose source differs by now; return the rows with that noted, and whether all could be compared.
 
     ``find`` returns the digest of the row that was inserted; of one without it, nobody knows whether the target's is that one.
     """
     written = [row for row in rows if row["kind"] == "missing" and row["outcome"] == "written"]
-    known = {tuple(row["key"]): ExactRow(tuple(row["new"]["texts"]), digest) for row in written if (digest := find(row))}
+    known = {tuple(row["key"]): ExactRow(tuple(row["new"]["texts"]), digest) for row in written if row["new"] and (digest := find(row))}
     taken = take_back_ghosts(writer.proposal, writer, known, known)
-    noted = [{**row, "outcome": "taken back"} if tuple(row["key"]) in taken else row for row in rows]
+    noted: list[JournalRow] = [{**row, "outcome": "taken back"} if tuple(row["key"]) in taken else row for row in rows]
     return noted, len(known) == len(written)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from auditor import canonical
 from auditor.compare.accounting import MASK
@@ -11,6 +11,7 @@ from auditor.errors import PatchRefused
 from auditor.report.repairs import WRITTEN
 from auditor.shapes.patch import Patch, PatchOutcome, PatchProgress, PatchRow, Texts
 from auditor.store import patch_requests, patches
+from auditor.store.patches import JournalColumns, JournalRow
 from auditor.store.patches import Patch as StoredPatch
 from dialects import Kind
 
@@ -53,7 +54,7 @@ def list_rows(store: Store, patch: StoredPatch) -> list[PatchRow]:
     if any(batch.rows is None for batch in batches) or (plan is None and patch.state == "proposed"):
         raise PatchRefused(f"the rows of patch {patch.patch} were dropped, as `keep: journal` or a scrub of masked columns has it")
     journal = [row for batch in batches if batch.state != "void" for row in batch.rows or ()]
-    shown = plan["columns"] if plan else patch.detail.get("columns")
+    shown: JournalColumns | None = plan["columns"] if plan else patch.detail.get("columns")
     if shown is None:
         return []
     outcomes = {tuple(row["key"]): row["outcome"] for row in journal}
@@ -70,8 +71,7 @@ def get_script(store: Store, patch: StoredPatch) -> str:
     if plan["script"] is None:
         name = plan["columns"]["masked"][0]
         raise PatchRefused(f"the column {name!r} is masked, and a masked column is never shown; the patch can only be applied")
-    script: str = plan["script"]
-    return script
+    return plan["script"]
 
 
 def count_done(store: Store, patch: StoredPatch) -> int:
@@ -80,14 +80,14 @@ def count_done(store: Store, patch: StoredPatch) -> int:
     return sum(len(batch.rows or ()) for batch in batches if batch.state in ("committed", "applied"))
 
 
-def _show(number: int, row: Mapping[str, Any], shown: Mapping[str, Any], outcome: PatchOutcome) -> PatchRow:
-    old, new = (_by_name(row[name]["texts"], shown) if row[name] else None for name in ("old", "new"))
+def _show(number: int, row: JournalRow, shown: JournalColumns, outcome: PatchOutcome) -> PatchRow:
+    old, new = (_by_name(texts["texts"], shown) if texts else None for texts in (row["old"], row["new"]))
     key = _by_name(row["key"], shown)
     sql = row.get("sql")
     return PatchRow(number=number, kind=row["kind"], key=key, columns=row["columns"], old=old, new=new, sql=sql, outcome=outcome)
 
 
-def _by_name(texts: Sequence[str | None], shown: Mapping[str, Any]) -> Texts:
+def _by_name(texts: Sequence[str | None], shown: JournalColumns) -> Texts:
     """Return readable texts by the names of the columns; of a key, which comes first, those of its columns."""
     masked = set(shown["masked"])
     columns = zip(shown["names"], shown["kinds"], texts, strict=False)

@@ -7,7 +7,7 @@ import json
 import uuid
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
@@ -15,7 +15,7 @@ from auditor.errors import ConfigError, PatchRefused
 from auditor.store import events, leases
 from auditor.store._repair_schema import patch_plans, patches
 from auditor.store._store import Store, database_time
-from auditor.store.patches import NOT_UNDOABLE, Patch, fetch_patch, to_patch
+from auditor.store.patches import NOT_UNDOABLE, JournalColumns, JournalRow, Patch, fetch_patch, to_patch
 from auditor.waits import waits
 
 WRITTEN = ("updated", "inserted", "deleted")
@@ -25,6 +25,15 @@ WRITTEN = ("updated", "inserted", "deleted")
 def proposal_id(who: str, idempotency_key: str | None) -> str:
     """Return the id of a new proposal: the same one for the same caller and key."""
     return uuid.uuid4().hex if idempotency_key is None else _hash([who, "propose", idempotency_key])[:32]
+
+
+class PatchPlan(TypedDict):
+    """What a patch was proposed to change."""
+
+    rows: list[JournalRow]
+    columns: JournalColumns
+    script: str | None
+    """None where a column is masked."""
 
 
 def find_proposal(store: Store, patch: str, run: str, asked: Mapping[str, Any]) -> Patch | None:
@@ -37,10 +46,10 @@ def find_proposal(store: Store, patch: str, run: str, asked: Mapping[str, Any]) 
 
 
 def save_proposal(
-    store: Store, *, patch: str, run: str, audit: str, target: str, who: str, detail: Mapping[str, Any], plan: Mapping[str, Any]
+    store: Store, *, patch: str, run: str, audit: str, target: str, who: str, detail: Mapping[str, Any], plan: PatchPlan
 ) -> Patch:
     """Store a proposed patch, what it would change, and its event; return it, or the earlier one of this id."""
-    body = zlib.compress(json.dumps(dict(plan)).encode())
+    body = zlib.compress(json.dumps(plan).encode())
 
     def work(connection: Connection) -> Patch:
         if (row := connection.execute(select(patches).where(patches.c.patch == patch)).first()) is not None:
@@ -55,7 +64,7 @@ def save_proposal(
     return store.write(work)
 
 
-def get_plan(store: Store, patch: str) -> dict[str, Any] | None:
+def get_plan(store: Store, patch: str) -> PatchPlan | None:
     """Return what a patch was proposed to change; None if it was not proposed, or its rows were dropped."""
     with store.reading() as connection:
         body = connection.execute(select(patch_plans.c.body).where(patch_plans.c.patch == patch)).scalar()

@@ -7,11 +7,12 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
 
 from auditor.errors import PatchRefused, UnknownPatch
+from auditor.model import DifferenceKind
 from auditor.shapes.patch import PatchState
 from auditor.store import events, leases
 from auditor.store._repair_schema import patch_batches, patch_plans, patches
@@ -60,13 +61,48 @@ class Patch:
     """The numbers of rows by what became of them, what was proposed, and why it failed or was not audited again."""
 
 
+class JournalTexts(TypedDict):
+    """A row of the target as the journal has it."""
+
+    texts: list[str | None]
+    """None also for those of masked columns."""
+    digest: str | None
+    sealed: NotRequired[str]
+    """The encrypted texts of masked columns."""
+
+
+class JournalRow(TypedDict):
+    """A change of a row as the journal has it."""
+
+    kind: DifferenceKind
+    key: list[str | None]
+    old: JournalTexts | None
+    new: JournalTexts | None
+    columns: list[str]
+    outcome: Literal["", "written", "left", "taken back"]
+    """What became of it: not known yet, written, left as it had changed on the target, or deleted again as the source's had changed."""
+    sql: NotRequired[str | None]
+    """Only of a proposed patch; None where a column is masked."""
+
+
+class JournalColumns(TypedDict):
+    """What is needed to show the rows of a journal."""
+
+    names: list[str]
+    kinds: list[list[Any]]
+    """The name and the scale of each."""
+    key: int
+    """How many are the key."""
+    masked: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A batch of a patch's journal. ``rows`` is None once they were dropped."""
 
     number: int
     state: BatchState
-    rows: list[dict[str, Any]] | None
+    rows: list[JournalRow] | None
 
 
 def begin_patch(
@@ -93,7 +129,7 @@ def begin_patch(
     store.write(work)
 
 
-def write_batch(store: Store, patch: str, number: int, state: BatchState, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_batch(store: Store, patch: str, number: int, state: BatchState, rows: Sequence[JournalRow]) -> None:
     """Store a batch and its state, durably, in place of what was stored of it. Raises StoreError."""
     body = zlib.compress(json.dumps(list(rows)).encode(), QUICK)
 

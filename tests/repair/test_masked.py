@@ -88,7 +88,7 @@ def test_no_digest_in_the_store_is_one_that_guesses_could_be_tried_against(key: 
     patched = both.apply().patched.patch
     rows = [*plan["rows"], *(row for batch in stored.list_batches(both.store, patched) for row in batch.rows or ())]
     found = [side["digest"] for row in rows for side in (row["old"], row["new"]) if side]
-    assert len(found) == 8 and all(digest.startswith("hmac:") if key else digest is None for digest in found)
+    assert len(found) == 8 and all((digest or "").startswith("hmac:") if key else digest is None for digest in found)
     assert not digests(both) & {text for digest in found if digest for text in (digest, digest.removeprefix("hmac:"))}
     both.store.close()
     kept = b"".join(path.read_bytes() for path in Path(both.store.name.removeprefix("sqlite:///")).parent.glob("store.db*"))
@@ -147,7 +147,9 @@ def test_an_encrypted_row_that_somebody_changed_is_refused(both: small.Small) ->
     (batch,) = stored.list_batches(both.store, patched.patch)
     rows = batch.rows or []
     changed = next(row for row in rows if row["kind"] == "changed")
-    changed["old"]["sealed"] = changed["new"]["sealed"]
+    old, new = changed["old"], changed["new"]
+    assert old and new
+    old["sealed"] = new["sealed"]
     stored.write_batch(both.store, patched.patch, batch.number, "applied", rows)
     with pytest.raises(PatchRefused, match=f"the journal of patch {patched.patch} was changed since it was written"):
         patches.undo_patch(both.settings, both.store, patched.patch)
