@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from auditor.service import evidence
 from auditor.store import Store, patches, runs, salt, scrubbing
 from auditor.store.evidence import Seal
 from auditor.store.runs import StoredRun
+from auditor.store.scrubbing import DifferenceDetail
 
 PAGE = 200
 """Runs that are read at once."""
@@ -145,12 +146,12 @@ def _without_bounds(plan: Plan) -> Plan:
     return replace(hidden, sides=sides, slice=None, notes=(), partitioning=replace(hidden.partitioning, why=""))
 
 
-def _hide_detail(detail: Mapping[str, Any], masked: frozenset[str], keys: frozenset[str], digest: Digest) -> dict[str, Any]:
+def _hide_detail(detail: DifferenceDetail, masked: frozenset[str], keys: frozenset[str], digest: Digest) -> DifferenceDetail:
     """Return a stored difference without masked values."""
-    hidden = dict(detail)
-    if hidden.get("key"):
+    hidden = detail.copy()
+    if hidden["key"]:
         hidden["key"] = {name: digest(text) if name in keys and text is not None else text for name, text in hidden["key"].items()}
-    if hidden.get("range") and keys:
+    if hidden["range"] and keys:
         hidden["range"] = {**hidden["range"], "first": None, "last": None, "label": "keys ***", "ids": [None, None]}
     hidden["columns"] = [
         {**column, "source": MASK, "target": MASK, "reason": ""} if column["name"] in masked else column for column in hidden["columns"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlalchemy import Connection, delete, select, update
 
+from auditor.model import Side
 from auditor.store._errors import translate_errors
 from auditor.store._repair_schema import repairs
 from auditor.store._rows import get_run_number
@@ -17,7 +18,18 @@ from auditor.store._store import PRIVATE, Store
 from auditor.store.evidence import Seal, add_link, forget_payloads
 
 
-def list_details(store: Store, run: str) -> dict[int, dict[str, Any]]:
+class DifferenceDetail(TypedDict):
+    """The fields of a `StoredDifference` that have no column of their own."""
+
+    key: dict[str, str | None] | None
+    rows: dict[Side, int]
+    columns: list[Any]
+    range: dict[str, Any] | None
+    looks: list[dict[str, Any]]
+    shards: list[str]
+
+
+def list_details(store: Store, run: str) -> dict[int, DifferenceDetail]:
     """Return the stored details of a run's differences by their number. Raises UnknownRun."""
     with store.reading() as connection:
         number = get_run_number(connection, run)
@@ -31,7 +43,7 @@ def replace_run(
     *,
     report: bytes,
     reasons: Sequence[str],
-    details: Mapping[int, Mapping[str, Any]],
+    details: Mapping[int, DifferenceDetail],
     keep_map: bool,
     seal: Seal | None = None,
 ) -> None:
