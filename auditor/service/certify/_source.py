@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 from auditor.errors import AuditorError, LogRefused
 from auditor.pipeline.binlog.decode import Reading
@@ -73,6 +73,17 @@ CHANGES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 """Statements that change a table, and what each must be read as."""
 
 
+class LogEvent(TypedDict):
+    """What is used of an event, which has the fields of `auditor.pipeline.events.ARROW_SCHEMA`."""
+
+    kind: str
+    position: int
+    row: int
+    before: list[Any] | None
+    """Texts, None for NULL; None if there is no such row."""
+    after: list[Any] | None
+
+
 @dataclass(slots=True)
 class Log:
     """The log of a server, with a session that writes into it."""
@@ -95,7 +106,7 @@ class Log:
         """Return where the log ends now."""
         return log_status(self.connection).end
 
-    def events(self, start: Place, table: str) -> list[dict[str, Any]]:
+    def events(self, start: Place, table: str) -> list[LogEvent]:
         """Return the events of a table since a place, in the order of the log, with notes and without schemas."""
         request = Request(self.source, start, other_server_id())
         scan = LogScan(request, Mark(start), RANGE_BYTES, waits().source_absence, notes_statements=True)
@@ -106,7 +117,7 @@ class Log:
         reading = Reading(self.source, Selection([f"{self.scratch.name}.{table}"], ""), 0, waits().source_absence, notes=True)
         changes = [event for log_range in ranges for batch in reading.batches(log_range) for event in batch.to_pylist()]
         if poison := next((event for event in changes if event["kind"] == "poison"), None):
-            raise LogRefused(f"rows cannot be had: {json.loads(poison['after'][0])['body'].get('reason', '')}")
+            raise LogRefused(f"rows cannot be had: {_read_body(poison).get('reason', '')}")
         return sorted((event for event in changes if event["kind"] != "schema"), key=lambda event: (event["position"], event["row"]))
 
 
@@ -163,7 +174,7 @@ def _read_types(log: Log, table: str, samples: Sequence[Sample]) -> list[tuple[l
         raise Differs("the row of a DELETE is not the one that was inserted")
     selected = ", ".join(sample.printed.format(c=f"c{number}") for number, sample in enumerate(samples))
     printed = log.run(f"SELECT {selected} FROM {name} ORDER BY id")
-    return list(zip([event["after"] for event in events[:-2]], printed, strict=True))
+    return list(zip([event["after"] or [] for event in events[:-2]], printed, strict=True))
 
 
 def _check_type(sample: Sample, values: Sequence[tuple[str | None, Any]]) -> None:
@@ -188,7 +199,7 @@ def _check_statement(log: Log, statements: Sequence[str]) -> None:
     log.run(*statements)
     for event in log.events(start, "rows"):
         if event["kind"] == "change":
-            if any(op["op"] == "clear" for op in json.loads(event["after"][0])["body"]["ops"]):
+            if any(op["op"] == "clear" for op in _read_body(event)["ops"]):
                 log.rows.clear()
             continue
         if event["before"] is not None and log.rows.pop(event["before"][0], None) != tuple(event["before"]):
@@ -213,12 +224,18 @@ def _check_changes(book: Book, log: Log) -> None:
 def _check_change(log: Log, statements: Sequence[str], wanted: Sequence[str]) -> None:
     start = log.end()
     log.run(*statements)
-    notes = [json.loads(event["after"][0])["body"] for event in log.events(start, "shaped") if event["kind"] == "change"]
+    notes = [_read_body(event) for event in log.events(start, "shaped") if event["kind"] == "change"]
     operations = [
         " ".join([op["op"], *(str(op[key]) for key in ("column", "from", "to") if key in op)]) for note in notes for op in note["ops"]
     ]
     if operations != wanted:
         raise Differs(f"the statement is read as {listed(operations)}, and must be {listed(wanted)}")
+
+
+def _read_body(note: LogEvent) -> Any:
+    """Return the body of a note, which an event carries as JSON."""
+    assert note["after"]
+    return json.loads(note["after"][0])["body"]
 
 
 def _in_scratch(log: Log, statement: str) -> str:

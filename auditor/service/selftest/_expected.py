@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from auditor import canonical
 from auditor.compare.syndromes import power_sums
@@ -23,8 +23,21 @@ Texts = Sequence[str | None]
 SECONDS = {"hour": 3600, "day": 86400}
 
 
-def summaries(plan: Plan, rows: Sequence[Texts]) -> dict[int, dict[str, Any]]:
-    """Return what an engine must say of each partition, by its id: the fields of ``auditor.summary.arrays.Summaries``."""
+class Summary(TypedDict):
+    """What an engine must say of a partition: fields of ``auditor.summary.arrays.Summaries``."""
+
+    rows: int
+    least: int | None
+    greatest: int | None
+    measures: NotRequired[list[str | None]]
+    hashed: NotRequired[int]
+    words: NotRequired[list[int]]
+    syndromes: NotRequired[list[int]]
+    minhashes: NotRequired[list[int]]
+
+
+def summaries(plan: Plan, rows: Sequence[Texts]) -> dict[int, Summary]:
+    """Return what an engine must say of each partition, by its id."""
     groups: defaultdict[int, list[Texts]] = defaultdict(list)
     for row in rows:
         groups[partition_of(plan, row)].append(row)
@@ -64,16 +77,18 @@ def row_digits(plan: Plan, row: Texts) -> str:
     return canonical.row_hash(f"{plan.salt}{canonical.SEPARATOR}{text}" if plan.salt else text, plan.hash)
 
 
-def _summary(plan: Plan, partition: int, rows: Sequence[Texts]) -> dict[str, Any]:
+def _summary(plan: Plan, partition: int, rows: Sequence[Texts]) -> Summary:
     keys = [int(text) for row in rows if plan.has_integer_key and (text := row[0]) is not None]
-    summary: dict[str, Any] = {"rows": len(rows), "least": min(keys, default=None), "greatest": max(keys, default=None)}
+    summary: Summary = {"rows": len(rows), "least": min(keys, default=None), "greatest": max(keys, default=None)}
     if plan.method == "counts":
-        return summary | {"measures": [text for index in range(len(plan.columns)) for text in _measures(plan, index, rows)]}
+        summary["measures"] = [text for index in range(len(plan.columns)) for text in _measures(plan, index, rows)]
+        return summary
     digits = [row_digits(plan, row) for row in rows]
     width, count = (8, 4) if plan.method == "minhash" else (15, plan.bits // 60)
     values = [[canonical.word(row_hash, 1 + width * index, width) for index in range(count)] for row_hash in digits]
     words = values if plan.method == "minhash" else [[half for v in row for half in (v >> 30, v & (1 << 30) - 1)] for row in values]
-    summary |= {"hashed": len(rows), "words": [sum(column) for column in zip(*words, strict=True)]}
+    summary["hashed"] = len(rows)
+    summary["words"] = [sum(column) for column in zip(*words, strict=True)]
     if plan.method == "exact" and partition != NULL_PARTITION:
         places = [(position_of_row(plan, row), word[0]) for row, word in zip(rows, words, strict=True)]
         summary["syndromes"] = [value % P for value in power_sums(places, count_sums(plan))[1:]]
