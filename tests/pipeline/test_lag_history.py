@@ -55,11 +55,11 @@ def test_looks_have_the_lag_bytes_and_rate_of_pipeline_target_and_tables(road: R
 def test_a_running_pipeline_stores_its_looks(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped, now = threading.Event(), dt.datetime.now(dt.UTC)
 
-    def look(_: Watch) -> PipelineProgress:
+    def check(_: Watch) -> PipelineProgress:
         stopped.set()
         return seen(now, 7, 900)
 
-    monkeypatch.setattr(Watch, "look", look)
+    monkeypatch.setattr(Watch, "check", check)
     Watch(road.store, road.settings, PIPELINE).service(stopped).run()
     [point] = lags.list_lags(road.store, PIPELINE, now - dt.timedelta(minutes=1))
     assert point.lag.bytes == 900 and point.lag.seconds and 7 <= point.lag.seconds < 60
