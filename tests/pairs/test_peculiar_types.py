@@ -228,3 +228,23 @@ def test_zeros_before_a_key_are_no_part_of_it(pair: LivePair, composite: bool) -
         report = run(pair, audit_of(columns, key=keys, where=where))
         assert report.differences is not None
         assert [one.key["c0"] for one in report.differences.named] == ["100.50"], where
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mariadb-postgres", "mariadb-duckdb"), indirect=True)
+@pytest.mark.parametrize("key", ["id", "c0"])
+def test_years_of_two_digits_are_the_years_that_they_mean(pair: LivePair, key: str) -> None:
+    """The server and its driver print the digits alone."""
+    meant = [0, *range(1971, 2000), *range(2001, 2070)]  # as MariaDB reads 0, 71 to 99 and 1 to 69; it keeps 0 as 2000
+    rows = [[str(year % 100), str(year % 100)] for year in meant]
+    create(pair.source, "peculiar_source", ["YEAR(2)", "YEAR(2)"], rows)
+    years = [[str(year or 2000), str(year or 2000)] for year in meant]
+    create(pair.target, "peculiar_target", ["INTEGER", "INTEGER"], years)
+    report = run(pair, audit_of({"include": list({key, "c1"})}, key=[key]))
+    assert report.verdict is Verdict.MATCH, report.reasons
+    years[40][1] = "7"
+    create(pair.target, "peculiar_target", ["INTEGER", "INTEGER"], years)
+    differences = run(pair, audit_of({"include": list({key, "c1"})}, key=[key])).differences
+    assert differences is not None
+    assert [(row.kind, [(column.name, column.target) for column in row.columns]) for row in differences.named] == [
+        ("changed", [("c1", "7")])
+    ]
