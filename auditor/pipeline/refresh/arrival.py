@@ -21,21 +21,21 @@ class Arrival:
     _needed: dict[str, int] = field(default_factory=dict)
     """Up to which position a target must hold a refresh's table."""
 
-    def lacking(self, found: Sequence[Refresh]) -> dict[str, list[str]]:
+    def lacking(self, requests: Sequence[Refresh]) -> dict[str, list[str]]:
         """Return the tables that each target still lacks, and under '' those that are not staged yet. Raises StoreError."""
         offset, merges = pipelines.get_pipeline(self.store, self.pipeline).source_offset, pipelines.list_merges(self.store, self.pipeline)
         lacking: dict[str, list[str]] = {}
-        for one in found:
-            if one.refresh not in self._needed:
-                if not _is_staged(one.progress, offset):
-                    lacking.setdefault("", []).append(one.table)
+        for refresh in requests:
+            if refresh.refresh not in self._needed:
+                if not _is_staged(refresh.progress, offset):
+                    lacking.setdefault("", []).append(refresh.table)
                     continue
-                staged = parts.list_tables(self.store, self.pipeline).get(one.table)
-                self._needed[one.refresh] = staged.staged_through if staged else 0
+                staged = parts.list_tables(self.store, self.pipeline).get(refresh.table)
+                self._needed[refresh.refresh] = staged.staged_through if staged else 0
             for target in self.targets:
-                held = merges.get(target, {}).get(one.table)
-                if (held.position if held else 0) < self._needed[one.refresh]:
-                    lacking.setdefault(target, []).append(one.table)
+                merged = merges.get(target, {}).get(refresh.table)
+                if (merged.position if merged else 0) < self._needed[refresh.refresh]:
+                    lacking.setdefault(target, []).append(refresh.table)
         return lacking
 
 

@@ -61,9 +61,9 @@ class Carrier:
                 with suppress(SourceTaken):
                     self.carry_out()
 
-        about: dict[str, Any] = {"failure": f"{self.pipeline}: a refresh waits", "action": "refresh_delayed", "waits_first": True}
+        options: dict[str, Any] = {"failure": f"{self.pipeline}: a refresh waits", "action": "refresh_delayed", "waits_first": True}
         backoff = Backoff(2 * waits().first_retry, waits().longest_retry)
-        return Service("refreshes", carry, waits().staged_poll, **about, backoff=backoff, stopping=self.stopped)
+        return Service("refreshes", carry, waits().staged_poll, **options, backoff=backoff, stopping=self.stopped)
 
     def carry_out(self) -> int:
         """Carry out what is asked for now, and return how many refreshes ended; a refused one ends as failed.
@@ -75,8 +75,8 @@ class Carrier:
         ended = 0
         self._lost.clear()
         with leases.keep(self.store, "refreshes", self.pipeline, waits().pipeline_lease, self._lost.append):
-            while not self.stopped.is_set() and (found := refreshes.list_unfinished(self.store, self.pipeline)):
-                ended += self._carry(found[0])
+            while not self.stopped.is_set() and (unfinished := refreshes.list_unfinished(self.store, self.pipeline)):
+                ended += self._carry(unfinished[0])
         return ended
 
     def _carry(self, refresh: Refresh) -> bool:
@@ -134,12 +134,12 @@ class Carrier:
         connection = self.settings.connections[pipeline.source.connection]
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
         try:
-            found = {f"{one.database}.{one.table}": one for one in read_schemas(session, pipeline).values()}
+            schemas = {f"{schema.database}.{schema.table}": schema for schema in read_schemas(session, pipeline).values()}
         finally:
             session.close()
-        if table not in found:
+        if table not in schemas:
             raise RefreshRefused(f"the source has no table {table} that the pipeline {self.pipeline} replicates")
-        return found[table]
+        return schemas[table]
 
     def _throttle(self) -> Any:
         name = self.settings.pipeline(self.pipeline).source.connection
@@ -198,8 +198,8 @@ class _Progress:
         """Return it as the store keeps it."""
         self.longest = max(self.longest, writer.longest if writer else 0.0)
         seconds = round(self.seconds + time.monotonic() - self.began, 3)
-        found = {"chunks": self.chunks, "rows": self.rows, "seconds": seconds, "longest": round(self.longest, 3)}
-        return found | ({"end": self.end} if self.end else {})
+        values = {"chunks": self.chunks, "rows": self.rows, "seconds": seconds, "longest": round(self.longest, 3)}
+        return values | ({"end": self.end} if self.end else {})
 
 
 def is_ready(store: Store, pipeline: str) -> bool:

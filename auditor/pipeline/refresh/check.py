@@ -39,8 +39,8 @@ def _check_source(connection: Any, schema: str) -> Iterator[str]:
         )
     if log_ignores(connection, schema):
         yield f"the source does not log what is written into {schema}; correct its settings binlog_do_db and binlog_ignore_db"
-    held = _rights(connection, schema)
-    lacking = [right for right in RIGHTS_NEEDED if not held & {right, "ALL PRIVILEGES"}]
+    granted_rights = _rights(connection, schema)
+    lacking = [right for right in RIGHTS_NEEDED if not granted_rights & {right, "ALL PRIVILEGES"}]
     if lacking and has_chunks(connection, schema):
         yield (
             f"the user that writes has {schema}.{CHUNKS} alone, so rows travel through the auditor, twice into the source's log, and stay"
@@ -52,12 +52,12 @@ def _check_source(connection: Any, schema: str) -> Iterator[str]:
 
 def _rights(connection: Any, schema: str) -> set[str]:
     """Return the rights that the user was granted on all tables of a schema."""
-    found: set[str] = set()
+    rights: set[str] = set()
     for (line,) in ask(connection, fill("grants")):
         granted = re.match(r"GRANT (.+) ON (\S+) TO", str(line))
         if granted and granted[2].replace("`", "").replace("\\", "") in ("*.*", f"{schema}.*"):
-            found |= {right.strip().upper() for right in granted[1].split(",")}
-    return found
+            rights |= {right.strip().upper() for right in granted[1].split(",")}
+    return rights
 
 
 def _cost(settings: Settings, name: str, schema: TableSchema) -> str:

@@ -45,10 +45,10 @@ class ChunkWriter:
     def begin(self) -> Next:
         """Take the refresh over, and return where its next chunk begins. Raises errors of the source."""
         connection, literal = self.tables.connection, dialects.get("mysql").literal
-        about = {"chunks": self.tables.chunks, "refresh": literal(self.refresh)}
+        of_refresh = {"chunks": self.tables.chunks, "refresh": literal(self.refresh)}
         mine = {"pipeline": literal(self.tables.refreshes.pipeline), "attempt": literal(self.attempt)}
-        ask(connection, fill("refresh_claim", **about, **mine))
-        [(_, body)] = ask(connection, fill("refresh_state", **about))
+        ask(connection, fill("refresh_claim", **of_refresh, **mine))
+        [(_, body)] = ask(connection, fill("refresh_state", **of_refresh))
         schema = self.plan.key.schema
         self._table = self.tables.make_table(schema.database, schema.table)
         return read_next(str(body)) or self.plan.first()
@@ -76,7 +76,7 @@ class ChunkWriter:
     def _find_end(self, place: Next) -> Key | None:
         """Return the last key of the chunk; None if it ends with its range."""
         columns = self.plan.key.chunked
-        found = ask(
+        limits = ask(
             self.tables.connection,
             fill(
                 "refresh_end_of_chunk",
@@ -87,7 +87,7 @@ class ChunkWriter:
                 offset=str(self.rows - 1),
             ),
         )
-        return tuple(str(text) for text in found[0]) if found else None
+        return tuple(str(text) for text in limits[0]) if limits else None
 
     def _commit(self, place: Next, then: Next, chunk: ChunkKeys) -> tuple[Next, int]:
         assert self._table
@@ -121,8 +121,8 @@ class ChunkWriter:
     def _name_chunk(self, number: int, body: str, known: int) -> None:
         """Write what the chunk of this number is, after the one whose number the source knows. Raises SourceTaken."""
         literal = dialects.get("mysql").literal
-        about = {"refresh": literal(self.refresh), "attempt": literal(self.attempt), "known": str(known)}
-        statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(number), body=literal(body), **about)
+        attempt = {"refresh": literal(self.refresh), "attempt": literal(self.attempt), "known": str(known)}
+        statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(number), body=literal(body), **attempt)
         if execute(self.tables.connection, statement) != 1:
             raise SourceTaken("another process went on with this refresh")
 
@@ -146,8 +146,8 @@ class ChunkWriter:
         assert self._table
         columns = logged_columns(self._table.described)
         reach("chunk.copy")
-        about = {"texts": ", ".join(event_text(column) for column in columns), "table": self._name, "condition": chunk.condition}
-        rows = event_rows(columns, ask(self.tables.connection, fill("refresh_texts", **about)))
+        query = {"texts": ", ".join(event_text(column) for column in columns), "table": self._name, "condition": chunk.condition}
+        rows = event_rows(columns, ask(self.tables.connection, fill("refresh_texts", **query)))
         self._check_columns()
         known = place.number - 1
         for piece in pieces(rows, MOST_CHARACTERS):

@@ -84,17 +84,17 @@ class Plan:
             return [(), ()] if place.number == 1 else None
         return [place.low, self.ranges[place.range][1] if end is None else end]
 
-    def body(self, chunk: ChunkKeys, then: Next, held: Sent | Sequence[str]) -> str:
+    def body(self, chunk: ChunkKeys, then: Next, content: Sent | Sequence[str]) -> str:
         """Return the JSON that says in the log what a chunk is, and in the source where the next one begins.
 
-        ``held`` are its rows, or where these follow in a refresh table, the columns that may be NULL in the source.
+        ``content`` are its rows, or where these follow in a refresh table, the columns that may be NULL in the source.
         """
         schema = self.key.schema
-        rows = self._sent(held) if isinstance(held, Sent) else {"nullable": list(held)}
+        rows = self._sent(content) if isinstance(content, Sent) else {"nullable": list(content)}
         names = {"database": schema.database, "table": schema.table, "key": list(schema.key)}
         follows = {"number": then.number, "range": then.range, "low": list(then.low), "keys": then.keys}
-        about = {"bounds": chunk.bounds, "keys": [list(key) for key in chunk.keys], "next": follows}
-        return json.dumps({**names, **about, **rows}, ensure_ascii=False, separators=(",", ":"))
+        position = {"bounds": chunk.bounds, "keys": [list(key) for key in chunk.keys], "next": follows}
+        return json.dumps({**names, **position, **rows}, ensure_ascii=False, separators=(",", ":"))
 
     def _sent(self, sent: Sent) -> dict[str, Any]:
         schema = self.key.schema
@@ -106,15 +106,15 @@ def make_plan(key: KeyColumns, scope: RefreshScope) -> Plan:
     ranges = [(_plain(low), _plain(high)) for low, high in scope.ranges]
     if scope.is_all or ranges:
         assert key.chunked
-    return Plan(key, [((), ())] if scope.is_all else ranges, [_plain(one) for one in scope.keys], scope.is_all and not key.is_ordered)
+    return Plan(key, [((), ())] if scope.is_all else ranges, [_plain(keys) for keys in scope.keys], scope.is_all and not key.is_ordered)
 
 
 def read_next(body: str) -> Next | None:
     """Return where a refresh goes on whose last chunk has this body; None if it has none yet."""
     if not body:
         return None
-    found: dict[str, Any] = json.loads(body)["next"]
-    return Next(found["number"], found["range"], tuple(found["low"]), found["keys"])
+    follows: dict[str, Any] = json.loads(body)["next"]
+    return Next(follows["number"], follows["range"], tuple(follows["low"]), follows["keys"])
 
 
 def _plain(key: Sequence[str | None]) -> Key:

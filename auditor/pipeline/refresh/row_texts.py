@@ -56,16 +56,16 @@ def _text_function(column: ColumnSchema) -> Callable[[Any], str]:
 
 def pieces(rows: list[list[str | None]], characters: int) -> list[list[list[str | None]]]:
     """Return the rows in pieces of about so many characters, each with a row at least; one empty piece for no rows."""
-    found: list[list[list[str | None]]] = [[]]
+    batches: list[list[list[str | None]]] = [[]]
     left = characters
     for row in rows:
         size = sum(len(text or "") + 4 for text in row)
-        if found[-1] and size > left:
-            found.append([])
+        if batches[-1] and size > left:
+            batches.append([])
             left = characters
-        found[-1].append(row)
+        batches[-1].append(row)
         left -= size
-    return found
+    return batches
 
 
 def _type_name(column: ColumnSchema) -> str:

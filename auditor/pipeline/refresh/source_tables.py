@@ -108,17 +108,17 @@ class SourceTables:
         if self.engine == NO_TABLES:
             return RefreshTable("", [], [], described, holds_rows=False)
         holds_rows = self.engine != BLACKHOLE
-        if [one[:4] for one in self.describe(self.refreshes.schema, name)] != [one[:4] for one in described]:
+        if [column[:4] for column in self.describe(self.refreshes.schema, name)] != [column[:4] for column in described]:
             try:
                 ask(self.connection, fill("refresh_drop", refresh_table=refresh_table))
-                columns = ",\n  ".join(_definition(*one) for one in described)
+                columns = ",\n  ".join(_definition(*column) for column in described)
                 ask(self.connection, fill("refresh_table_create", refresh_table=refresh_table, columns=columns, engine=self.engine))
             except AccessDenied as error:
                 raise RefreshRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
         elif holds_rows:
             ask(self.connection, fill("refresh_clear", refresh_table=refresh_table))
-        names = [str(one[0]) for one in described]
-        return RefreshTable(refresh_table, names, [str(one[0]) for one in described if one[4]], described, holds_rows)
+        names = [str(column[0]) for column in described]
+        return RefreshTable(refresh_table, names, [str(column[0]) for column in described if column[4]], described, holds_rows)
 
     def describe(self, database: str, table: str) -> list[tuple[Any, ...]]:
         """Return name, type, character set, collation and nullability of a table's columns."""
