@@ -6,12 +6,10 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
-
-import pymysql
 
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Request, Source, log_status
@@ -62,9 +60,8 @@ class LiveLog:
         deadline = time.monotonic() + 20
         while self.run("SHOW BINARY LOGS")[0][0] != file:
             assert time.monotonic() < deadline, "the server keeps the files"
-            for (number,) in self.run("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
-                with suppress(pymysql.MySQLError):  # gone already
-                    self.run(f"KILL {number}")
+            with closing(mysql.connect(self.url)) as connection, connection.cursor() as cursor:
+                mysql.end_sessions(cursor, "command LIKE 'Binlog Dump%'")
             self.run(f"PURGE BINARY LOGS TO '{file}'")
             time.sleep(0.05)
 

@@ -196,9 +196,8 @@ def test_a_run_that_loses_a_snapshot_reads_the_table_again(road: AlignedRoad, ho
 
     def kill(progress: Progress) -> None:
         if progress.side == "source" and progress.doing in ("summarising", "pre-scanning") and not killed:
-            idle = "info IS NULL AND id <> CONNECTION_ID() AND user = SUBSTRING_INDEX(USER(), '@', 1)"
-            killed.extend(int(number) for (number,) in road.log.run(f"SELECT id FROM information_schema.processlist WHERE {idle}"))
-            road.log.run(*(f"KILL {number}" for number in killed), "SELECT 1")
+            with closing(mysql.connect(road.log.url)) as connection, connection.cursor() as cursor:
+                killed.extend(mysql.end_sessions(cursor, "info IS NULL AND user = SUBSTRING_INDEX(USER(), '@', 1)"))
 
     assert audit_with(road, hold, kill).not_aligned == "a snapshot was lost while the table was read, so the table was read again"
     assert killed

@@ -142,9 +142,7 @@ class Stage:
 
     def _clean(self) -> None:
         with closing(mysql.connect(self.url.removesuffix("test"))) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'root'")
-            for (number,) in list(cursor.fetchall()):
-                cursor.execute(f"KILL {number}")
+            mysql.end_sessions(cursor, "user = 'root'")
             for name, value in self._before["settings"].items():
                 cursor.execute(f"SHOW GLOBAL VARIABLES WHERE variable_name = '{name}'")
                 if [one[1] for one in cursor.fetchall()] != [value]:

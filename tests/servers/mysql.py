@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 import pytest
 from pymysql.connections import Connection
+from pymysql.constants import ER
 from pymysql.cursors import Cursor
 
 from tests.servers import _docker
@@ -65,6 +66,19 @@ def connect(url: str) -> Connection[Cursor]:
         autocommit=True,
         connect_timeout=5,
     )
+
+
+def end_sessions(cursor: Cursor, condition: str) -> list[int]:
+    """End the sessions of which a condition on information_schema.processlist holds; return their numbers. Some may end by themselves."""
+    cursor.execute(f"SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND ({condition})")
+    numbers = [int(number) for (number,) in cursor.fetchall()]
+    for number in numbers:
+        try:
+            cursor.execute(f"KILL {number}")
+        except pymysql.MySQLError as error:
+            if error.args[0] != ER.NO_SUCH_THREAD:
+                raise
+    return numbers
 
 
 def share_tls_context(patch: pytest.MonkeyPatch) -> None:
