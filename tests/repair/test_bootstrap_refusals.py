@@ -67,6 +67,7 @@ MARIADB = (
         "child",
         (*PLAIN, "CREATE TABLE child (of INTEGER, FOREIGN KEY (of) REFERENCES t (id))"),
         "foreign keys of child point at",
+        after="DROP TABLE child",
     ),
 )
 
