@@ -289,7 +289,8 @@ def test_full_disk_behind_stdout_is_no_verdict(workdir: Path) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_before_anything_is_compared_is_its_own_exit_code(workdir: Path, number: int, code: int) -> None:
-    program = "import os, sys, time, auditor.config\nfrom auditor.cli import console_main\nsys.argv = ['auditor', 'run', 'match']\n"
+    program = "import os, signal, sys, time, auditor.config\nfrom auditor.cli import console_main\nsys.argv = ['auditor', 'run', 'match']\n"
+    program += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which a shell's background jobs ignore
     # Another thread may take the signal, and the main one hears of it a moment later.
     interrupted = f"[os.kill(os.getpid(), {int(number)}), *(time.sleep(0.01) for _ in range(3000))]"
     program += f"auditor.config.load = lambda *_: {interrupted}\nconsole_main()"
