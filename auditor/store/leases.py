@@ -74,7 +74,7 @@ class Lease:
 
 
 def select_with_leases(table: Table, name: Column[Any], kind: Kind) -> Select[Any]:
-    """Return the statement for a table's rows, each with the columns of its lease, which are NULL where nobody has it.
+    """Return the statement for a table's rows, each with the columns of its lease, which are NULL for a row without one.
 
     It is one statement, so that it does not see a row before its lease ends and the lease afterwards.
     """
@@ -82,7 +82,7 @@ def select_with_leases(table: Table, name: Column[Any], kind: Kind) -> Select[An
 
 
 def lease_of(row: Row[Any]) -> Lease | None:
-    """Return the lease of a row that `select_with_leases` found; None if nobody has it."""
+    """Return the lease of a row that `select_with_leases` found; None for a row without one."""
     if row.holder is None:
         return None
     return Lease(row.kind, row.name, row.holder, Owner(row.host, row.pid, row.process), row.heartbeat, row.until)
@@ -115,7 +115,7 @@ def renew(connection: Connection, kind: Kind, name: str, seconds: float) -> bool
 
 
 def drop(connection: Connection, kind: Kind, name: str) -> None:
-    """Delete a lease, whoever has it: what was owned has ended."""
+    """Delete a lease, whichever process owns it: what was owned has ended."""
     connection.execute(delete(leases).where(_is(kind, name)))
 
 

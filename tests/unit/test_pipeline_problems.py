@@ -90,7 +90,7 @@ def test_a_pipeline_that_ends_again_and_again_is_down_until_a_process_goes_on() 
         assert (DOWN in find_problems(seen, known, now)) == is_down
         assert DOWN not in find_problems(seen, {}, now), "a first start is no problem"
     failing = ProblemKey("failing")
-    assert failing in find_problems(status(running=False), {failing: problem(failing, "no java")}), "it is told of though it comes and goes"
+    assert failing in find_problems(status(running=False), {failing: problem(failing, "no java")}), "reported although it comes and goes"
 
 
 @pytest.fixture
