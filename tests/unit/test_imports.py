@@ -48,8 +48,8 @@ CHAINS = (
     },
     # with one: commands, then the workers of the service, then pipelines and the processes that they consist of
     {
-        "auditor.store": "dialects pydantic sqlalchemy",
-        "auditor.cli._runs": "",
+        "auditor.store": "dialects sqlalchemy",
+        "auditor.cli._runs": "pydantic",
         "auditor.cli._serving": "yaml",
         "auditor.service.stored_runs": "numpy",
         "auditor.cli._schema": "",
