@@ -9,8 +9,3 @@ def plural(count: int, singular: str, many: str = "") -> str:
     ``many`` is what follows every number but 1; without it, ``singular`` with an s.
     """
     return f"{count:,} {singular if count == 1 else many or f'{singular}s'}"
-
-
-def all_equal(partitions: int) -> str:
-    """Return that all of a table's partitions are equal."""
-    return "1 partition is equal" if partitions == 1 else f"all {partitions:,} partitions are equal"

@@ -11,12 +11,14 @@ from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Ve
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.lazy_numpy import np
-from auditor.wording import all_equal
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
+
+NO_DIFFERENCE = "no difference"
+"""The reason of a match."""
 
 PUBLISHED_SCORE = "the published score"
 """How a reason begins that compares the published score with the threshold."""
@@ -195,7 +197,7 @@ def _verdict(rows: dict[Side, int], aligned: Aligned, value: float, threshold: f
         return (Verdict.UNKNOWN if skipped.any() else Verdict.MATCH), reasons
     if skipped.any():
         return Verdict.UNKNOWN, reasons
-    return Verdict.MATCH, [all_equal(len(equal))]
+    return Verdict.MATCH, [NO_DIFFERENCE]
 
 
 def _unequal(count: int, total: int) -> str:

@@ -144,13 +144,18 @@ def rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
+COPIES = {"bootstrap": " (copies the table again)", "range bootstrap": " (copies the range again)"}
+"""What a suggestion does whose command does not say it."""
+
+
 def suggestion_lines(suggestions: Suggestions) -> list[str]:
     """Return a line for each way to repair a target, with its command and what it costs; the suggested one first, with the reason."""
     lines = []
     for index, suggestion in enumerate(suggestions.items):
         most = "at most " if suggestion.tool == "range bootstrap" else ""
         cost = f"{most}{rows(suggestion.rows)}, {percent(suggestion.share)} of the table, about {duration(max(1, suggestion.seconds))}"
-        lines.append(f"Suggested: {suggestion.command} ({cost}; {suggestions.why})" if index == 0 else f"or: {suggestion.command} ({cost})")
+        begin = f"{'or' if index else 'Suggested'}{COPIES.get(suggestion.tool, '')}"
+        lines.append(f"{begin}: {suggestion.command} ({cost}{'' if index else f'; {suggestions.why}'})")
     return lines
 
 

@@ -21,6 +21,9 @@ MAX_ROWS = 20
 NAME_WIDTH = 18
 """Columns of the names of figures, so that those of all parts stand below each other."""
 
+METHOD_TERMS = ("partition", "published")
+"""Terms of the figures that say how tables were compared, which a report leaves out where the similarity and the rows say more."""
+
 COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "yellow"}
 
 
@@ -42,12 +45,14 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
         parts.append(_measures(report.measures))
     if comparison and comparison.divergent and report.differences is not None:
         parts.append(_differences(report.differences))
-    if comparison and comparison.divergent and _shows_partitions(report, verbose):
+    lists_partitions = comparison and comparison.divergent and _shows_partitions(report, verbose)
+    if comparison and lists_partitions:
         parts.append(_partitions(comparison))
     parts += _figures(report_outline.certainty)
     parts += _figures(report_outline.set_aside, "yellow")
     parts += [_line(line, "" if index else "bold") for index, line in enumerate(report_outline.next_steps)]
-    parts += _figures(report_outline.evidence)
+    explains_method = verbose or lists_partitions or not report.jaccard
+    parts += _figures([figure for figure in report_outline.evidence if explains_method or figure.term not in METHOD_TERMS])
     parts += [_line(formatting.shard(shard)) for shard in report.shards]
     parts += [
         _line(line, "dim")

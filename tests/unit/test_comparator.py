@@ -24,7 +24,7 @@ def summaries(*rows: int) -> Summaries:
     [
         ((5, 7), (5, 8), ["1 of 2 partitions differ", "the source has 12 rows, the target 13"]),
         ((5, 7), (7, 5), ["2 of 2 partitions differ"]),
-        ((5, 7), (5, 7), ["all 2 partitions are equal"]),
+        ((5, 7), (5, 7), ["no difference"]),
     ],
 )
 def test_rows_are_counted_in_the_reasons_only_where_they_differ(
