@@ -11,8 +11,8 @@ of the product that the vendor derived its own from), with
 * ``pin_statements`` and ``connect``, which imports the driver only when it is called.
 
 Engines are discovered through the entry-point group ``auditor.dialects`` of any installed distribution: ``name = "module:Class"``. The
-catalogue queries of an engine are templates in the package that its class names (``TEMPLATES``): ``tables.sql``, ``columns.sql``,
-``primary_key.sql``, ``estimate.sql``, and those of the server's load. To run the whole test suite on an engine, add it to the list of
+catalogue queries of an engine are templates in the package that its class names (``TEMPLATES``): ``tables``, ``columns``,
+``primary_key``, ``estimate``, and those of the server's load. To run the whole test suite on an engine, add it to the list of
 engines under test; an engine of another distribution runs the tests of ``auditor.testing.engine_oracle``. ``docs/engines.md`` shows
 a whole engine.
 """

@@ -15,7 +15,7 @@ from dialects.mysql_time import MySQLTime
 from dialects.writing import LineFormat
 
 CHARACTER_SET = " character set "
-"""What stands before the character set in the type of a column whose set is not utf8mb4; see sql_templates/mysql/columns.sql."""
+"""What stands before the character set in the type of a column whose set is not utf8mb4; see sql_templates/mysql/catalogue.sql."""
 
 
 LONGEST_STRIPPED = 1 << 16

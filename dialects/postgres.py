@@ -44,7 +44,7 @@ LABEL_BYTES = 63
 """The most bytes of an enum's label. https://www.postgresql.org/docs/current/datatype-enum.html"""
 
 APPLICATION_NAME = "auditor"
-"""application_name of the auditor's sessions; sql_templates/postgres/active_sessions.sql excludes them by this name."""
+"""application_name of the auditor's sessions; ``active_sessions`` in sql_templates/postgres/load.sql excludes them by this name."""
 
 FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
 
@@ -165,7 +165,7 @@ class Postgres(PostgresHashes):
         return f"DECODE('{value.hex()}', 'hex')"
 
     def kind(self, native: str) -> Kind | None:
-        # sql_templates/postgres/columns.sql writes "price domain of numeric(10,2)", "mood enum", "mood[] enum", "address struct<...>".
+        # sql_templates/postgres/catalogue.sql writes "price domain of numeric(10,2)", "mood enum", "mood[] enum", "address struct<...>".
         native = native.rpartition(" domain of ")[2]
         if native.endswith(" enum"):
             return Kind("nested", members=(("", Kind("enum")),)) if native.endswith("[] enum") else Kind("enum", bytes=LABEL_BYTES)

@@ -14,8 +14,8 @@ class Templates:
     name: ClassVar[str]
 
     TEMPLATES: ClassVar[str] = "sql_templates"
-    """The package whose ``.sql`` files are this class's templates, as ``import`` writes it. A template that is not there is taken from the
-    package of the class that it derives from, and in the end from the common one."""
+    """The package whose ``.sql`` files hold this class's templates, as ``import`` writes it. A template that is in none of them is taken
+    from the package of the class that it derives from, and in the end from the common one."""
 
     UNAVAILABLE_TEMPLATES: ClassVar[frozenset[str]] = frozenset()
     """Templates of the classes that it derives from that do not work on this engine; ``template`` raises LookupError for them."""

@@ -1,5 +1,37 @@
+-- name: live_sums_create
+-- Makes the table of a target in which its merges keep the sums of live summaries.
+CREATE TABLE IF NOT EXISTS ${sums} (
+  epoch ${name} NOT NULL,
+  place ${integer} NOT NULL,
+  piece ${integer} NOT NULL,
+  previous ${integer} NOT NULL,
+  layout ${text} NOT NULL,
+  shape ${text} NOT NULL,
+  digest ${text} NOT NULL,
+  size ${integer} NOT NULL,
+  body ${text} NOT NULL,
+  PRIMARY KEY (epoch, place, piece)
+)
+
+-- name: live_sums
 -- One row per piece of what events change in live summaries, in the order of the stream.
 SELECT place, piece, previous, layout, shape, digest, body
 FROM ${sums}
 WHERE epoch = ${epoch}
 ORDER BY place, piece
+
+-- name: live_sums_sizes
+-- One row: how many rows and characters the sums of an epoch have, their last place, and the digest of their columns.
+SELECT COUNT(*), COALESCE(SUM(size), 0), MAX(place), MAX(shape)
+FROM ${sums}
+WHERE epoch = ${epoch}
+
+-- name: live_sums_insert
+-- Writes one piece of what the events after one place, up to another, change in live summaries.
+INSERT INTO ${sums} (epoch, place, piece, previous, layout, shape, digest, size, body)
+VALUES (${epoch}, ${place}, ${piece}, ${previous}, ${layout}, ${shape}, ${digest}, ${size}, ${body})
+
+-- name: live_sums_delete
+-- Deletes the sums of epochs.
+DELETE FROM ${sums}
+WHERE epoch IN (${epochs})

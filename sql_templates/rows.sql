@@ -1,3 +1,4 @@
+-- name: rows
 -- One row per row of the table: how many there are, where an engine cuts texts that are stored on the way; its partition, the first digits of
 -- its hash, and the canonical texts of its key and of the requested columns.
 SELECT
@@ -7,3 +8,36 @@ SELECT
   ${texts}
 FROM ${table}
 WHERE ${where}
+
+-- name: values
+-- One row per row of a table that meets a condition: values of its columns, or what is made of them.
+SELECT ${values}
+FROM ${table}
+WHERE ${where}
+
+-- name: count
+-- One row: how many rows there are.
+SELECT COUNT(*)
+FROM ${table}
+WHERE ${where}
+
+-- name: bare_count
+-- One row: the rows of a table, and of these how many meet a condition, how many do not, and of how many that is unknown.
+SELECT
+  COUNT(*),
+  COUNT(CASE WHEN ${condition} THEN 1 END),
+  COUNT(CASE WHEN NOT (${condition}) THEN 1 END),
+  COUNT(CASE WHEN ${condition} THEN NULL WHEN NOT (${condition}) THEN NULL ELSE 1 END)
+FROM ${table}
+WHERE ${within}
+
+-- name: counted
+-- One row per row of a statement's result: how many there are, and the result's columns. Of an empty result, one row of NULLs.
+SELECT read_all.*
+FROM (SELECT 1 AS always) AS read_always
+LEFT JOIN (
+  SELECT COUNT(*) OVER () AS read_total, read_result.*
+  FROM (
+    ${statement}
+  ) AS read_result
+) AS read_all ON 1 = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import sqlglot
 from sqlglot import TokenType
@@ -32,7 +31,8 @@ SYSTEM = frozenset({"oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "
 @cache
 def dangerous() -> tuple[str, ...]:
     """Return the names of our own in the statements of audits, as they are without a prefix, and those of the past."""
-    written = [path.read_text(encoding="utf-8") for path in Path(sql_templates.__file__).parent.rglob("*.sql")]
+    packages = {package for name in dialects.names() for package in dialects.get(name).template_packages()}
+    written = [text for package in packages for text in sql_templates.templates(package).values()]
     prefixed = {name for text in written for name in re.findall(r"\$\{p\}(\w+)", text)}
     rendered = {name.removeprefix(PREFIX) for name in _words_of_statements() if name.startswith(PREFIX)}
     return tuple(sorted(prefixed | rendered | set(PAST)))

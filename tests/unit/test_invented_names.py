@@ -31,7 +31,7 @@ from auditor.sql.lines import read_lines
 from auditor.testing.statements import CHUNK, METHODS, PARTITIONINGS, plan_of
 from dialects import Column, Dialect, Kind, Table
 from tests import invented_names
-from tests.unit.test_golden import CATALOGUE, TEMPLATES, render_statements, selects
+from tests.unit.test_golden import CATALOGUE, render_statements, selects
 
 PLACES = ("key", "value", "filter", "expr", "time", "mask")
 """What the columns of a plan are: the key, or the first of a composite one; a value; one of the filter; one that an expression is made of;
@@ -271,8 +271,8 @@ def test_every_template_that_reads_a_table_is_among_them(engine: str, monkeypatc
 
     monkeypatch.setattr(sql_templates, "load", load)
     statements_of(dialect, PLAIN)
-    folders = [TEMPLATES, *(TEMPLATES / package.rpartition(".")[2] for package in dialect.template_packages() if "." in package)]
-    there = {path.stem for folder in folders for path in folder.glob("*.sql")} - WITHOUT_NAMES - dialect.UNAVAILABLE_TEMPLATES
+    found = {name for package in dialect.template_packages() for name in sql_templates.templates(package)}
+    there = found - WITHOUT_NAMES - dialect.UNAVAILABLE_TEMPLATES
     assert {name for name in there - used if not name.startswith(OF_OTHER_TABLES)} - _for_others(dialect) == set()
 
 

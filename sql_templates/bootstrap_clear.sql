@@ -1,3 +1,0 @@
--- Deletes rows that are copied again.
-DELETE FROM ${table}
-WHERE ${where}

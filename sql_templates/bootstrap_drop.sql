@@ -1,2 +1,0 @@
--- Drops a table that a bootstrap made.
-DROP TABLE IF EXISTS ${table}

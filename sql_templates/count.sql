@@ -1,4 +1,0 @@
--- One row: how many rows there are.
-SELECT COUNT(*)
-FROM ${table}
-WHERE ${where}

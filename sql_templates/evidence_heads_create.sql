@@ -1,7 +1,0 @@
--- Makes the table of a target in which the head of each audit's chain of evidence is noted after each run.
-CREATE TABLE IF NOT EXISTS ${heads} (
-  audit ${name} NOT NULL,
-  number ${integer} NOT NULL,
-  head ${text} NOT NULL,
-  published_at ${text} NOT NULL
-)

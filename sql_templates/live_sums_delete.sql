@@ -1,3 +1,0 @@
--- Deletes the sums of epochs.
-DELETE FROM ${sums}
-WHERE epoch IN (${epochs})

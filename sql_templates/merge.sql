@@ -1,0 +1,150 @@
+-- name: merge_positions_create
+-- Makes the table of a target that says up to which position it holds each table of a pipeline.
+CREATE TABLE IF NOT EXISTS ${positions} (
+  pipeline ${name} NOT NULL,
+  table_name ${name} NOT NULL,
+  position ${integer} NOT NULL,
+  schema_id ${text} NOT NULL,
+  merged_at ${timestamp} NOT NULL,
+  PRIMARY KEY (pipeline, table_name)
+)
+
+-- name: merge_positions
+-- One row per table of a pipeline: its name, the position up to which the target holds it, and the schema it had there.
+SELECT table_name, position, schema_id
+FROM ${positions}
+WHERE pipeline = ${pipeline}
+
+-- name: merge_positions_others
+-- One row per table that another pipeline fills in this schema: the pipeline, and the table's name in its source.
+SELECT pipeline, table_name
+FROM ${positions}
+WHERE pipeline <> ${pipeline}
+
+-- name: merge_position_delete
+-- Forgets the position of a table, so that its new one can be written.
+DELETE FROM ${positions}
+WHERE pipeline = ${pipeline} AND table_name = ${table}
+
+-- name: merge_position_insert
+-- Writes up to which position the target holds a table.
+INSERT INTO ${positions} (pipeline, table_name, position, schema_id, merged_at)
+VALUES (${pipeline}, ${table}, ${position}, ${schema_id}, ${now})
+
+-- name: merge_target_create
+-- Makes a target table with the columns and key of its source.
+CREATE TABLE ${target} (
+  ${columns},
+  PRIMARY KEY (${key})
+)
+${clauses}
+
+-- name: merge_target_any
+-- One row if the target's table has any.
+SELECT 1
+FROM ${target}
+LIMIT 1
+
+-- name: merge_target_clear
+-- Deletes all rows of a target's table, as the source did.
+DELETE FROM ${target}
+
+-- name: merge_stage_create
+-- Makes a staging table: the columns of the target, and of each change its attempt, its place in the stream and whether it inserts (i) or deletes (d).
+CREATE ${kind} ${stage} AS
+SELECT
+  CAST('' AS ${text}) AS auditor_attempt,
+  CAST(0 AS ${integer}) AS auditor_position,
+  CAST(0 AS ${integer}) AS auditor_row,
+  CAST('' AS ${text}) AS auditor_op,
+  ${columns}
+FROM ${target}
+WHERE 1 = 0
+
+-- name: merge_stage_count
+-- One row: how many changes an attempt loaded, and how many intervals of keys.
+SELECT
+  COUNT(*),
+  COALESCE(SUM(CASE WHEN auditor_op = 'l' THEN 1 ELSE 0 END), 0)
+FROM ${stage}
+WHERE auditor_attempt = ${attempt}
+
+-- name: merge_stage_clear
+-- Empties a staging table.
+TRUNCATE TABLE ${stage}
+
+-- name: merge_stage_drop
+-- Removes a staging table, and whatever an attempt that failed left in it.
+DROP TABLE IF EXISTS ${stage}
+
+-- name: merge_bounds_create
+-- Sets the ends of the intervals of keys aside that an attempt loaded.
+CREATE TEMPORARY TABLE ${bounds} AS
+SELECT auditor_position, auditor_row, auditor_op, ${key}
+FROM ${stage}
+WHERE auditor_attempt = ${attempt} AND auditor_op IN ('l', 'h')
+
+-- name: merge_bounds
+-- One row per end of an interval of keys: its place in the stream, l for the lower end and h for the upper, and how many columns it has.
+SELECT auditor_position, auditor_row, auditor_op, ${width}
+FROM ${bounds}
+
+-- name: merge_bounds_delete
+-- Deletes the target's rows whose keys lie in an interval.
+DELETE FROM ${target} AS merged
+WHERE ${interval}
+
+-- name: merge_bounds_drop
+-- Removes the ends of intervals once they are merged.
+DROP TABLE ${bounds}
+
+-- name: merge_last_create
+-- Keeps the last change of each key that an attempt loaded.
+CREATE TEMPORARY TABLE ${last} AS
+SELECT *
+FROM (
+  SELECT
+    auditor_position,
+    auditor_row,
+    auditor_op,
+    ${columns},
+    ROW_NUMBER() OVER (PARTITION BY ${key} ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
+  FROM ${stage}
+  WHERE auditor_attempt = ${attempt} AND auditor_op IN ('i', 'd')
+) AS ranked
+WHERE auditor_rank = 1
+
+-- name: merge_bounds_void
+-- Makes deletions of the changes of keys in an interval that stand before it in the stream.
+UPDATE ${last} AS changed
+SET auditor_op = 'd'
+WHERE
+  changed.auditor_op = 'i'
+  AND (changed.auditor_position < ${position} OR (changed.auditor_position = ${position} AND changed.auditor_row < ${row}))
+  AND ${interval}
+
+-- name: merge_delete
+-- Deletes the target's rows whose keys were changed.
+DELETE FROM ${target} AS merged
+USING ${last} AS changed
+WHERE ${matching}
+
+-- name: merge_insert
+-- Inserts the rows whose last change did not delete them.
+INSERT INTO ${target} (${columns})
+SELECT ${columns}
+FROM ${last}
+WHERE auditor_op = 'i'
+
+-- name: merge_insert_new
+-- Inserts the rows whose last change did not delete them, and that are missing in the target.
+INSERT INTO ${target} (${columns})
+SELECT ${columns}
+FROM ${last} AS changed
+WHERE
+  changed.auditor_op = 'i'
+  AND NOT EXISTS (SELECT 1 FROM ${target} AS merged WHERE ${matching})
+
+-- name: merge_last_drop
+-- Removes the last changes once they are merged.
+DROP TABLE ${last}

@@ -1,2 +1,0 @@
--- Removes the ends of intervals once they are merged.
-DROP TABLE ${bounds}

@@ -1,2 +1,0 @@
--- Empties a staging table.
-TRUNCATE TABLE ${stage}

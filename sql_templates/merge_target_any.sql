@@ -1,4 +1,0 @@
--- One row if the target's table has any.
-SELECT 1
-FROM ${target}
-LIMIT 1

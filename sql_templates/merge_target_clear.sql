@@ -1,2 +1,0 @@
--- Deletes all rows of a target's table, as the source did.
-DELETE FROM ${target}

@@ -1,0 +1,19 @@
+-- name: bootstrap_stage_create
+-- Makes an empty table with the columns, types and keys of a target's table.
+CREATE TABLE ${stage} LIKE ${target}
+
+-- name: auto_increment
+-- One row: the number that a table's next row gets automatically; NULL if it numbers none.
+SELECT AUTO_INCREMENT
+FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
+
+-- name: bootstrap_rename
+-- Exchanges a target's table and the one that was copied, at once.
+RENAME TABLE ${target} TO ${old}, ${stage} TO ${target}
+
+-- name: waiting_renames
+-- One row per session of this user whose statement looks like a pattern: a rename of a process that ended, which waits for its tables.
+SELECT ID
+FROM information_schema.PROCESSLIST
+WHERE ID <> CONNECTION_ID() AND INFO LIKE ${table}

@@ -1,2 +1,0 @@
--- One row of a table, or of a view: its name, and the statement that makes it.
-SHOW CREATE TABLE ${table}

@@ -1,2 +1,0 @@
--- One row per column of each index of a table.
-SHOW INDEX FROM ${table}

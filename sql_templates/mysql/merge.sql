@@ -1,0 +1,64 @@
+-- name: merge_target_create
+-- Makes a target table with the columns and key of its source.
+CREATE TABLE ${target} (
+  ${columns},
+  PRIMARY KEY (${key})
+) ENGINE = InnoDB
+${clauses}
+
+-- name: merge_stage_create
+-- Makes a staging table: the columns of the target, which by the outer join may be NULL, and of each change its attempt, its place in the stream and whether it inserts (i) or deletes (d).
+CREATE ${kind} ${stage} (
+  auditor_attempt ${text},
+  auditor_position ${integer},
+  auditor_row ${integer},
+  auditor_op ${text}
+) ENGINE = InnoDB AS
+SELECT
+  NULL AS auditor_attempt,
+  NULL AS auditor_position,
+  NULL AS auditor_row,
+  NULL AS auditor_op,
+  ${columns}
+FROM (SELECT 1 AS auditor_one) AS nothing
+LEFT JOIN ${target} ON 1 = 0
+WHERE 1 = 0
+
+-- name: merge_stage_clear
+-- Empties the staging table, which to truncate would commit what was merged.
+DELETE FROM ${stage}
+
+-- name: merge_stage_drop
+-- Removes a staging table, and whatever an attempt that failed left in it.
+DROP TEMPORARY TABLE IF EXISTS ${stage}
+
+-- name: merge_last_create
+-- Keeps the last change of each key that an attempt loaded.
+CREATE TEMPORARY TABLE ${last} ENGINE = InnoDB AS
+SELECT *
+FROM (
+  SELECT
+    auditor_op,
+    ${columns},
+    ROW_NUMBER() OVER (PARTITION BY ${key} ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
+  FROM ${stage}
+  WHERE auditor_attempt = ${attempt}
+) AS ranked
+WHERE auditor_rank = 1
+
+-- name: merge_delete
+-- Deletes the target's rows whose keys were changed; looks each up, rather than search the target for all of them.
+DELETE merged
+FROM ${last} AS changed
+STRAIGHT_JOIN ${target} AS merged ON ${matching}
+
+-- name: merge_update
+-- Updates the target's rows to which their last change gives other values.
+UPDATE ${last} AS changed
+STRAIGHT_JOIN ${target} AS merged ON ${matching}
+SET ${values}
+WHERE changed.auditor_op = 'i' AND ${differing}
+
+-- name: merge_last_drop
+-- Removes the last changes once they are merged.
+DROP TEMPORARY TABLE ${last}

@@ -1,2 +1,0 @@
--- Removes the last changes once they are merged.
-DROP TEMPORARY TABLE ${last}

@@ -1,2 +1,0 @@
--- Empties the staging table, which to truncate would commit what was merged.
-DELETE FROM ${stage}

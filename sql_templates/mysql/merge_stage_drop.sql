@@ -1,2 +1,0 @@
--- Removes a staging table, and whatever an attempt that failed left in it.
-DROP TEMPORARY TABLE IF EXISTS ${stage}

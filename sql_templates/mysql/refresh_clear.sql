@@ -1,2 +1,0 @@
--- Empties a refresh table that holds its rows.
-TRUNCATE TABLE ${refresh_table}

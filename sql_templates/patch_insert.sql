@@ -1,2 +1,0 @@
--- Inserts one row.
-INSERT INTO ${target} (${columns}) ${overriding}VALUES (${values})

@@ -1,3 +1,0 @@
--- Removes the marks of a patch.
-DELETE FROM ${markers}
-WHERE patch = ${patch}

@@ -1,8 +1,0 @@
--- One row per comment of a table: the column, or '' for the table itself, and its comment.
-SELECT COALESCE(a.attname, ''), d.description
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_description d ON d.objoid = c.oid
-JOIN pg_catalog.pg_class described ON described.oid = d.classoid AND described.relname = 'pg_class'
-LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid AND d.objsubid > 0
-WHERE c.relname = ${table} AND n.nspname = ${schema}

@@ -1,8 +1,0 @@
--- One row per column of the primary key, in the key's order, and how many these are.
-SELECT a.attname, COUNT(*) OVER ()
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
-JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (p.conkey)
-WHERE n.nspname = ${schema} AND c.relname = ${table}
-ORDER BY ARRAY_POSITION(p.conkey, a.attnum)

@@ -1,2 +1,0 @@
--- Removes the staging table, because to truncate it would commit what was merged.
-DROP TABLE ${stage}

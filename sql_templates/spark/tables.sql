@@ -1,2 +1,0 @@
--- One row per table or view of the session's database: schema, name, whether it is temporary.
-SHOW TABLES

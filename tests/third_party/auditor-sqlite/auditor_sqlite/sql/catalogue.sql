@@ -1,0 +1,30 @@
+-- name: tables
+-- One row per table or view of the file: schema, name, whether it is a view, whether its name is enough to find it,
+-- and how many rows there are.
+SELECT 'main', name, type = 'view', TRUE, COUNT(*) OVER ()
+FROM sqlite_schema
+WHERE type IN ('table', 'view') AND SUBSTR(name, 1, 7) <> 'sqlite_'
+ORDER BY name
+
+-- name: columns
+-- One row per column of a table: schema, table, column, native type, whether it may be NULL, how many rows there are; in
+-- the table's order.
+SELECT 'main', m.name, c.name, c.type, NOT c."notnull", COUNT(*) OVER ()
+FROM sqlite_schema m
+JOIN pragma_table_xinfo(m.name) c
+WHERE m.type IN ('table', 'view')
+  AND LOWER(m.name) = LOWER(${table})
+  AND LOWER(COALESCE(${schema}, 'main')) = 'main'
+  AND c.hidden <> 1
+ORDER BY m.name, c.cid
+
+-- name: primary_key
+-- One row per column of the primary key, in the key's order, and how many these are.
+SELECT name, COUNT(*) OVER ()
+FROM pragma_table_info(${table})
+WHERE pk > 0
+ORDER BY pk
+
+-- name: estimate
+-- One row: the engine's own estimate of how many rows there are. SQLite has one only after ANALYZE.
+SELECT NULL
