@@ -1,5 +1,5 @@
 -- name: bootstrap_stage_create
--- Makes an empty table with the columns, types and keys of a target's table.
+-- Creates an empty table with the columns, types and keys of a target's table.
 CREATE TABLE ${stage} (LIKE ${target} INCLUDING GENERATED INCLUDING INDEXES)
 
 -- name: copy_lines
@@ -22,5 +22,5 @@ DELETE FROM ${table}
 WHERE ${where}
 
 -- name: bootstrap_drop
--- Drops a table that a bootstrap made.
+-- Drops a table that a bootstrap created.
 DROP TABLE IF EXISTS ${table}

@@ -1,5 +1,5 @@
 -- name: evidence_heads_create
--- Makes the table of a target in which the head of each audit's chain of evidence is noted after each run.
+-- Creates the table of a target in which the head of each audit's chain of evidence is stored after each run.
 CREATE TABLE IF NOT EXISTS ${heads} (
   audit ${name} NOT NULL,
   number ${integer} NOT NULL,
@@ -8,6 +8,6 @@ CREATE TABLE IF NOT EXISTS ${heads} (
 )
 
 -- name: evidence_heads_insert
--- Notes the head of an audit's chain of evidence.
+-- Stores the head of an audit's chain of evidence.
 INSERT INTO ${heads} (audit, number, head, published_at)
 VALUES (${audit}, ${number}, ${head}, ${published_at})

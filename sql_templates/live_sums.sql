@@ -1,5 +1,5 @@
 -- name: live_sums_create
--- Makes the table of a target in which its merges keep the sums of live summaries.
+-- Creates the table of a target in which merges store the sums of live summaries.
 CREATE TABLE IF NOT EXISTS ${sums} (
   epoch ${name} NOT NULL,
   place ${integer} NOT NULL,
@@ -27,7 +27,7 @@ FROM ${sums}
 WHERE epoch = ${epoch}
 
 -- name: live_sums_insert
--- Writes one piece of what the events after one place, up to another, change in live summaries.
+-- Stores one piece of what the events after one place of the stream, up to another, change in live summaries.
 INSERT INTO ${sums} (epoch, place, piece, previous, layout, shape, digest, size, body)
 VALUES (${epoch}, ${place}, ${piece}, ${previous}, ${layout}, ${shape}, ${digest}, ${size}, ${body})
 

@@ -1,5 +1,5 @@
 -- name: merge_positions_create
--- Makes the table of a target that says up to which position it holds each table of a pipeline.
+-- Creates the table of a target that says up to which position it holds each table of a pipeline.
 CREATE TABLE IF NOT EXISTS ${positions} (
   pipeline ${name} NOT NULL,
   table_name ${name} NOT NULL,
@@ -22,17 +22,17 @@ FROM ${positions}
 WHERE pipeline <> ${pipeline}
 
 -- name: merge_position_delete
--- Forgets the position of a table, so that its new one can be written.
+-- Deletes the position of a table before its new one is written.
 DELETE FROM ${positions}
 WHERE pipeline = ${pipeline} AND table_name = ${table}
 
 -- name: merge_position_insert
--- Writes up to which position the target holds a table.
+-- Stores the position up to which the target holds a table.
 INSERT INTO ${positions} (pipeline, table_name, position, schema_id, merged_at)
 VALUES (${pipeline}, ${table}, ${position}, ${schema_id}, ${now})
 
 -- name: merge_target_create
--- Makes a target table with the columns and key of its source.
+-- Creates a target table with the columns and key of its source.
 CREATE TABLE ${target} (
   ${columns},
   PRIMARY KEY (${key})
@@ -50,7 +50,9 @@ LIMIT 1
 DELETE FROM ${target}
 
 -- name: merge_stage_create
--- Makes a staging table: the columns of the target, and of each change its attempt, its place in the stream and whether it inserts (i) or deletes (d).
+-- Creates a staging table: the target's columns, and before them, of each change, the attempt that loaded it, its position and row in the
+-- stream, and its operation: i for a row as it is after the change, d for the key of a row that is gone, l and h for the lower and upper
+-- end of a key interval whose rows are replaced.
 CREATE ${kind} ${stage} AS
 SELECT
   CAST('' AS ${text}) AS auditor_attempt,
@@ -74,18 +76,19 @@ WHERE auditor_attempt = ${attempt}
 TRUNCATE TABLE ${stage}
 
 -- name: merge_stage_drop
--- Removes a staging table, and whatever an attempt that failed left in it.
+-- Drops a staging table, with what a failed attempt left in it.
 DROP TABLE IF EXISTS ${stage}
 
 -- name: merge_bounds_create
--- Sets the ends of the intervals of keys aside that an attempt loaded.
+-- Creates a temporary table of the ends of the key intervals that an attempt loaded.
 CREATE TEMPORARY TABLE ${bounds} AS
 SELECT auditor_position, auditor_row, auditor_op, ${key}
 FROM ${stage}
 WHERE auditor_attempt = ${attempt} AND auditor_op IN ('l', 'h')
 
 -- name: merge_bounds
--- One row per end of an interval of keys: its place in the stream, l for the lower end and h for the upper, and how many columns it has.
+-- One row per end of a key interval: its position and row in the stream, l for the lower end or h for the upper, and how many columns it
+-- has.
 SELECT auditor_position, auditor_row, auditor_op, ${width}
 FROM ${bounds}
 
@@ -95,11 +98,11 @@ DELETE FROM ${target} AS merged
 WHERE ${interval}
 
 -- name: merge_bounds_drop
--- Removes the ends of intervals once they are merged.
+-- Drops the table of the ends of key intervals once they are merged.
 DROP TABLE ${bounds}
 
 -- name: merge_last_create
--- Keeps the last change of each key that an attempt loaded.
+-- Creates a temporary table of the last change of each key that an attempt loaded.
 CREATE TEMPORARY TABLE ${last} AS
 SELECT *
 FROM (
@@ -115,7 +118,7 @@ FROM (
 WHERE auditor_rank = 1
 
 -- name: merge_bounds_void
--- Makes deletions of the changes of keys in an interval that stand before it in the stream.
+-- Turns changes of keys in an interval that come before it in the stream into deletions.
 UPDATE ${last} AS changed
 SET auditor_op = 'd'
 WHERE
@@ -146,5 +149,5 @@ WHERE
   AND NOT EXISTS (SELECT 1 FROM ${target} AS merged WHERE ${matching})
 
 -- name: merge_last_drop
--- Removes the last changes once they are merged.
+-- Drops the table of last changes once they are merged.
 DROP TABLE ${last}

@@ -14,7 +14,7 @@ DELETE FROM ${target}
 WHERE ${key} AND ${digest} = ${expected}
 
 -- name: patch_markers_create
--- Makes the table of a target in which each batch of a patch leaves a mark, by which it is known whether it was committed.
+-- Creates the table of a target in which each batch of a patch leaves a mark, which shows whether it was committed.
 CREATE TABLE IF NOT EXISTS ${markers} (
   patch ${text} NOT NULL,
   batch ${integer} NOT NULL,
@@ -27,12 +27,12 @@ INSERT INTO ${markers} (patch, batch)
 VALUES (${patch}, ${batch})
 
 -- name: patch_marker_count
--- One row: how often a batch of a patch is marked.
+-- One row: how often a batch of a patch is marked; 0 if it was not committed.
 SELECT COUNT(*)
 FROM ${markers}
 WHERE patch = ${patch} AND batch = ${batch}
 
 -- name: patch_marker_delete
--- Removes the marks of a patch.
+-- Deletes the marks of a patch.
 DELETE FROM ${markers}
 WHERE patch = ${patch}

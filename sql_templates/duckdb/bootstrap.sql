@@ -1,3 +1,3 @@
 -- name: bootstrap_stage_create
--- Makes an empty table with the columns and types of a target's table; its keys stay with that.
+-- Creates an empty table with the columns and types of a target's table, without its keys.
 CREATE TABLE ${stage} AS SELECT * FROM ${target} LIMIT 0

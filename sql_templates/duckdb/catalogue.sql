@@ -49,7 +49,8 @@ FROM duckdb_tables()
 WHERE database_name = current_database() AND table_name = ${table} AND schema_name = ${schema} AND comment IS NOT NULL
 
 -- name: hazards
--- One row per thing of a table that decides what a write does to it: its kind, its name, and a column of a unique constraint.
+-- One row per property of a table that decides what a write does to it (Hazard in dialects lists the kinds): its kind, its name, and a
+-- column of a unique constraint.
 SELECT 'view' AS kind, view_name AS name, NULL AS field
 FROM duckdb_views()
 WHERE database_name = current_database() AND schema_name = ${schema} AND view_name = ${table}
@@ -73,7 +74,7 @@ FROM duckdb_indexes()
 WHERE database_name = current_database() AND schema_name = ${schema} AND table_name = ${table} AND is_unique
 
 -- name: dependents
--- One row per thing that hangs on a table: its kind and its name.
+-- One row per object that depends on a table or limits what may replace it: its kind and its name.
 SELECT 'child' AS kind, table_name AS name
 FROM duckdb_constraints()
 WHERE database_name = current_database()

@@ -1,5 +1,5 @@
 -- name: bootstrap_stage_create
--- Makes an empty table with the columns, types and keys of a target's table.
+-- Creates an empty table with the columns, types and keys of a target's table.
 CREATE TABLE ${stage} LIKE ${target}
 
 -- name: auto_increment
@@ -9,7 +9,7 @@ FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
 
 -- name: bootstrap_rename
--- Exchanges a target's table and the one that was copied, at once.
+-- Renames a target's table and the copy that replaces it, in one statement.
 RENAME TABLE ${target} TO ${old}, ${stage} TO ${target}
 
 -- name: waiting_renames

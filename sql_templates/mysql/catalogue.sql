@@ -72,7 +72,8 @@ SHOW CREATE TABLE ${table}
 SHOW INDEX FROM ${table}
 
 -- name: hazards
--- One row per thing of a table that decides what a write does to it: its kind, its name, and a column of a unique index.
+-- One row per property of a table that decides what a write does to it (Hazard in dialects lists the kinds): its kind, its name, and a
+-- column of a unique index.
 SELECT 'view', TABLE_NAME, NULL
 FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table} AND TABLE_TYPE <> 'BASE TABLE'
@@ -140,7 +141,7 @@ WHERE TABLE_SCHEMA = ${schema}
   AND REFERENCED_TABLE_NAME = ${table}
 
 -- name: dependents
--- One row per thing that hangs on a table: its kind and its name.
+-- One row per object that depends on a table or limits what may replace it: its kind and its name.
 SELECT 'child' AS kind, TABLE_NAME AS name
 FROM information_schema.REFERENTIAL_CONSTRAINTS
 WHERE UNIQUE_CONSTRAINT_SCHEMA = ${schema} AND REFERENCED_TABLE_NAME = ${table} AND TABLE_NAME <> REFERENCED_TABLE_NAME

@@ -1,5 +1,5 @@
 -- name: heartbeat_create
--- Makes the table of heartbeats, which has one row. Who reads the binary log knows the table by its name and these types.
+-- Creates the table of heartbeats, which has one row. A reader of the binary log recognises the table by its name and these types.
 CREATE TABLE IF NOT EXISTS ${table} (
   id INT NOT NULL,
   serial BIGINT NOT NULL,

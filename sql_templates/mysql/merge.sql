@@ -1,5 +1,5 @@
 -- name: merge_target_create
--- Makes a target table with the columns and key of its source.
+-- Creates a target table with the columns and key of its source.
 CREATE TABLE ${target} (
   ${columns},
   PRIMARY KEY (${key})
@@ -7,7 +7,9 @@ CREATE TABLE ${target} (
 ${clauses}
 
 -- name: merge_stage_create
--- Makes a staging table: the columns of the target, which by the outer join may be NULL, and of each change its attempt, its place in the stream and whether it inserts (i) or deletes (d).
+-- Creates a staging table: the target's columns, which by the outer join may be NULL, and before them, of each change, the attempt that
+-- loaded it, its position and row in the stream, and its operation: i for a row as it is after the change, d for the key of a row that is
+-- gone.
 CREATE ${kind} ${stage} (
   auditor_attempt ${text},
   auditor_position ${integer},
@@ -25,15 +27,15 @@ LEFT JOIN ${target} ON 1 = 0
 WHERE 1 = 0
 
 -- name: merge_stage_clear
--- Empties the staging table, which to truncate would commit what was merged.
+-- Empties the staging table; TRUNCATE would commit what was merged.
 DELETE FROM ${stage}
 
 -- name: merge_stage_drop
--- Removes a staging table, and whatever an attempt that failed left in it.
+-- Drops a staging table, with what a failed attempt left in it.
 DROP TEMPORARY TABLE IF EXISTS ${stage}
 
 -- name: merge_last_create
--- Keeps the last change of each key that an attempt loaded.
+-- Creates a temporary table of the last change of each key that an attempt loaded.
 CREATE TEMPORARY TABLE ${last} ENGINE = InnoDB AS
 SELECT *
 FROM (
@@ -47,7 +49,7 @@ FROM (
 WHERE auditor_rank = 1
 
 -- name: merge_delete
--- Deletes the target's rows whose keys were changed; looks each up, rather than search the target for all of them.
+-- Deletes the target's rows whose keys were changed. STRAIGHT_JOIN looks each key up in the target, whose rows are not all read.
 DELETE merged
 FROM ${last} AS changed
 STRAIGHT_JOIN ${target} AS merged ON ${matching}
@@ -60,5 +62,5 @@ SET ${values}
 WHERE changed.auditor_op = 'i' AND ${differing}
 
 -- name: merge_last_drop
--- Removes the last changes once they are merged.
+-- Drops the table of last changes once they are merged.
 DROP TEMPORARY TABLE ${last}

@@ -6,11 +6,11 @@ SELECT
   (SELECT ENGINE FROM information_schema.ENGINES WHERE ENGINE = 'BLACKHOLE' AND SUPPORT IN ('YES', 'DEFAULT'))
 
 -- name: refresh_schema
--- Makes the schema in which refreshes of pipelines write on the source.
+-- Creates the schema in which refreshes of pipelines write on the source.
 CREATE DATABASE IF NOT EXISTS ${schema}
 
 -- name: refresh_chunks_create
--- Makes the table that says what chunk a transaction of a refresh is, and keeps how far each refresh is.
+-- Creates the table that says which chunk a transaction of a refresh is, and how far each refresh has come.
 CREATE TABLE IF NOT EXISTS ${chunks} (
   refresh VARCHAR(64) NOT NULL,
   pipeline VARCHAR(255) NOT NULL,
@@ -40,11 +40,11 @@ WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
 ORDER BY ORDINAL_POSITION
 
 -- name: refresh_drop
--- Removes a refresh table whose columns are no longer those of its table.
+-- Drops a refresh table whose columns are no longer those of its table.
 DROP TABLE IF EXISTS ${refresh_table}
 
 -- name: refresh_table_create
--- Makes a refresh table: the columns of a table of the source, without its key and defaults.
+-- Creates a refresh table: the columns of a table of the source, without its key and defaults.
 CREATE TABLE ${refresh_table} (
   ${columns}
 ) ENGINE=${engine}
@@ -62,7 +62,7 @@ ORDER BY ${key}
 LIMIT 1 OFFSET ${offset}
 
 -- name: refresh_chunk
--- Writes which chunk the transaction is; no row is changed if another attempt has the refresh.
+-- Stores which chunk the transaction is; changes no row if another attempt has the refresh.
 UPDATE ${chunks}
 SET number = ${number}, body = ${body}
 WHERE refresh = ${refresh} AND attempt = ${attempt} AND number = ${known}
@@ -87,6 +87,6 @@ LOCK IN SHARE MODE
 INSERT INTO ${refresh_table} () VALUES ()
 
 -- name: refresh_end
--- Deletes what was kept of a refresh.
+-- Deletes the state of a refresh.
 DELETE FROM ${chunks}
 WHERE refresh = ${refresh}

@@ -1,5 +1,6 @@
 -- name: bootstrap_whole_create
--- Makes an empty table with all that the columns of a target's table have, to take its name.
+-- Creates an empty table that will take the name of a target's table, with everything its columns have: defaults, checks, indexes,
+-- comments, storage.
 CREATE TABLE ${stage} (LIKE ${target} INCLUDING ALL)
 
 -- name: bootstrap_bound

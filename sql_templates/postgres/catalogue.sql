@@ -109,8 +109,8 @@ WHERE i.indrelid = CAST(${table} AS regclass)
   AND m.amname = 'btree'
 
 -- name: hazards
--- One row per thing of a table that decides what a write does to it: its kind, its name, and a column of a unique index (empty for an
--- expression, for an index of some of the rows, and for an exclusion constraint).
+-- One row per property of a table that decides what a write does to it (Hazard in dialects lists the kinds): its kind, its name, and a
+-- column of a unique index (empty for an expression, for an index of some of the rows, and for an exclusion constraint).
 WITH found AS (
   SELECT c.oid, c.relkind, c.relname
   FROM pg_catalog.pg_class c
@@ -191,7 +191,7 @@ CROSS JOIN LATERAL (
 JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = s.attnum
 
 -- name: dependents
--- One row per thing that hangs on a table: its kind and its name.
+-- One row per object that depends on a table or limits what may replace it: its kind and its name.
 WITH found AS (
   SELECT c.oid, c.relkind, c.relispartition
   FROM pg_catalog.pg_class c

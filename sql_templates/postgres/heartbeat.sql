@@ -1,5 +1,5 @@
 -- name: heartbeat_create
--- Makes the table of heartbeats, which has one row.
+-- Creates the table of heartbeats, which has one row.
 CREATE TABLE IF NOT EXISTS ${table} (
   id integer PRIMARY KEY,
   serial bigint NOT NULL,

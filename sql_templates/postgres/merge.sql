@@ -1,5 +1,5 @@
 -- name: merge_stage_lock
--- Keeps every other attempt off a staging table until the transaction ends.
+-- Locks a staging table against every other attempt until the transaction ends.
 LOCK TABLE ${stage} IN ACCESS EXCLUSIVE MODE
 
 -- name: merge_update

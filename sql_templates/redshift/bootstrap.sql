@@ -1,3 +1,3 @@
 -- name: bootstrap_stage_create
--- Makes an empty table with the columns, types, distribution and sort keys of a target's table.
+-- Creates an empty table with the columns, types, distribution and sort keys of a target's table.
 CREATE TABLE ${stage} (LIKE ${target})

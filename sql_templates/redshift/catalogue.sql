@@ -41,7 +41,8 @@ WHERE (table_name = ${table} OR LOWER(table_name) = LOWER(${table}))
 ORDER BY table_schema, table_name, ordinal_position
 
 -- name: all_columns
--- One row per column of a table of any database: database, schema, table, column, native type, whether it may be NULL; in the table's order.
+-- One row per column of a table of any database: database, schema, table, column, native type, whether it may be NULL; in the table's
+-- order.
 SELECT
   database_name,
   schema_name,
@@ -99,8 +100,8 @@ FROM svv_table_info
 WHERE "schema" = ${schema} AND "table" = ${table}
 
 -- name: hazards
--- One row per thing of a table that decides what a write does to it: its kind, its name, and no column.
--- There are no triggers, and keys are declared and not enforced.
+-- One row per property of a table that decides what a write does to it (Hazard in dialects lists the kinds): its kind, its name, and no
+-- column. There are no triggers, and keys are declared and not enforced.
 SELECT 'view' AS kind, table_name AS name, '' AS field
 FROM svv_tables
 WHERE table_schema = ${schema} AND table_name = ${table} AND table_type <> 'BASE TABLE'
@@ -113,7 +114,8 @@ FROM svv_columns
 WHERE table_schema = ${schema} AND table_name = ${table} AND (column_default IS NOT NULL OR UPPER(is_nullable) = 'NO')
 
 -- name: dependents
--- One row per thing that hangs on a table: none, as keys are not enforced, and what reads a table that is written in place continues.
+-- One row per object that depends on a table or limits what may replace it: none, because keys are not enforced, and a table that is
+-- written in place keeps its views.
 SELECT '' AS kind, table_name AS name
 FROM svv_tables
 WHERE table_schema = ${schema} AND table_name = ${table} AND 1 = 0

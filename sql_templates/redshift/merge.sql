@@ -1,5 +1,5 @@
 -- name: merge_stage_clear
--- Removes the staging table, because to truncate it would commit what was merged.
+-- Drops the staging table, because TRUNCATE would commit what was merged.
 DROP TABLE ${stage}
 
 -- name: merge_delete
