@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditor.compare.verdict import three_digits
-from auditor.model import SIDES, Comparison, Jaccard, Report
-from auditor.report import formatting, live
+from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, Report, Verdict
+from auditor.report import formatting
 from auditor.wording import plural
 
 LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
@@ -18,6 +18,12 @@ LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
 
 PRESCAN = "pre-scan: "
 """Beginning of the note about a pre-scan, which says nothing of the result."""
+
+MAX_LOST = 20
+"""Rows that the stream lost which a report for people lists; the JSON has more."""
+
+LOST = {"missing": "a row that it never had", "extra": "the end of a row", "changed": "a change of a row"}
+"""What the stream lost, by the kind of the difference between the source and the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ def _headline(report: Report) -> str:
 def _outcome(report: Report) -> Iterator[str]:
     yield from report.reasons
     yield from (f"schema changed: {change}" for change in report.schema_changes)
-    yield from live.lost(report.live) if report.live else ()
+    yield from lost_lines(report.live) if report.live else ()
 
 
 def _certainty(report: Report) -> Iterator[Figure]:
@@ -153,7 +159,7 @@ def _evidence(report: Report) -> Iterator[Figure]:
         yield Figure("watermark", f"{watermark} UTC", "(younger rows were left out on both sides)", "watermark")
     if alignment := formatting.aligned(report):
         yield Figure(alignment[0], "", alignment[1], "aligned" if report.aligned else "")
-    yield from (Figure(name, "", text, name) for name, text in live.lines(report))
+    yield from (Figure(name, "", text, name) for name, text in live_lines(report))
     if report.as_of:
         yield Figure("dump", f"as of {formatting.moment(report.as_of)}", "", "as_of")
     if report.reason:
@@ -166,3 +172,35 @@ def _partitions(comparison: Comparison) -> tuple[str, str]:
     only = [f"{count:,} only in the {side}" for side in SIDES if (count := getattr(comparison, f"{side}_only"))]
     differ = f"{comparison.unequal:,} {'differs' if comparison.unequal == 1 else 'differ'}"
     return f"{comparison.equal:,}", ", ".join([f"of {comparison.total:,} equal", differ, *only])
+
+
+def live_lines(report: Report) -> list[tuple[str, str]]:
+    """Return what a report says of live summaries: as of where the target equals the stream, and when the source last proved the stream.
+
+    Each line has a word in front. There are none without live summaries.
+    """
+    live_check = report.live
+    if live_check is None:
+        return []
+    proved = f"against the source up to {formatting.moment(live_check.proved)}, at {live_check.proved_place}"
+    since = f"since {formatting.moment(live_check.began)}, from {live_check.began_place} on"
+    kept = f"the pipeline {live_check.pipeline} keeps the source's summaries {since}"
+    texts = (("stream", _compared_with_stream(report, live_check)), ("proved", f"{proved}; {kept}"))
+    return [(name, formatting.sentence(text)) for name, text in texts]
+
+
+def _compared_with_stream(report: Report, live_check: LiveCheck) -> str:
+    at = f"{live_check.place} ({formatting.moment(live_check.time)})" if live_check.time else live_check.place
+    if live_check.scanned:
+        return f"the source was scanned at {at}: {live_check.scanned}"
+    says = "equals the stream" if report.verdict is Verdict.MATCH and not report.within_threshold else "was compared with the stream"
+    moved = f"; {formatting.rows(live_check.moved)} that differed had changed in the source since" if live_check.moved else ""
+    return f"the target {says} as of {at}; the source was not scanned{moved}"
+
+
+def lost_lines(live_check: LiveCheck) -> list[str]:
+    """Return what the stream lost, a line each, the first ones."""
+    named = [f"the stream lost this: {LOST[row.kind]}, {formatting.key(row.key)}" for row in live_check.lost[:MAX_LOST]]
+    more = len(live_check.lost) - MAX_LOST
+    rest = [f"the stream lost rows of {label}, more than its sums name" for label in live_check.lost_partitions[:MAX_LOST]]
+    return [formatting.sentence(line) for line in (*named, *([f"the stream lost {more:,} more rows"] if more > 0 else []), *rest)]

@@ -21,12 +21,11 @@ from auditor.config import Channel, Evidence, Notify, Occasion, Settings
 from auditor.config._base import suggest
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
-from auditor.history.recovery import has_recovered
-from auditor.history.status import Standing, load_standing, status_label
+from auditor.history.status import Standing, has_recovered, load_standing, status_label
 from auditor.model import Report, State, Verdict
-from auditor.report import day_text, formatting, live
+from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
-from auditor.report.outline import outline
+from auditor.report.outline import live_lines, lost_lines, outline
 from auditor.report.redact import redact
 from auditor.store import Store, audit_state, notifications, runs
 from auditor.store import evidence as chains
@@ -181,7 +180,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     lines = [formatting.sentence(reason) for reason in redacted.reasons] if not redacted.measures else _measure_names(redacted)
     differs = occasion == "mismatch" or redacted.within_threshold
     lines += [f"differs: {difference}" for difference in day_text.sample_differences(redacted, MAX_NAMED)] if differs else []
-    lines += live.lost(redacted.live) if redacted.live else []
+    lines += lost_lines(redacted.live) if redacted.live else []
     if standing and standing.run and standing.run.run != redacted.run and standing.age is not None:
         lines.append(f"last verdict: {standing.verdict_label}, {formatting.duration(standing.age)} ago")
     if redacted.covered < 1 and standing:
@@ -192,7 +191,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
         lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
     lines += [f"not compared: {line}" for line in formatting.hidden(redacted)]
     lines += [formatting.resume_hint(redacted)] if redacted.resumable else []
-    lines += [f"{name}: {line}" for name, line in live.lines(redacted)]
+    lines += [f"{name}: {line}" for name, line in live_lines(redacted)]
     lines += formatting.verified(redacted.verified_through, redacted.within_threshold_through)
     lines.append(f"verdict: {redacted.verdict.value} ({redacted.state.value} after {redacted.seconds:.1f} s)")
     lines = [line for line in lines if line]

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.cli import main
 from auditor.config import validate_settings
-from auditor.demo import next_steps
+from auditor.demo import show
 
 ENDS = {"source": {"connection": "source", "table": "t"}, "target": {"connection": "target", "table": "t"}}
 
@@ -36,10 +36,10 @@ def test_commands_to_try_next_work_as_they_stand(
             database.execute(f"CREATE TABLE t AS SELECT i AS id, '{side}' AS v FROM range(3) r(i)")
     urls = {side: {"url": f"duckdb:///{side}.duckdb"} for side in ENDS}
     settings = validate_settings({"connections": urls, "audits": {"flights": {**ENDS, "key": ["id"]}}})
-    files = next_steps.write_files(settings, "flights", Path())
+    files = show.write_files(settings, "flights", Path())
     assert [file.name for file in files] == ["source.sql", "target.sql", "auditor.yaml"]
     assert "SELECT" in files[0].read_text(encoding="utf-8")
-    run, _, _ = run_all(next_steps.commands("flights", files[-1]), capsys)
+    run, _, _ = run_all(show.commands("flights", files[-1]), capsys)
     assert "MISMATCH  flights" in run
     assert len(Path("differences.csv").read_text(encoding="utf-8").splitlines()) == 4
     assert "flights" in Path("report.html").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_the_demonstration_ends_with_the_report_and_these_commands(
 def test_passwords_are_written_as_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auditor.service.sql", lambda *_: {})
     urls = {"source": {"url": "mysql://u:s3cret@h/d"}, "target": {"url": "postgresql://u@h/d"}}
-    (path,) = next_steps.write_files(validate_settings({"connections": urls, "audits": {"flights": ENDS}}), "flights", tmp_path)
+    (path,) = show.write_files(validate_settings({"connections": urls, "audits": {"flights": ENDS}}), "flights", tmp_path)
     text = path.read_text(encoding="utf-8")
     assert "mysql://u:${SOURCE_PASSWORD}@h/d" in text
     assert "Set SOURCE_PASSWORD first." in text

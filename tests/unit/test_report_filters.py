@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from auditor.report.templates import environment
+from auditor.report.html import environment
 
 
 @pytest.mark.parametrize(

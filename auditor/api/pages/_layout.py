@@ -19,7 +19,6 @@ from auditor.api.pages._labels import DIFFERENCE_KINDS, GLOSSARY, METHODS
 from auditor.api.pages._session import Visitor, visitor_or_none
 from auditor.report import formatting, html
 from auditor.report.heatmap import SHAPE_LABELS
-from auditor.report.templates import environment, loader
 
 STATIC = Path(__file__).parent.parent / "static"
 FORMATS = {
@@ -82,9 +81,9 @@ def url(*parts: str) -> str:
 @cache
 def _environment() -> Environment:
     # Pages use the macros and filters of reports, so that both show runs alike.
-    reports = environment()
+    reports = html.environment()
     own = PackageLoader("auditor.api.pages")
-    pages = reports.overlay(loader=ChoiceLoader([own, loader()]))
+    pages = reports.overlay(loader=ChoiceLoader([own, html.loader()]))
     pages.filters = reports.filters | {
         "when": _timestamp,
         "since": _ago,
