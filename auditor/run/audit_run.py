@@ -14,8 +14,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from auditor.compare import deviations, partition_map, patterns, verdict
-from auditor.compare.readable import MOST_CHARACTERS, as_shown
+from auditor.compare import comparator, deviations, patterns, verdict
+from auditor.compare.text_forms import MOST_CHARACTERS, as_shown
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable, SessionSwitched
@@ -157,7 +157,7 @@ class AuditRun:
         left_out = self._follow_left_out(started) if state is State.DONE else None
         report = self._report(state, verdict, reasons, exit_code, started, time.monotonic() - began)
         report = overdue.with_left_out(report, left_out, self.young, self.audit.overdue_after)
-        map_ = partition_map.build(self.findings.aligned, self.findings.states) if self.findings else None
+        map_ = comparator.build_partition_map(self.findings.aligned, self.findings.states) if self.findings else None
         return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
 
     def _follow_left_out(self, began: datetime) -> LeftOut | None:

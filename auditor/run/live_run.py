@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from auditor.compare import patterns, verdict
 from auditor.compare.comparator import Aligned, align, compare
-from auditor.compare.readable import as_shown
+from auditor.compare.text_forms import as_shown
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import LiveSummariesUnusable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.compare.fraction_hint import fraction_hints
+from auditor.compare.patterns import fraction_hints
 from auditor.connections.reader import Reader
 from auditor.model import Comparison, Difference, Plan
 from auditor.waits import waits

@@ -14,8 +14,7 @@ from auditor.sql.key_number import bucket, key_number, partition, position
 from auditor.sql.minhash import minima
 from auditor.sql.row_text import row_text
 from auditor.sql.sums import aggregates
-from auditor.summary.field import P
-from auditor.summary.key_number import forms
+from auditor.summary.key_number import P, forms
 from dialects import Dialect
 
 INLINE_T = 4

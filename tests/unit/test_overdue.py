@@ -25,8 +25,7 @@ from auditor.planning import prescan as deciding
 from auditor.report import json as as_json
 from auditor.run import audit_run, overdue, recheck_ranges
 from auditor.store import Store, open_store
-from auditor.summary.field import P
-from auditor.summary.key_number import FACTORS, Q
+from auditor.summary.key_number import FACTORS, P, Q
 
 pytestmark = pytest.mark.duckdb
 ROWS = 1000

@@ -20,7 +20,7 @@ from auditor.run.locate import _decode, _list
 from auditor.run.locate._rows import compare_rows
 from auditor.run.locate._work import Work, place_of
 from auditor.sql.render import WORD_BITS
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from auditor.summary.lazy_numpy import np
 
 MOVED = "moved"

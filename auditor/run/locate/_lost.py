@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from auditor.compare import syndromes
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
-from auditor.compare.readable import with_windows
 from auditor.compare.sampling import Sample
+from auditor.compare.text_forms import with_windows
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import Difference, DifferenceKind, Plan, Side
@@ -17,7 +17,7 @@ from auditor.run.locate import _decode
 from auditor.run.locate._as_of import at_position, key_of, symbol_of
 from auditor.run.locate._rows import compare_rows
 from auditor.run.locate._work import Tally, Work
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from auditor.summary.lazy_numpy import np
 
 

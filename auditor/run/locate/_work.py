@@ -9,8 +9,8 @@ from auditor.compare import jaccard
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
 from auditor.compare.ranges import OneSidedRows
-from auditor.compare.readable import MOST_CHARACTERS
 from auditor.compare.sampling import Sample
+from auditor.compare.text_forms import MOST_CHARACTERS
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Side
