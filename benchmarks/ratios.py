@@ -26,7 +26,7 @@ from auditor.planning.digests import AIM_ROWS
 from auditor.planning.prescan import STRETCHES, plan_of_stretches
 from auditor.sql import power_sums, render, row_text
 from auditor.sql.key_number import count_groups
-from auditor.sql.sums import aggregates
+from auditor.sql.power_sums import aggregates
 from benchmarks import cost, data
 from benchmarks.process import process_tree
 from benchmarks.servers import Servers

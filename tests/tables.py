@@ -11,7 +11,7 @@ from typing import Any
 
 import dialects
 from auditor.planning import zones
-from auditor.sql.value_literal import value_literal
+from auditor.sql.literals import value_literal
 from dialects import Kind, Session
 from tests import lake
 from tests.live import LiveEngine

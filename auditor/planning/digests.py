@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from auditor.model import SIDES, Plan, Side
 from auditor.planning.columns import Endpoint
-from auditor.sql.stretches import most_bytes
+from auditor.sql.prescan import most_bytes
 
 AIM_ROWS = 1 << 14
 """Rows of a stretch where nothing asks for fewer: about 64 stretches of a million rows."""

@@ -18,7 +18,7 @@ from auditor.connections.reader import Reader
 from auditor.model import SIDES, ColumnPlan, Plan, Prescan, Side
 from auditor.planning.columns import Endpoint
 from auditor.planning.digests import KEYS, LEAST_ROWS, ROOM, has_primary_key, most_joined_rows
-from auditor.sql import key_ranges
+from auditor.sql.prescan import key_crossings, key_ends, read_stretches
 from dialects import Dialect, Session
 
 STRETCHES = 64
@@ -89,7 +89,7 @@ def _is_whole(column: ColumnPlan) -> bool:
 
 def read_ends(plan: Plan, side: Side, session: Session) -> tuple[str, str] | None:
     """Return the least and the greatest key's first column, as text; None of a table without rows."""
-    statement = key_ranges.ends(plan, side, session.dialect, is_text=not _is_whole(plan.columns[0]))
+    statement = key_ends(plan, side, session.dialect, is_text=not _is_whole(plan.columns[0]))
     least, greatest = session.query_row(statement)
     return None if least is None or greatest is None else (str(least), str(greatest))
 
@@ -99,7 +99,7 @@ def ascends(plan: Plan, side: Side, session: Session) -> bool:
 
     Some collations order digits by the numbers that they denote, or after letters.
     """
-    return not session.query(key_ranges.crossings(plan, side, session.dialect))
+    return not session.query(key_crossings(plan, side, session.dialect))
 
 
 def place_cuts(plan: Plan, dialects: Mapping[Side, Dialect], ends: Mapping[Side, tuple[str, str] | None]) -> dict[Side, tuple[str, ...]]:
@@ -168,7 +168,7 @@ def _literal(column: ColumnPlan, side: Side, dialect: Dialect, digits: str, hyph
 
 def _estimate_rows(plan: Plan, side: Side, session: Session) -> list[int]:
     """Return how many rows the server's planner expects in each stretch; empty if it does not say."""
-    statements = key_ranges.stretches(plan, side, session.dialect)
+    statements = read_stretches(plan, side, session.dialect)
     return session.dialect.estimate_each(session, statements)
 
 

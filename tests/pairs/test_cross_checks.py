@@ -19,7 +19,8 @@ from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Chunk, Plan, Report, Side, State, Verdict
 from auditor.planning import digests, planner
 from auditor.run import audit_run, bare_count, cross_checks
-from auditor.sql import counts, power_sums, render, row_text, stretches
+from auditor.sql import counts, power_sums, render, row_text
+from auditor.sql import prescan as prescan_sql
 from dialects import ColumnBatch, Dialect, Kind
 from dialects.duckdb import DuckDBSession
 from dialects.mysql_session import MySQLSession
@@ -157,7 +158,7 @@ def test_values_that_are_rendered_wrongly_are_noticed(pair: LivePair, settings: 
 
     for module in (render, power_sums):
         monkeypatch.setattr(module, "row_text", without_price(row_text.row_text))
-    monkeypatch.setattr(stretches, "row_bytes", without_price(stretches.row_bytes))
+    monkeypatch.setattr(prescan_sql, "row_bytes", without_price(prescan_sql.row_bytes))
     report = run(pair, damage=True, **settings).report
     assert report.verdict is Verdict.UNKNOWN
     assert "by their plain values" in report.reasons[0], report.reasons

@@ -28,7 +28,7 @@ from auditor import escaping
 from auditor.errors import AuditorError, ResultError
 from auditor.pipeline.binlog import sql_tokens, statements
 from auditor.service import console_files
-from auditor.sql.filter import _tokens
+from auditor.sql.filter import _parser
 from dialects import kinds
 
 ROOT = Path(__file__).parents[2]
@@ -372,7 +372,7 @@ def _read_result(text: str) -> object:
 
 
 def _tokenize(text: str) -> object:
-    return _tokens.tokenize(text)
+    return _parser.tokenize(text)
 
 
 def _url(text: str) -> object:

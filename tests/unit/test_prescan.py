@@ -20,7 +20,7 @@ from auditor.planning.columns import Endpoint
 from auditor.planning.digests import find_digest_rows
 from auditor.planning.prescan import LEAST_ROWS, _share_read_again, decide, plan_of_stretches
 from auditor.run.prescan import _join_small, _key_spans
-from auditor.sql.stretches import most_bytes
+from auditor.sql.prescan import most_bytes
 from auditor.summary.arrays import Summaries
 from dialects import Kind, Table
 from tests.unit.test_chunk_queue import plan as plan_of_keys

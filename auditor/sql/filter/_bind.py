@@ -14,7 +14,7 @@ from decimal import Context
 from typing import Any
 
 from auditor.errors import BadExpression
-from auditor.sql.filter._tokens import WAY_OUT
+from auditor.sql.filter._parser import WAY_OUT
 from auditor.sql.filter._tree import (
     FLIPPED,
     Arithmetic,
