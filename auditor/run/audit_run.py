@@ -23,20 +23,20 @@ from auditor.history import masking
 from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas, allows_resume
 from auditor.history.left_out import LeftOut
 from auditor.model import Method, Partitioning, Plan, Progress, Report, Side, Slice, State, Step, Verdict
-from auditor.planning import build, index_check, introspect, planner, shards, watermark
+from auditor.planning import build, introspect, planner, shards, watermark
 from auditor.planning.columns import Endpoint
-from auditor.planning.key_cuts import cut_by_key
+from auditor.planning.cost import choose_methods, escalates, is_step
+from auditor.planning.prescan import cut_by_key
 from auditor.planning.prescan import decide as decide_prescan
-from auditor.run import distributions, in_flight, ladder, live_run, live_scan, overdue, prescan, schemas, shard_results
-from auditor.run.aligning import NOT_STORED, Aligning, Holds
-from auditor.run.chunk_check import check_chunks
+from auditor.planning.schema_drift import check_columns, compare_schemas
+from auditor.run import distributions, in_flight, live_run, prescan
+from auditor.run.alignment import NOT_STORED, Aligning, Holds
 from auditor.run.cross_checks import CrossChecks
-from auditor.run.findings import Findings, compare_summaries, reasons_of
+from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
+from auditor.run.index_check import check_chunks, check_scan
 from auditor.run.live_summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
-from auditor.run.notes import notes_of
-from auditor.run.recheck import recheck_differences
-from auditor.run.recheck_ranges import first_suspects
+from auditor.run.recheck import first_suspects, recheck_differences
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -117,9 +117,9 @@ class AuditRun:
         self.schema: Schemas = {}
         self.tables: Mapping[Side, Endpoint] = {}
         self.schema_changes: tuple[str, ...] = ()
-        self.young = overdue.YoungRows()
+        self.young = in_flight.YoungRows()
         """The source's rows that this run left out."""
-        self.changing = overdue.Changing()
+        self.changing = in_flight.Changing()
         """The differences that were not confirmed."""
         self.share_read = 1.0
         """The share of the table's partitions that this run reads."""
@@ -156,7 +156,7 @@ class AuditRun:
         may_resume = may_resume and not (self.plan and self.plan.aligned)  # its snapshots are gone
         left_out = self._follow_left_out(started) if state is State.DONE else None
         report = self._report(state, verdict, reasons, exit_code, started, time.monotonic() - began)
-        report = overdue.with_left_out(report, left_out, self.young, self.audit.overdue_after)
+        report = in_flight.with_left_out(report, left_out, self.young, self.audit.overdue_after)
         map_ = comparator.build_partition_map(self.findings.aligned, self.findings.states) if self.findings else None
         return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
 
@@ -164,7 +164,7 @@ class AuditRun:
         """Return what this run and those before it did not compare; None for a slice, which takes no turn."""
         if self.plan is None or self.plan.slice:
             return None
-        return overdue.follow(self.earlier.left_out, self.plan, self.young, self.changing, began, self.earlier.digest)
+        return in_flight.follow(self.earlier.left_out, self.plan, self.young, self.changing, began, self.earlier.digest)
 
     def _try_methods(self) -> None:
         """Run the audit's method, or the levels of its ladder until one is the last that is needed."""
@@ -173,7 +173,7 @@ class AuditRun:
         if self.live_summaries:
             self._compare_live(self.live_summaries, tables)
             return
-        methods = ladder.choose_methods(self.audit, self.earlier.differing_shares, ended_runs=self.earlier.ended_runs)
+        methods = choose_methods(self.audit, self.earlier.differing_shares, ended_runs=self.earlier.ended_runs)
         resumed = self.earlier.plan
         if resumed and resumed.method in methods:
             methods = methods[methods.index(resumed.method) :]
@@ -190,7 +190,7 @@ class AuditRun:
                 self.checkpoint.save_plan(plan, self.schema)
                 self.findings = self._examine(plan)
             findings = self.findings
-            if not ladder.escalates(self.audit, method, findings.verdict, findings.comparison, self.earlier.ended_runs):
+            if not escalates(self.audit, method, findings.verdict, findings.comparison, self.earlier.ended_runs):
                 return
             self.steps.append(Step(method=method, verdict=findings.verdict, seconds=time.monotonic() - began, reasons=findings.reasons))
             self.findings = None  # the step reports it; beside the next level's plan it would pass for what that level found
@@ -212,23 +212,23 @@ class AuditRun:
                 live_summaries.give_up(error)
                 self.reader.end_snapshots()
         with live_summaries.scanning():
-            self.plan = live_scan.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligning)
+            self.plan = live_run.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligning)
             self.checkpoint.save_plan(self.plan, self.schema)
             findings = self._examine(self.plan)
             if self.aligning.was_lost(self.reader):
                 raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligning.why_not}; run the audit again")
-            live_scan.save(self.plan, findings, live_summaries, self.aligning)
+            live_run.save_scan(self.plan, findings, live_summaries, self.aligning)
             self.findings = findings
 
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
         """Compare both tables' columns with those of the last run. Raises SchemaChanged if the audit is strict about them."""
-        self.schema, self.schema_changes = schemas.compare_schemas(self.audit, self.earlier.schema, tables)
+        self.schema, self.schema_changes = compare_schemas(self.audit, self.earlier.schema, tables)
         for connection in self.reader.sides.values():
             connection.check_recovered = self._check_columns
 
     def _check_columns(self, side: Side, session: Session) -> None:
         """Raise ColumnsChanged if a table's columns are no longer those that the run found when it began."""
-        schemas.check_columns(self.audit, self.schema, side, session)
+        check_columns(self.audit, self.schema, side, session)
 
     # plan and settle
 
@@ -254,7 +254,7 @@ class AuditRun:
         draft = build.draft_plan(self.name, self.audit, self.reader, tables, method, self.slice, bound)
         if draft.has_integer_key:
             by_range = replace(draft, partitioning=Partitioning(strategy="range", size=self.audit.partition.rows))
-            self.reader.ask_each(lambda side, session: index_check.check_scan(by_range, side, session, self.reader.sides[side].settings))
+            self.reader.ask_each(lambda side, session: check_scan(by_range, side, session, self.reader.sides[side].settings))
         if self.aligning.is_wanted:
             names: dict[Side, Sequence[str]] = {side: end.table.names for side, end in tables.items() if side != "target"}
             is_aligned, alignment = self.aligning.begin(self.reader, draft, names), self.aligning.alignment
@@ -285,9 +285,9 @@ class AuditRun:
         result = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
         aligned, self.prescan_note = result.aligned, result.note
         if self.live_summaries:
-            live_scan.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
+            live_run.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
-            self.young = overdue.find_young_rows(self.reader, plan, aligned, result.assumed)
+            self.young = in_flight.find_young_rows(self.reader, plan, aligned, result.assumed)
         self.checks.hold(plan, result)
         self.reader.begin_snapshots()
         if self.earlier.plan and plan.method in ("signature", "minhash"):
@@ -306,7 +306,7 @@ class AuditRun:
             known = findings.comparison, findings.differences, findings.jaccard
             findings.verdict, findings.reasons = verdict.conclude(*known, self.audit.threshold, plan.undecided_documents)
         findings.verdict, findings.reasons = result.doubt(findings.verdict, findings.reasons)
-        if findings.verdict is Verdict.MISMATCH and plan.watermark and not ladder.is_step(self.audit, plan.method):
+        if findings.verdict is Verdict.MISMATCH and plan.watermark and not is_step(self.audit, plan.method):
             self._doubt_in_flight(plan, findings)
         self.reader.end_snapshots()
         self.reader.ask_each(self._check_columns)
@@ -328,9 +328,9 @@ class AuditRun:
                 self.reader, now, differences, spans, self.audit.recheck, max(limits.value_length, MOST_CHARACTERS)
             )
             differences = rechecked.differences
-            self.changing = overdue.Changing(rechecked.left_out, rechecked.unsettled_ranges)
+            self.changing = in_flight.Changing(rechecked.left_out, rechecked.unsettled_ranges)
             findings.jaccard = located.similarity(rechecked.cleared, rechecked.unsettled)
-        differences = shard_results.name_shards_of_ranges(self.reader, plan, differences)
+        differences = name_shards_of_ranges(self.reader, plan, differences)
         described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
         findings.differences = as_shown(described, plan, limits.value_length)
 
@@ -388,7 +388,7 @@ class AuditRun:
                 live=self.live_summaries.note if self.live_summaries else "",
                 uncounted=self.checks.note,
             ),
-            shards=shard_results.results(self.reader, plan, findings, self.aligning.of_sides) if plan else (),
+            shards=shard_results(self.reader, plan, findings, self.aligning.of_sides) if plan else (),
         )
 
 

@@ -31,9 +31,9 @@ from auditor.errors import ReadingContradicted, StatementTimeout
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, side_of
 from auditor.planning.planner import CHUNK_ROWS
 from auditor.planning.prescan import plan_of_stretches
-from auditor.run.bare_count import hold_count
 from auditor.run.fetch import Fetcher
 from auditor.run.prescan import ReadResult
+from auditor.run.scan import hold_count
 from auditor.sql import render, row_text
 from auditor.sql.prescan import stretch_condition
 from auditor.sql.user_sql import checked
