@@ -102,7 +102,7 @@ Holds = Mapping[Side, TableHold]
 """How the pipeline of the source's table, or those of all its shards, are asked."""
 
 
-class Aligning:
+class Aligner:
     """Whether a run is aligned, from its audit's settings until its end. Once it was given up, the run continues as any other."""
 
     def __init__(self, audit: Audit, holds: Holds | str) -> None:

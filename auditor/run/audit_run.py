@@ -30,7 +30,7 @@ from auditor.planning.prescan import cut_by_key
 from auditor.planning.prescan import decide as decide_prescan
 from auditor.planning.schema_drift import check_columns, compare_schemas
 from auditor.run import distributions, in_flight, live_run, prescan
-from auditor.run.alignment import NOT_STORED, Aligning, Holds
+from auditor.run.alignment import NOT_STORED, Aligner, Holds
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
 from auditor.run.index_check import check_chunks, check_scan
@@ -101,8 +101,8 @@ class AuditRun:
         """What the run does with live summaries; None for an audit without them, and for a slice."""
         self.name = name
         self.run_id = run_id or uuid.uuid4().hex
-        self.aligning = Aligning(_with_partition_size(audit, earlier.partition_size), holds)
-        self.audit = self.aligning.audit
+        self.aligner = Aligner(_with_partition_size(audit, earlier.partition_size), holds)
+        self.audit = self.aligner.audit
         """The audit as it is carried out, which depends on whether the run is aligned."""
         self.checkpoint = checkpoint
         self.earlier = earlier
@@ -134,7 +134,7 @@ class AuditRun:
         reasons: tuple[str, ...] = ()
         may_resume = True
         try:
-            self.aligning.prepare(self.reader)
+            self.aligner.prepare(self.reader)
             opened = self.reader.open() if self.has_own_reader else nullcontext()
             with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), opened:
                 self._try_methods()
@@ -185,7 +185,7 @@ class AuditRun:
                 plan = self._make_plan(method, tables)
                 self.checkpoint.save_plan(plan, self.schema)
             self.findings = self._examine(plan)
-            if self.aligning.was_lost(self.reader):
+            if self.aligner.was_lost(self.reader):
                 plan = self._make_plan(method, tables)
                 self.checkpoint.save_plan(plan, self.schema)
                 self.findings = self._examine(plan)
@@ -197,14 +197,14 @@ class AuditRun:
 
     def _compare_live(self, live_summaries: LiveSummaries, tables: Mapping[Side, Endpoint]) -> None:
         """Compare the target with the stream's sums of the source, or scan the source for these."""
-        self.audit = self.aligning.audit
+        self.audit = self.aligner.audit
         method: Method = "signature" if self.audit.method == "signature" else "exact"
         draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
         if chosen := live_summaries.choose(draft, self.reader.stopped):
             try:
                 self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
                 self.checkpoint.save_plan(self.plan, self.schema)
-                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligning, self.checks)
+                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligner, self.checks)
                 self.prescan_note = self.findings.prescan
                 self.reader.ask_each(self._check_columns)
                 return
@@ -212,12 +212,12 @@ class AuditRun:
                 live_summaries.give_up(error)
                 self.reader.end_snapshots()
         with live_summaries.scanning():
-            self.plan = live_run.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligning)
+            self.plan = live_run.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligner)
             self.checkpoint.save_plan(self.plan, self.schema)
             findings = self._examine(self.plan)
-            if self.aligning.was_lost(self.reader):
-                raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligning.why_not}; run the audit again")
-            live_run.save_scan(self.plan, findings, live_summaries, self.aligning)
+            if self.aligner.was_lost(self.reader):
+                raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligner.why_not}; run the audit again")
+            live_run.save_scan(self.plan, findings, live_summaries, self.aligner)
             self.findings = findings
 
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
@@ -250,14 +250,14 @@ class AuditRun:
     def _draft_and_begin(self, method: Method, tables: Mapping[Side, Endpoint]) -> Plan:
         """Return the draft of a plan, with the snapshots open in which a whole-table plan reads: at one position if it is asked for."""
         bound = self.plan.now if self.plan else ""  # by an earlier method of this run
-        self.audit = self.aligning.audit
+        self.audit = self.aligner.audit
         draft = build.draft_plan(self.name, self.audit, self.reader, tables, method, self.slice, bound)
         if draft.has_integer_key:
             by_range = replace(draft, partitioning=Partitioning(strategy="range", size=self.audit.partition.rows))
             self.reader.ask_each(lambda side, session: check_scan(by_range, side, session, self.reader.sides[side].settings))
-        if self.aligning.is_wanted:
+        if self.aligner.is_wanted:
             names: dict[Side, Sequence[str]] = {side: end.table.names for side, end in tables.items() if side != "target"}
-            is_aligned, alignment = self.aligning.begin(self.reader, draft, names), self.aligning.alignment
+            is_aligned, alignment = self.aligner.begin(self.reader, draft, names), self.aligner.alignment
             return replace(draft, aligned=alignment.position) if is_aligned and alignment else self._draft_and_begin(method, tables)
         if draft.snapshot == "whole":
             self.reader.begin_snapshots()
@@ -371,8 +371,8 @@ class AuditRun:
             schema_changes=self.schema_changes,
             covered=self.share_read,
             slice=plan.slice if plan else self.slice,
-            aligned=self.aligning.alignment if findings else None,
-            not_aligned="" if self.live_summaries and self.live_summaries.check else self.aligning.why_not,
+            aligned=self.aligner.alignment if findings else None,
+            not_aligned="" if self.live_summaries and self.live_summaries.check else self.aligner.why_not,
             live=self.live_summaries.check if self.live_summaries and findings else None,
             retries=sum(connection.retries for connection in self.reader.sides.values()),
             notes=notes_of(
@@ -388,7 +388,7 @@ class AuditRun:
                 live=self.live_summaries.note if self.live_summaries else "",
                 uncounted=self.checks.note,
             ),
-            shards=shard_results(self.reader, plan, findings, self.aligning.of_sides) if plan else (),
+            shards=shard_results(self.reader, plan, findings, self.aligner.of_sides) if plan else (),
         )
 
 

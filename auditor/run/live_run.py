@@ -29,7 +29,7 @@ from auditor.model import NULL_PARTITION, Difference, Plan, Prescan, Side, Verdi
 from auditor.planning import build, introspect, planner
 from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import decide, plan_of_stretches
-from auditor.run.alignment import Aligning
+from auditor.run.alignment import Aligner
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings
 from auditor.run.index_check import check_chunks
@@ -82,7 +82,7 @@ def pin_partitions(audit: Audit, plan: Plan) -> Audit:
 
 
 def compare_live(
-    audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligning: Aligning, checks: CrossChecks
+    audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligner: Aligner, checks: CrossChecks
 ) -> Findings:
     """Return what differs between the target and the stream's sums of the source.
 
@@ -91,7 +91,7 @@ def compare_live(
     """
     looker, broken = _Looker(reader, plan, live_summaries), reader.snapshots_broken
     looker.open()
-    aligning.let_go()
+    aligner.let_go()
     result = looker.read_all()
     checks.hold(plan, result, ("target",))
     aligned = result.aligned
@@ -233,7 +233,7 @@ def _with_keys(plan: Plan, sums: Summaries) -> Summaries:
 
 
 def begin_scan(
-    audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, live_summaries: LiveSummaries, aligning: Aligning
+    audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, live_summaries: LiveSummaries, aligner: Aligner
 ) -> Plan:
     """Return the plan by which both sides are read in snapshots at one position, which are open.
 
@@ -243,12 +243,12 @@ def begin_scan(
     if audit.salt == planner.RANDOM_SALT:
         before = replace(before, salt=secrets.token_hex(8))
     before = live_summaries.prepare_scan(before)
-    if not aligning.is_wanted or not aligning.begin(reader, draft, {"source": tables["source"].table.names}, live_summaries.place):
+    if not aligner.is_wanted or not aligner.begin(reader, draft, {"source": tables["source"].table.names}, live_summaries.place):
         raise LiveSummariesUnusable(
-            f"{live_summaries.why_scan}, and the source is scanned for them only in line with it: {aligning.why_not}"
+            f"{live_summaries.why_scan}, and the source is scanned for them only in line with it: {aligner.why_not}"
         )
-    assert aligning.alignment is not None
-    plan = build.finish_plan(replace(draft, aligned=aligning.alignment.position), pin_partitions(audit, before), reader, tables)
+    assert aligner.alignment is not None
+    plan = build.finish_plan(replace(draft, aligned=aligner.alignment.position), pin_partitions(audit, before), reader, tables)
     once = Prescan(used=False, why="live summaries need those of every partition")
     return check_chunks(reader, replace(plan, partitioning=before.partitioning, salt=before.salt, prescan=once))
 
@@ -325,12 +325,12 @@ def _changes(sums: Summaries) -> Summaries:
     return live.of(sums.partition[chosen], sums.rows[chosen], sums.words[chosen], sums.syndromes[chosen])
 
 
-def save_scan(plan: Plan, findings: Findings, live_summaries: LiveSummaries, aligning: Aligning) -> None:
+def save_scan(plan: Plan, findings: Findings, live_summaries: LiveSummaries, aligner: Aligner) -> None:
     """Let the live summaries begin with the scan, or be proved by it; what stands against that does not change what the run found."""
     live_summaries.label = plan.label
     _name_lost(plan, findings, live_summaries)
     try:
-        live_summaries.save(aligning.alignment)
+        live_summaries.save(aligner.alignment)
     except LiveSummariesUnusable as error:
         live_summaries.note = str(error)
         log.warning("live summaries: %s", error, extra={"action": "live_not_kept"})

@@ -237,10 +237,18 @@ class LiveSummaries:
         epoch = self.epoch
         assert epoch is not None and epoch.begun_at is not None and epoch.proved_at is not None
         return LiveCheck(
-            pipeline=epoch.pipeline, place=place, time=time, began=epoch.begun_at, began_place=epoch.log_place, proved=epoch.proved_at,
-            proved_place=epoch.proved_log_place, scanned=self.why_scan, moved=moved, lost=self.lost.rows,
+            pipeline=epoch.pipeline,
+            place=place,
+            time=time,
+            began=epoch.begun_at,
+            began_place=epoch.log_place,
+            proved=epoch.proved_at,
+            proved_place=epoch.proved_log_place,
+            scanned=self.why_scan,
+            moved=moved,
+            lost=self.lost.rows,
             lost_partitions=tuple(self.label(number) for number in self.lost.partitions),
-        )  # fmt: skip
+        )
 
 
 def read_position(session: Session, schema: str, epoch: LiveEpoch) -> int:

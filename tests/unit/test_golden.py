@@ -23,8 +23,8 @@ from auditor.pipeline.dump_columns import dump_columns
 from auditor.planning import target_schema
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import render, table_copy
-from auditor.sql.changes import MarkStatements, RowStatements
 from auditor.sql.merge import Bound, MergeStatements, Positions
+from auditor.sql.row_changes import MarkStatements, RowStatements
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from auditor.sql.table_definition import table_keys
 from auditor.testing.statements import CHUNK, COLUMNS, plan_of

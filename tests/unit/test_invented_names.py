@@ -25,8 +25,8 @@ from auditor.planning import planner
 from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import distributions, render, row_text, table_copy, user_sql
-from auditor.sql.changes import RowStatements
 from auditor.sql.prescan import key_ends, read_stretches
+from auditor.sql.row_changes import RowStatements
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from auditor.testing.statements import CHUNK, METHODS, PARTITIONINGS, plan_of
 from dialects import Column, Dialect, Kind, Table

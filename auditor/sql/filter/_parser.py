@@ -48,8 +48,13 @@ MAX_DIGITS = 38
 """Most digits of a number literal."""
 MAX_DEPTH = 100
 """Most brackets and negations within each other."""
-UNITS = {"SECOND": dt.timedelta(seconds=1), "MINUTE": dt.timedelta(minutes=1), "HOUR": dt.timedelta(hours=1),
-         "DAY": dt.timedelta(days=1), "WEEK": dt.timedelta(weeks=1)}  # fmt: skip
+UNITS = {
+    "SECOND": dt.timedelta(seconds=1),
+    "MINUTE": dt.timedelta(minutes=1),
+    "HOUR": dt.timedelta(hours=1),
+    "DAY": dt.timedelta(days=1),
+    "WEEK": dt.timedelta(weeks=1),
+}
 MONTHS = {"MONTH": 1, "YEAR": 12}
 
 WAY_OUT = 'write where: {source: "...", target: "..."}, each in its own dialect'
@@ -58,9 +63,7 @@ WAY_OUT = 'write where: {source: "...", target: "..."}, each in its own dialect'
 LANGUAGE = "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, IS NULL, + - *, now and today"
 """What the language consists of, for messages."""
 
-RESERVED = frozenset({
-    "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "NOW", "TODAY",
-})  # fmt: skip
+RESERVED = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "NOW", "TODAY"})
 """Words that name no column unless they are quoted."""
 
 FOREIGN_OPERANDS = frozenset({
