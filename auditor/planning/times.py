@@ -1,8 +1,8 @@
 """Compare times that the two sides hold differently: of a zone and of UTC, and with more digits and with fewer.
 
-Times of a zone are compared with times of UTC by what the clocks of the zone show at the latter.
-A time that a clock shows says which moment it was, except in the hour that is repeated when clocks are set back. So the times of UTC are
-taken to the zone, where each has one reading, and not the other way round: the side that holds the zone's times does not know more.
+Times of a zone are compared with times of UTC by what the clocks of the zone show at the latter. A time that a clock shows says which
+moment it was, except in the hour that is repeated when clocks are set back. So the times of UTC are taken to the zone, where each has one
+reading, and not the other way round: the side that holds the zone's times does not know more.
 
 Engines read some names in their own way: PostgreSQL takes those that are abbreviations too, as CET, for an offset without summer time, and
 a server's rules may be older than a change. So names that the IANA database only links are replaced by the areas they are linked to, and

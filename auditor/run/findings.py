@@ -34,10 +34,10 @@ from auditor.waits import waits
 from dialects import Session
 
 UNHASHED_PARTITIONS = 3
-"""Partitions in which such rows are looked for."""
+"""Partitions in which rows that could not be hashed are looked for."""
 
 UNHASHED_ROWS = 3
-"""Rows of a side that are named."""
+"""Of these, rows of a side that are named."""
 
 MAX_SHARD_RANGES = 100
 """Ranges of missing rows of which every shard is asked how many it holds."""
