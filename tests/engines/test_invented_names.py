@@ -61,7 +61,6 @@ def small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small tables be read by digests."""
     monkeypatch.setattr(prescan, "AIM_ROWS", 32)
     monkeypatch.setattr(prescan, "LEAST_DIGEST_ROWS", 1)
-    monkeypatch.setattr(prescan, "LEAST_DIGEST_ROWS", 1)
 
 
 ROWS = 200
