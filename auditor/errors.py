@@ -59,11 +59,13 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
-    ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
-    │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
+    ├── RepairRefused             exit 2                a repair would not do what it says, so nothing was written
+    │   ├── PatchRefused                                    a patch of single rows
+    │   │   └── RunOutdated                                 the run is too old to patch from, or settings or columns changed
     │   ├── BootstrapRefused                                a table would not be copied again as its plan says
     │   └── RefreshRefused                                  existing rows would not be sent through a pipeline's stream
-    ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
+    ├── RepairFailed              exit 3                a repair came to no end
+    │   ├── PatchFailed                                     a batch was rolled back; those before it stay
     │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
     ├── HeartbeatUnusable             exit 3                a heartbeat lies ahead of the source's clock, or does not arrive
     ├── ResultError                   exit 3                saved results that cannot be compared
@@ -79,6 +81,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
     │   ├── UnknownPatch              exit 2
+    │   ├── UnknownBootstrap          exit 2
     │   ├── AlreadyRunning            exit 2
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
@@ -172,6 +175,8 @@ __all__ = [
     "ReaderReplaced",
     "ReadingContradicted",
     "RefreshRefused",
+    "RepairFailed",
+    "RepairRefused",
     "ResultError",
     "ResultIncomplete",
     "RunOutdated",
@@ -201,6 +206,7 @@ __all__ = [
     "TableStopped",
     "Unauthorised",
     "UnknownAudit",
+    "UnknownBootstrap",
     "UnknownDay",
     "UnknownPatch",
     "UnknownPipeline",
@@ -357,29 +363,37 @@ class LiveSummariesUnusable(AuditorError):
     """The audit compares with live summaries, and there are none; see that its pipeline runs, and run it again."""
 
 
-class PatchRefused(AuditorError):
-    """A patch would not do what it says, so nothing was written; change what the message names."""
+class RepairRefused(AuditorError):
+    """A repair would not do what it says, so nothing was written; change what the message names."""
 
     exit_code = 2
+
+
+class PatchRefused(RepairRefused):
+    """A patch would not do what it says, so nothing was written; change what the message names."""
 
 
 class RunOutdated(PatchRefused):
     """The run is too old to patch from; run the audit again."""
 
 
-class PatchFailed(AuditorError):
-    """A batch of a patch was rolled back; those before it stay. Run the audit again."""
-
-
-class BootstrapRefused(PatchRefused):
+class BootstrapRefused(RepairRefused):
     """The table cannot be copied again as it is, so nothing was written; change what the message names."""
 
 
-class RefreshRefused(PatchRefused):
+class RefreshRefused(RepairRefused):
     """Existing rows cannot be sent through the stream, so nothing was written; change what the message names."""
 
 
-class BootstrapFailed(PatchFailed):
+class RepairFailed(AuditorError):
+    """A repair came to no end; run the audit again to see what differs now."""
+
+
+class PatchFailed(RepairFailed):
+    """A batch of a patch was rolled back; those before it stay. Run the audit again."""
+
+
+class BootstrapFailed(RepairFailed):
     """A bootstrap did not come to its end, and the old table is as it was; run it again to continue from what was copied."""
 
 
@@ -429,6 +443,12 @@ class UnknownRepair(StoreError):
 
 class UnknownPatch(StoreError):
     """There is no such patch; list the patches of a run with: auditor show RUN."""
+
+    exit_code = 2
+
+
+class UnknownBootstrap(StoreError):
+    """There is no such bootstrap; the page of its audit lists them."""
 
     exit_code = 2
 
@@ -552,11 +572,12 @@ KIND_BY_NAME: Mapping[str, type[AuditorError]] = {kind.__name__: kind for kind i
     HeartbeatUnusable, IncarnationsDiffer, JarsDoNotFit, LiveSummariesUnusable, LiveSummariesWrong, LockTimeout, LogRefused, MayOnlyRead,
     MergeFailed, NoEvidence, NoKey, NoSuchObject, NotOurTable, NotResumable, NotVerified, NotifyError, OffsetWentBack, PackageMissing,
     PartDamaged, PartsGone, PatchFailed, PatchRefused, PipelineFailed, PlanError, PositionLost, QueueFull, ReaderReplaced,
-    ReadingContradicted, RefreshRefused, ResultError, ResultIncomplete, RunOutdated, ScanRefused, SchemaChanged, SegmentFailed,
+    ReadingContradicted, RefreshRefused, RepairFailed, RepairRefused, ResultError, ResultIncomplete, RunOutdated, ScanRefused,
+    SchemaChanged, SegmentFailed,
     SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, SourceReplaced,
     SourceTaken, StagingFailed, StagingFull, StatementCancelled, StatementRefused, StatementTimeout, StoreError, StoreFull, StoreReadOnly,
-    StoreTooNew, StoreUnavailable, TableShared, TableStopped, Unauthorised, UnknownAudit, UnknownDay, UnknownPatch, UnknownPipeline,
-    UnknownRepair, UnknownRun, UnloadFailed, Unreachable, ValueRefused, ValuesChanged,
+    StoreTooNew, StoreUnavailable, TableShared, TableStopped, Unauthorised, UnknownAudit, UnknownBootstrap, UnknownDay, UnknownPatch,
+    UnknownPipeline, UnknownRepair, UnknownRun, UnloadFailed, Unreachable, ValueRefused, ValuesChanged,
 )}  # fmt: skip
 """The whole tree by the names under which errors leave a process: in an answer of the API, a task's entry, a traceback of Spark."""
 

@@ -21,12 +21,11 @@ from typing import Any
 
 import dialects
 from auditor.model import SIDES, Plan, Prescan
-from auditor.planning import key_cuts
-from auditor.planning.digests import AIM_ROWS
-from auditor.planning.prescan import STRETCHES, plan_of_stretches
+from auditor.planning import prescan
+from auditor.planning.prescan import AIM_ROWS, STRETCHES, plan_of_stretches
 from auditor.sql import power_sums, render, row_text
 from auditor.sql.key_number import count_groups
-from auditor.sql.sums import aggregates
+from auditor.sql.power_sums import aggregates
 from benchmarks import cost, data
 from benchmarks.process import process_tree
 from benchmarks.servers import Servers
@@ -105,8 +104,8 @@ def _prescan(plan: Plan, session: Session) -> Prescan:
     """Return how a run would begin: by digests where the engine has them, by groups of keys that are no single integer elsewhere."""
     size, has_digests = plan.partitioning.size, session.dialect.MAX_JOINED_BYTES > 0
     if not size and has_digests:
-        ends = key_cuts.read_ends(plan, "source", session)
-        cuts = key_cuts.place_cuts(plan, dict.fromkeys(SIDES, session.dialect), dict.fromkeys(SIDES, ends))
+        ends = prescan.read_ends(plan, "source", session)
+        cuts = prescan.place_cuts(plan, dict.fromkeys(SIDES, session.dialect), dict.fromkeys(SIDES, ends))
         return Prescan(used=True, why="", groups=len(cuts["source"]) - 1, digest_rows=2 * AIM_ROWS, cuts=dict(cuts))
     if not size:
         return Prescan(used=True, why="", groups=count_groups(plan))

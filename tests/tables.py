@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 import dialects
-from auditor.planning import zones
-from auditor.sql.value_literal import value_literal
+from auditor.planning import times
+from auditor.sql.literals import value_literal
 from dialects import Kind, Session
 from tests import lake
 from tests.live import LiveEngine
@@ -115,7 +115,7 @@ def load_zones(engine: LiveEngine, names: Sequence[str]) -> None:
         return
     for name in names:
         number = 9_000 + int(hashlib.sha256(name.encode()).hexdigest()[:5], 16)
-        seconds = [(at, round((shown - at).total_seconds())) for at, shown in zones.clocks(name).items()]
+        seconds = [(at, round((shown - at).total_seconds())) for at, shown in times.clocks(name).items()]
         offsets = sorted({offset for _, offset in seconds})
         begins = [(0, seconds[0][1]), *(
             (round((at - EPOCH).total_seconds()), offset) for (_, last), (at, offset) in pairwise(seconds) if offset != last

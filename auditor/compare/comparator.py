@@ -1,15 +1,16 @@
-"""Align both sides' summaries by partition, decide which partitions are equal, and derive a verdict."""
+"""Align both sides' summaries by partition, decide which partitions are equal, and derive a verdict, a score and the partition map."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from auditor.compare import published_score
-from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Side, Verdict
+from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Score, Side, Verdict
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
+from auditor.summary.codec import STATES, PartitionMap
 from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def compare(
     shared = unequal & aligned.on_both
     similar[shared] = minhash.similarity(*(sides[s].minhashes[aligned.row_index[s][shared]] for s in SIDES)) if k else np.nan
     rows = {side: int(sides[side].rows.sum()) for side in SIDES}
-    published = published_score.score(int(equal.sum()), similar[unequal], k)
+    published = published_score(int(equal.sum()), similar[unequal], k)
     verdict, reasons = _verdict(rows, aligned, published.value if published else 0.0, threshold, allow_empty)
     return Comparison(
         verdict=verdict,
@@ -234,3 +235,49 @@ def _differing_measures(sides: dict[Side, Summaries], at: dict[Side, int], names
         return ()
     mine, other = (sides[side].measures[at[side]] for side in SIDES)
     return tuple(f"{name}: {a} in the source, {b} in the target" for name, a, b in zip(names, mine, other, strict=False) if a != b)
+
+
+def published_score(equal: int, similarities: npt.NDArray[np.float64], k: int) -> Score | None:
+    """Return the published score of ``equal`` equal partitions and the unequal ones; None where there is no partition.
+
+    ``similarities``, (n,) in 0 .. 1, are the shares of equal minhashes of the n unequal partitions. With m equal partitions and
+    N = m + n, score = (m + sum of similarities) / N, and its bound is (n / N) / sqrt(k), clipped to [0, 1]. The bound is the published
+    one; it is no confidence interval for the table's Jaccard similarity. Without minhashes (k = 0) similarities are NaN: such a
+    partition counts as 0, and as 1 in the upper bound.
+    """
+    unequal = len(similarities)
+    total = equal + unequal
+    if not total:
+        return None
+    value = (equal + float(np.nansum(similarities))) / total
+    if not k:
+        return Score(value, value, value + int(np.isnan(similarities).sum()) / total)
+    bound = unequal / total / math.sqrt(k)
+    return Score(value, max(0.0, value - bound), min(1.0, value + bound))
+
+
+def build_partition_map(aligned: Aligned, states: Mapping[int, str]) -> PartitionMap:
+    """Return the partition map of a run.
+
+    ``states`` maps ids of unequal partitions to the state (one of STATES) in which naming differences left them; the others are equal,
+    skipped, source_only, target_only or unequal. The similarity of a partition that is missing on one side is 0.
+    """
+    count = len(aligned.partition)
+    state = np.full(count, STATES.index("unequal"), np.uint8)
+    state[aligned.equal] = STATES.index("equal")
+    state[aligned.skipped] = STATES.index("skipped")
+    state[aligned.unequal & ~aligned.present["target"]] = STATES.index("source_only")
+    state[aligned.unequal & ~aligned.present["source"]] = STATES.index("target_only")
+    for index in np.flatnonzero(aligned.unequal):
+        if how := states.get(int(aligned.partition[index])):
+            state[index] = STATES.index(how)
+    similarity = np.full(count, np.nan, np.float32)
+    similarity[aligned.equal] = 1.0
+    shared = aligned.unequal & aligned.on_both
+    if aligned.sides["source"].minhashes.shape[1]:
+        similarity[shared] = minhash.similarity(*(aligned.sides[s].minhashes[aligned.row_index[s][shared]] for s in SIDES))
+    similarity[aligned.unequal & ~shared] = 0.0
+    least, greatest = np.empty(count, np.object_), np.empty(count, np.object_)
+    for index in np.flatnonzero(aligned.unequal):
+        least[index], greatest[index] = aligned.key_range(int(index))
+    return PartitionMap(aligned.partition, state, similarity, aligned.rows, least, greatest)

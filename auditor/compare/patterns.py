@@ -14,9 +14,10 @@ from functools import partial
 from itertools import permutations, product
 from operator import mul
 
+from auditor import canonical
 from auditor.compare import sampling, text_forms, tolerance
 from auditor.compare.text_forms import SHORTENED
-from auditor.model import SIDES, ChangedColumn, ColumnPlan, Differences, Plan
+from auditor.model import SIDES, ChangedColumn, ColumnPlan, Difference, Differences, Plan
 from dialects import Kind
 
 Pair = tuple[str | None, str | None]
@@ -52,6 +53,8 @@ TRIED = 100
 HOUR = 3600
 MOST_ZONE = 15 * HOUR
 """Greatest offset in seconds that two time zones have."""
+
+DAY = 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,3 +380,42 @@ def _cut_phrase(pairs: Sequence[tuple[str, str]]) -> str:
 
 def _characters(number: int) -> str:
     return f"{number:,} {'character' if number == 1 else 'characters'}"
+
+
+def fraction_hints(plan: Plan, named: Sequence[Difference]) -> list[str]:
+    """Return a sentence for each column of times in which most changed rows differ as if ``fraction`` said the wrong thing."""
+    changed = [difference for difference in named if difference.kind == "changed"]
+    hints = []
+    for column in plan.columns[plan.key :]:
+        unit = _last_digit(column)
+        alike = sum(_differs_by_unit(difference, column, unit) for difference in changed) if unit else 0
+        if 2 * alike > len(changed):
+            did, other = ("cut", "cut") if column.kind.rounding else ("round", "rounded")
+            hints.append(
+                f"{column.name}: {alike:,} of the {len(changed):,} changed rows that were named differ by exactly one unit of the last"
+                f" digit that is compared, as if a loader had {other} the source's times: if so, write columns: override:"
+                f" {{{column.name}: {{fraction: {did}}}}}"
+            )
+    return hints
+
+
+def _last_digit(column: ColumnPlan) -> Fraction | None:
+    """Return the seconds of the last digit to which the source's finer times are brought; None for other columns."""
+    native, kind = column.native["source"], column.kind
+    if column.masked or column.tolerance:
+        return None
+    if kind.name == "date":
+        return Fraction(DAY) if native.name in canonical.TIMESTAMPS and column.native["target"].name == "date" else None
+    if kind.name not in canonical.TIMESTAMPS | {"time"} or kind.scale is None or native.name == "date":
+        return None
+    return Fraction(1, 10**kind.scale) if native.scale is None or native.scale > kind.scale else None
+
+
+def _differs_by_unit(difference: Difference, column: ColumnPlan, unit: Fraction) -> bool:
+    """Return whether a row's value was rounded up for the comparison and is one unit less in the target, or was cut and is one more."""
+    for values in difference.columns:
+        if values.name == column.name and values.source is not None and values.target is not None:
+            source, target = (tolerance.exact_value(column.kind, text) for text in (values.source, values.target))
+            if source is not None and target is not None:
+                return abs(source) - abs(target) == (unit if column.kind.rounding else -unit)
+    return False

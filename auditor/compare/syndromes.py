@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from auditor.summary.arrays import Integers
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:

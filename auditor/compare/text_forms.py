@@ -1,10 +1,19 @@
-"""Why two texts that look the same differ: Unicode form, blanks, invisible characters, look-alikes."""
+"""Texts as people read them: why two that look the same differ, and how differences are shown.
+
+They differ in Unicode form, blanks, invisible characters or look-alikes. Within a run keys are canonical texts, by which rows are matched,
+and values are longer than they are shown.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import unicodedata
 from collections.abc import Callable
+
+from auditor import canonical
+from auditor.canonical import FLOATS
+from auditor.model import ColumnDifference, Difference, Differences, Plan
 
 SHORTENED = re.compile(r"\.\.\. sha256 [0-9a-f]{16}\Z")
 """The end of a value that was too long to be fetched whole."""
@@ -30,6 +39,9 @@ _PAIRS = (
 )
 LOOK_ALIKES = {ord(pair[0]): pair[1] for pair in _PAIRS.split(" ") if pair}
 """Letters and signs that most typefaces draw like an ASCII one, after Unicode Technical Standard 39 (confusables.txt)."""
+
+MOST_CHARACTERS = 4096
+"""Characters of a value up to which it is fetched whole, so that what explains a change is seen beyond those that are shown."""
 
 
 def reason(source: str | None, target: str | None) -> str:
@@ -114,3 +126,26 @@ _LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
     (LOOK_ALIKE, _drawn),
 )
 """What makes two texts equal that differ in nothing else, by its name."""
+
+
+def as_shown(differences: Differences, plan: Plan, length: int) -> Differences:
+    """Return the differences of a finished run as they are shown.
+
+    Floats among their keys are decimal numbers, which read back as the same floats. Of values ``length`` characters are left.
+    """
+    kinds = {column.name: column.kind for column in plan.key_columns}
+    named = [with_windows(difference, length) for difference in differences.named]
+    if any(kind.name in FLOATS for kind in kinds.values()):
+        readable = [{name: canonical.readable(kinds[name], text) for name, text in difference.key.items()} for difference in named]
+        named = [dataclasses.replace(difference, key=key) for difference, key in zip(named, readable, strict=True)]
+    return dataclasses.replace(differences, named=tuple(named))
+
+
+def with_windows(difference: Difference, length: int) -> Difference:
+    """Return a difference with ``length`` characters of its values, around where the two sides differ."""
+    return dataclasses.replace(difference, columns=tuple(_shortened(column, length) for column in difference.columns))
+
+
+def _shortened(column: ColumnDifference, length: int) -> ColumnDifference:
+    source, target = window(column.source or "", column.target or "", length)
+    return dataclasses.replace(column, source=None if column.source is None else source, target=None if column.target is None else target)

@@ -1,10 +1,16 @@
-"""Derive a run's verdict from its comparison and its differences, with sentences that give the reasons."""
+"""Derive a run's verdict from its comparison, its differences and its threshold, with sentences that give the reasons.
+
+A threshold allows the differences where even the certain bound is within it. It is exceeded where the 95 % bound lies beyond it. In
+between nothing is claimed. D rows that are on one side only are at most D differing rows, and at least (D + gap) / 2, where gap is the
+difference of both sides' row counts: a changed row is on both sides, and a missing or extra one widens the gap.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from auditor.compare import threshold as within
 from auditor.config import Threshold
 from auditor.model import Comparison, Difference, Differences, Jaccard, Verdict
 from auditor.wording import plural
@@ -13,6 +19,9 @@ KINDS = ("missing", "extra", "changed")
 
 MAX_COLUMNS = 5
 """Columns that the reasons name."""
+
+ROUNDING = 1e-6
+"""More than what is lost where a number of rows becomes a similarity and a number again."""
 
 
 def conclude(
@@ -24,7 +33,7 @@ def conclude(
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict of a run with its reasons.
 
-    ``differences`` are those that were named and rechecked; None for a method that names none. `threshold.judge` compares the threshold
+    ``differences`` are those that were named and rechecked; None for a method that names none. `judge_threshold` compares the threshold
     with the similarity and with the number of differing rows; rows that were not compared are never allowed by it. ``documents`` are the
     columns of which unequal texts may be equal JSON documents: rows that were not fetched may differ in nothing else.
     """
@@ -46,7 +55,7 @@ def conclude(
         )
     confirmed = any(getattr(differences, kind) for kind in KINDS)
     unread = comparison.skipped or differences.unaccounted or differences.undecided
-    judged = within.judge(threshold, within.bounds(comparison, jaccard, differences))
+    judged = judge_threshold(threshold, compute_bounds(comparison, jaccard, differences))
     allowed = judged.verdict is Verdict.MATCH and not unread
     if not estimated and not confirmed and not (differences.unsettled and allowed):
         return _conclude_without_differences(comparison, differences, reasons)
@@ -81,7 +90,7 @@ def _doubt_documents(
 
 def _conclude_unnamed(comparison: Comparison, similar: Jaccard, threshold: Threshold) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict of a method that names no rows, some of which differ."""
-    judged = within.judge(threshold, within.bounds(comparison, similar))
+    judged = judge_threshold(threshold, compute_bounds(comparison, similar))
     verdict = Verdict.UNKNOWN if comparison.skipped and judged.verdict is Verdict.MATCH else judged.verdict
     return verdict, (*comparison.reasons, *judged.reasons)
 
@@ -174,3 +183,101 @@ def _conclude_without_differences(comparison: Comparison, differences: Differenc
         return Verdict.UNKNOWN, tuple(reasons)
     equal = "equal within the columns' tolerances and by the values of documents" if differences.tolerated else "equal"
     return Verdict.MATCH, (*reasons, f"every row that was compared is {equal}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of a run in which something differs."""
+
+    similar: Jaccard
+    """The similarity."""
+    fewest: int
+    """The 95 % lower bound of the differing rows, as a whole number; exact if all of them were named."""
+    most: int
+    """The certain upper bound of the differing rows."""
+    rows: int
+    """Rows of the side that has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a threshold says of a run: match if it allows the differences, mismatch if they exceed it, else unknown; with the numbers."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+
+
+def compute_bounds(comparison: Comparison, similar: Jaccard, differences: Differences | None = None) -> Bounds:
+    """Return the bounds of the similarity and of the differing rows. ``differences`` are those that were named, None if none were named.
+
+    Unsettled rows and rows that were not compared count as equal in what is likely, and as different in what is certain.
+    """
+    counts = comparison.rows.values()
+    gap = max(counts, default=0) - min(counts, default=0)
+    fewest = math.ceil((_one_sided(comparison, similar.score.upper) + gap) / 2 - ROUNDING)
+    most = round(_one_sided(comparison, similar.least))
+    if differences is not None:
+        named = differences.missing + differences.extra + differences.changed
+        estimated = differences.partitions["estimated"] > 0
+        fewest = max(named, fewest) if estimated else named
+        is_known = not (estimated or comparison.skipped or differences.unaccounted)
+        most = named + differences.unsettled if is_known else max(named + differences.unsettled, most)
+    return Bounds(similar, fewest, most, max(counts, default=0))
+
+
+def _one_sided(comparison: Comparison, similarity: float) -> float:
+    """Return D = T (1 - J) / (1 + J), the rows on one side only at a similarity J of T rows on both sides together."""
+    return sum(comparison.rows.values()) * (1 - similarity) / (1 + similarity)
+
+
+def judge_threshold(threshold: Threshold, known: Bounds) -> Judgement:
+    """Return what the threshold says. Its criteria are alternatives: one that allows the differences suffices."""
+    judged = [judgement for criterion in (_by_score, _by_rows, _by_share) if (judgement := criterion(threshold, known))]
+    if not judged:  # nothing is allowed to differ
+        return Judgement(Verdict.MISMATCH)
+    for verdict in (Verdict.MATCH, Verdict.UNKNOWN):
+        if chosen := [judgement for judgement in judged if judgement.verdict is verdict]:
+            return Judgement(verdict, tuple(reason for judgement in chosen for reason in judgement.reasons))
+    return Judgement(Verdict.MISMATCH, tuple(reason for judgement in judged for reason in judgement.reasons))
+
+
+def _by_score(threshold: Threshold, known: Bounds) -> Judgement | None:
+    if threshold.score == 1:
+        return None
+    least, upper = known.similar.least, known.similar.score.upper
+    if least >= threshold.score:
+        number = f"{least:.6g}" if least == upper else f"at least {least:.6g}"
+        return Judgement(Verdict.MATCH, (f"the similarity is {number}, not below the threshold {threshold.score:g}",))
+    if upper < threshold.score:
+        number = f"{upper:.6g}" if least == upper else f"at most {upper:.6g}, at 95 % confidence"
+        return Judgement(Verdict.MISMATCH, (f"the similarity is {number}, below the threshold {threshold.score:g}",))
+    between = f"certainly at least {least:.6g}, and at most {upper:.6g} at 95 % confidence"
+    return Judgement(Verdict.UNKNOWN, (f"the similarity is {between}, so the threshold {threshold.score:g} is undecided",))
+
+
+def _by_rows(threshold: Threshold, known: Bounds) -> Judgement | None:
+    if threshold.rows is None:
+        return None
+    exact = known.fewest == known.most
+    allowed = f"the {threshold.rows:,} that the threshold allows"
+    if known.most <= threshold.rows:
+        return Judgement(Verdict.MATCH, (f"{'' if exact else 'at most '}{known.most:,} differing rows are not more than {allowed}",))
+    if known.fewest > threshold.rows:
+        number = f"{known.fewest:,} differing rows" if exact else f"at least {known.fewest:,} differing rows, at 95 % confidence,"
+        return Judgement(Verdict.MISMATCH, (f"{number} are more than {allowed}",))
+    sentence = f"between {known.fewest:,} and {known.most:,} rows differ, so whether they are more than {allowed} is undecided"
+    return Judgement(Verdict.UNKNOWN, (sentence,))
+
+
+def _by_share(threshold: Threshold, known: Bounds) -> Judgement | None:
+    if threshold.share is None or not known.rows:
+        return None
+    fewest, most, exact = known.fewest / known.rows, known.most / known.rows, known.fewest == known.most
+    allowed = f"the {threshold.share:.4%} that the threshold allows"
+    if most <= threshold.share:
+        return Judgement(Verdict.MATCH, (f"{'' if exact else 'at most '}{most:.4%} of the rows differ, not more than {allowed}",))
+    if fewest > threshold.share:
+        number = f"{fewest:.4%}" if exact else f"at least {fewest:.4%}, at 95 % confidence,"
+        return Judgement(Verdict.MISMATCH, (f"{number} of the rows differ, more than {allowed}",))
+    sentence = f"between {fewest:.4%} and {most:.4%} of the rows differ, so whether they are more than {allowed} is undecided"
+    return Judgement(Verdict.UNKNOWN, (sentence,))

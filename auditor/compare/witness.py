@@ -19,8 +19,7 @@ from auditor import canonical
 from auditor.model import NULL_PARTITION, ColumnPlan, Plan, Side
 from auditor.summary import measures
 from auditor.summary.arrays import Summaries
-from auditor.summary.field import P
-from auditor.summary.key_number import bucket_of, key_number, position_of
+from auditor.summary.key_number import P, bucket_of, key_number, position_of
 from auditor.summary.row_bytes import NEXT_COLUMN, NEXT_ROW, NULL_VALUE, is_closed
 
 Texts = tuple[str | None, ...]

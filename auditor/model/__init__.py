@@ -10,17 +10,6 @@ from auditor.model._certificate import (
     CertifiedOutcome,
     CertifiedPart,
 )
-from auditor.model._definition import DefinedColumn, DefinedTable
-from auditor.model._differences import (
-    ChangedColumn,
-    ColumnDifference,
-    Difference,
-    DifferenceKind,
-    Differences,
-    Look,
-    RangeDifference,
-    Settling,
-)
 from auditor.model._evidence import (
     EVIDENCE_FORMAT,
     EvidenceColumn,
@@ -35,56 +24,82 @@ from auditor.model._evidence import (
     EvidenceStatement,
     EvidenceSummaries,
 )
-from auditor.model._heartbeat import HEARTBEAT_COLUMN, HEARTBEAT_TABLE
-from auditor.model._live import EpochState, LiveEpoch
-from auditor.model._measure import Measure
-from auditor.model._part import Part
+from auditor.model._pipeline import (
+    HEARTBEAT_COLUMN,
+    HEARTBEAT_TABLE,
+    SEGMENT_VERDICTS,
+    ComparedBy,
+    EpochState,
+    FindingKind,
+    LiveEpoch,
+    NoteKind,
+    Part,
+    RegisteredSegment,
+    Segment,
+    SegmentVerdict,
+    Skip,
+    TableNote,
+    compare_segment,
+)
 from auditor.model._plan import (
     NULL_PARTITION,
+    PERMISSIONS,
+    SIDES,
+    SLICES,
+    AnySide,
     Chunk,
     ColumnPlan,
+    DefinedColumn,
+    DefinedTable,
     Leveling,
     Method,
     NotCompared,
     Partitioning,
     Plan,
+    Prescan,
     Progress,
+    Side,
     SidePlan,
+    Slice,
     State,
     Status,
     Tolerance,
     Verdict,
     consecutive_ranges,
-)
-from auditor.model._prescan import Prescan
-from auditor.model._registered_segment import (
-    SEGMENT_VERDICTS,
-    ComparedBy,
-    FindingKind,
-    RegisteredSegment,
-    SegmentVerdict,
-    compare_segment,
+    describe_other_settings,
+    is_shard,
+    parse_time,
+    read_sides,
+    shard_number,
+    shard_side,
+    side_of,
 )
 from auditor.model._report import (
     Alignment,
+    ChangedColumn,
+    ColumnDifference,
     Comparison,
+    Difference,
+    DifferenceKind,
+    Differences,
     Divergent,
     Jaccard,
     LiveCheck,
+    Look,
+    Measure,
     Overdue,
     OverdueRange,
+    RangeDifference,
     Report,
     Score,
+    Settling,
     ShardResult,
     SideCost,
     Step,
+    Suggestion,
+    Suggestions,
+    Tool,
 )
-from auditor.model._segment import Segment
-from auditor.model._side import SIDES, AnySide, Side, is_shard, read_sides, shard_number, shard_side, side_of
-from auditor.model._slice import PERMISSIONS, SLICES, Slice, describe_other_settings
-from auditor.model._suggestions import Suggestion, Suggestions, Tool
-from auditor.model._table_note import NoteKind, Skip, TableNote
-from auditor.model._time import parse_time
 
 __all__ = [
     "CERTIFICATE_FORMAT",

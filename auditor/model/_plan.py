@@ -7,23 +7,148 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Any, Literal, cast
 
-from auditor.model._prescan import Prescan
-from auditor.model._side import AnySide, Side, read_sides
-from auditor.model._slice import Slice
+from pydantic import GetPydanticSchema
+
 from dialects import Kind, TimeUnit
+
+Side = Literal["source", "target"]
+SIDES: tuple[Side, Side] = ("source", "target")
+"""Both sides, always in this order."""
+
+AnySide = Annotated[Side, GetPydanticSchema(lambda _, handler: handler(str))]
+"""A side, or what stands for a shard of the source: a key of what a plan or a reader holds for each table that is read."""
+
+_SHARD = "source "
+
+SLICES = ("keys", "times")
+"""Overrides that limit a run to a slice of its table."""
+
+PERMISSIONS = ("force", "rescan")
+"""Overrides that change how a run may read, but not what it says of the audit; a run with others is a one-off run."""
 
 Method = Literal["counts", "signature", "minhash", "exact"]
 """How much the summary of a partition carries, from the cheapest: see section 4 of the design."""
 
 NULL_PARTITION = -(2**63)
 """Id, in int64 arrays, of the partition of rows whose key holds a NULL. Engines return NULL, and models hold None."""
+
+
+def shard_side(number: int) -> Side:
+    """Return what stands for a shard (1 for the first) wherever one table's side is asked for: in plans, SQL, statements and chunks.
+
+    Only what reads tables knows it. Whatever compares both sides has the source as a whole.
+    """
+    return cast("Side", f"{_SHARD}{number}")
+
+
+def is_shard(side: Side) -> bool:
+    """Return whether it stands for a shard of the source."""
+    return side.startswith(_SHARD)
+
+
+def shard_number(side: Side) -> int:
+    """Return which of the source's shards it stands for, 1 for the first."""
+    return int(side.removeprefix(_SHARD))
+
+
+def side_of(side: Side) -> Side:
+    """Return the side to which a shard belongs, which for others is the side itself."""
+    return "source" if is_shard(side) else side
+
+
+def read_sides(sides: Iterable[Side]) -> tuple[Side, ...]:
+    """Return those of these that are read as tables: the source itself is not if it consists of shards."""
+    every = tuple(sides)
+    return tuple(side for side in every if side != "source") if any(map(is_shard, every)) else every
+
+
+def describe_other_settings(overrides: Mapping[str, Any]) -> str:
+    """Return the overrides of a one-off run for a person, e.g. ``threshold 0, keys 1000..2000``; empty if it is the audit's own."""
+    return ", ".join(f"{name} {_describe_setting(value)}" for name, value in overrides.items() if name not in PERMISSIONS)
+
+
+def _describe_setting(value: Any) -> str:
+    if isinstance(value, Mapping) and value.keys() <= {"from", "to"}:
+        return f"{value.get('from', '')}..{value.get('to', '')}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {part}" for name, part in value.items())
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """The rows to which a run is limited, on both sides: those within all bounds that are given."""
+
+    first: int | None = None
+    """Least key, inclusive; None for no bound."""
+    last: int | None = None
+    """Greatest key, inclusive; None for no bound."""
+    since: str | None = None
+    """Least time of ``column``, inclusive, as canonical text in UTC; None for no bound."""
+    before: str | None = None
+    """End of the times of ``column``, exclusive, as canonical text in UTC; None for no bound."""
+    column: str = ""
+    """The column of times, by the source's name; empty until the run is planned."""
+
+    def __str__(self) -> str:
+        return f"rows with {' and '.join(part for part in (self._keys(), self._times()) if part)}"
+
+    @property
+    def has_keys(self) -> bool:
+        """Return whether it bounds keys."""
+        return self.first is not None or self.last is not None
+
+    @property
+    def has_times(self) -> bool:
+        """Return whether it bounds times."""
+        return self.since is not None or self.before is not None
+
+    def _keys(self) -> str:
+        if self.first is not None and self.last is not None:
+            return f"keys {self.first:,} to {self.last:,}"
+        if self.first is not None:
+            return f"keys from {self.first:,} on"
+        return f"keys up to {self.last:,}" if self.last is not None else ""
+
+    def _times(self) -> str:
+        if not self.has_times:
+            return ""
+        since, before = (None if at is None else f"{at.removesuffix('.000000')} UTC" for at in (self.since, self.before))
+        bounds = [f"from {since} on" if since else "", f"before {before}" if before else ""]
+        return f"{self.column or 'times'} {' and '.join(bound for bound in bounds if bound)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prescan:
+    """Whether a run reads one signature, or one digest, of each of a few stretches of the table first, and by the method only what
+    differs."""
+
+    used: bool
+    """Whether it does."""
+    why: str
+    """Why, for a person."""
+    partitions: int = 0
+    """Range partitions in each stretch; 0 if partitions are no key ranges."""
+    digest_rows: int = 0
+    """The most rows of a stretch whose texts are hashed as one, in key order; 0 if each row of a stretch is hashed by itself."""
+    hashes_bytes: bool = False
+    """Whether rows are hashed as bytes that need no escapes, as both engines can; otherwise each as its row text."""
+    groups: int = 0
+    """Into about how many stretches the keys are grouped where partitions are buckets of a hash; 0 if the whole table is one."""
+    cuts: dict[AnySide, tuple[str, ...]] = field(default_factory=dict)
+    """Where partitions are buckets of a hash and stretches have digests: SQL of the first value of each stretch in the key's first column,
+    ascending, and of the end of the last, by side; empty otherwise."""
+
+    def __str__(self) -> str:
+        how = ", by one hash of many rows," if self.used and self.digest_rows else ","
+        return f"{'yes' if self.used else 'no'}{how} because {self.why}"
 
 
 class State(StrEnum):
@@ -419,3 +544,37 @@ def consecutive_ranges(numbers: Sequence[int], most: int | None = None) -> list[
         else:
             ranges.append((number, number))
     return ranges
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedColumn:
+    """A column as it should be."""
+
+    name: str
+    type: str
+    """Its type on the engine."""
+    kind: Kind
+    """The canonical kind of the values that it must hold."""
+    nullable: bool
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedTable:
+    """A table as it should be."""
+
+    columns: tuple[DefinedColumn, ...]
+    key: tuple[str, ...]
+    """The columns of its primary key, in order; empty if it has none."""
+    left_out: Mapping[str, str]
+    """Why columns of the source have no place in it, by their names."""
+    comment: str = ""
+
+
+def parse_time(text: str) -> dt.datetime:
+    """Return an ISO 8601 date or time as an aware datetime in UTC; without an offset it is taken as UTC. Raises ValueError."""
+    try:
+        time = dt.datetime.fromisoformat(text)
+        return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("write a time as 2026-11-01 or 2026-11-01T06:30:00, in UTC unless it says otherwise") from None

@@ -32,7 +32,7 @@ from auditor.pipeline.spark import translate
 from auditor.pipeline.staged_parts import FILE_MODE
 from auditor.planning import introspect, watermark
 from auditor.planning.proxy import AS_OF
-from auditor.sql import dumps, render
+from auditor.sql import render, table_copy
 from dialects import Session, Table
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class _Writing:
             self.ranges.get_nowait()
 
     def _write_file(self, session: Session, number: int, condition: str) -> int:
-        statement = dumps.read_rows(self.dialect, self.table.sql, [column.value for column in self.columns], condition)
+        statement = table_copy.read_rows(self.dialect, self.table.sql, [column.value for column in self.columns], condition)
         said = {AS_OF: self.as_of.isoformat(), **({POSITION: position} if (position := self.snapshot.position) else {})}
         files, rows = schema(self.columns, said), 0
         path = self.folder / f"part-{number:05}.parquet"

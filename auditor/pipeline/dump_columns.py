@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from auditor.canonical import FLOATS
 from auditor.errors import ColumnRefused
-from auditor.sql import dumps
+from auditor.sql.table_copy import dump_value
 from dialects import Column, Dialect, Kind
 
 MAX_DIGITS = 38
@@ -41,7 +41,7 @@ def dump_columns(dialect: Dialect, columns: Sequence[Column]) -> list[DumpColumn
     dumped = []
     for column in columns:
         stored = _stored(column.kind)
-        dumped.append(DumpColumn(column.name, column.kind, stored, dumps.value(dialect, dialect.quote(column.name), column.kind, stored)))
+        dumped.append(DumpColumn(column.name, column.kind, stored, dump_value(dialect, dialect.quote(column.name), column.kind, stored)))
     return dumped
 
 

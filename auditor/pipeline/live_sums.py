@@ -22,8 +22,8 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.events import Position
 from auditor.pipeline.watch import source_of
 from auditor.planning import live
-from auditor.run.live_source import read_live, read_position
-from auditor.run.placed_snapshot import NotAligned
+from auditor.run.alignment import NotAligned
+from auditor.run.live_summaries import read_live, read_position
 from auditor.sql.merge import POSITIONS
 from auditor.store import Store, live_epochs, parts, pipelines
 from auditor.store.live_epochs import EpochSubject

@@ -24,7 +24,7 @@ from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.watch import source_of
-from auditor.run.placed_snapshot import NotAligned
+from auditor.run.alignment import NotAligned
 from auditor.store import Store, holds, leases, parts, pipelines, table_notes
 from auditor.store.holds import Hold, HoldKey, HoldState
 from auditor.waits import waits

@@ -13,7 +13,7 @@ from auditor.config import Audit, Budget
 from auditor.connections.reader import Reader
 from auditor.errors import PlanError
 from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
-from auditor.planning import introspect, key_cuts, planner, prescan, shards, slicing, watermark, zones
+from auditor.planning import introspect, planner, prescan, shards, slicing, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes
 
@@ -29,7 +29,7 @@ def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence
     plan = replace(plan, notes=(*plan.notes, *budget_notes(plan, _budgets(name, audit, reader))))
     if unequal_shares is None:
         return plan
-    return replace(plan, prescan=key_cuts.cut_by_key(reader, plan, prescan.decide(plan, audit, unequal_shares, tables=tables), tables))
+    return replace(plan, prescan=prescan.cut_by_key(reader, plan, prescan.decide(plan, audit, unequal_shares, tables=tables), tables))
 
 
 def _budgets(name: str, audit: Audit, reader: Reader) -> dict[str, tuple[Budget, Sequence[Side]]]:
@@ -54,7 +54,7 @@ def draft_plan(
 
     plan = shards.draft(name, audit, tables, method, clock)
     if any(column.zones for column in plan.columns):
-        said = reader.ask_each(lambda side, session: zones.check_known(plan, side, session))
+        said = reader.ask_each(lambda side, session: times.check_known(plan, side, session))
         plan = replace(plan, notes=(*plan.notes, *(note for notes in said.values() for note in notes)))
     if audit.settle:
         plan = watermark.settle(plan, audit, reader, tables)

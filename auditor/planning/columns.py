@@ -1,10 +1,21 @@
-"""Plan the columns of an audit: find them in both tables by the audit's names, and choose the kind in which each is compared."""
+"""Plan the columns of an audit: find them in both tables by the audit's names, and choose how each is compared.
+
+A column is compared in a kind that both sides share. One that its connection masks is masked, whatever the audit says of it.
+
+Redshift builds no text of more than 65,535 bytes, so the digests of long columns enter the row text there. Whether a row is longer is known
+only from its columns' declared lengths, before its values are read, and both sides' row texts must be made alike: so the plan decides, by
+the lengths of the side that has the limit.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 from typing import NoReturn
 
 from auditor import canonical
@@ -13,10 +24,25 @@ from auditor.compare import tolerance
 from auditor.config import Audit, DialectSql, Override, PerSide, Sql
 from auditor.errors import BadExpression, ColumnRefused, NoKey, NoSuchObject, PlanError
 from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Side
-from auditor.planning import masks, zones
-from auditor.planning.time_rounding import CLOCKS, check_fraction, with_rounding
+from auditor.planning import times
+from auditor.planning.times import CLOCKS, check_fraction, with_rounding
 from auditor.sql import user_sql
-from dialects import Column, Dialect, Kind, Table, get
+from dialects import Column, Dialect, Kind, Origins, Place, Table, get
+from dialects.hashes import PIECE_BYTES
+from dialects.kinds import FREE_TEXT_KINDS
+
+DIGEST_WIDTH = 66
+"""Bytes of a digest and the separator after it."""
+
+OTHER_WIDTH = 80
+"""Bytes of the longest text of a number, a time or a UUID, and the separator after it."""
+
+RESERVE = 1000
+"""Bytes left for the salt."""
+
+MOST_PIECES = 16
+"""Pieces of a value whose longest length is not declared: a SUPER beyond 512,000 bytes is not hashed, so that its row is not compared.
+Each piece makes every statement longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,16 +258,16 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
             trim=rule.trim,
             case=rule.case,
             null_as=rule.null_as,
-            masked=rule.mask or any(masks.are_mentioned(ends[side].masks, written[side]) for side in SIDES),
+            masked=rule.mask or any(are_mentioned(ends[side].masks, written[side]) for side in SIDES),
             by_value=_is_by_value(requested, audit, rule, name, names, method),
         )
     both = {side: column for side, column in by_side.items() if column}
     masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
     native = {side: _native_kind(column, name, side, ends[side]) for side, column in both.items()}
     expression = {side: ends[side].dialect.quote(column.name) for side, column in both.items()}
-    taken_to = zones.of_column(audit, rule, name, native, {side: ends[side].zone for side in SIDES})
+    taken_to = times.zones_of(audit, rule, name, native, {side: ends[side].zone for side in SIDES})
     for side, zone in taken_to.items():
-        expression[side], native[side] = zones.take_to(zone, expression[side], native[side], ends[side].dialect)
+        expression[side], native[side] = times.take_to(zone, expression[side], native[side], ends[side].dialect)
     allowed, fine = None, dict[Side, Kind]()
     if rule.tolerance and method != "counts":  # the method counts has counts: allow instead
         _check_tolerance(audit, names, name, masked)
@@ -350,3 +376,118 @@ def _check_digits(kind: Kind, native: Mapping[Side, Kind], name: str, ends: Mapp
                 f"column {name!r}: {whole} digits before the decimal point and {kind.scale} after it are more than the {most} that"
                 f" {ends[side].dialect.name} computes with; write columns: override: {{{name}: {{kind: 'decimal(38,{most - whole})'}}}}"
             )
+
+
+def masked_columns(patterns: Iterable[str], place: Place, columns: Iterable[str]) -> frozenset[str]:
+    """Return the columns of a table, in lower case, that one of the patterns (``table.column``) masks.
+
+    Capitals do not matter. Names of tables are compared from their last part, as far as both have parts, so that a pattern with a schema
+    also masks a table that is named without one. For files the table is the name of the file or the folder without its extension; a path
+    with wildcards can mean any file, so for it the pattern's table is ignored.
+    """
+    names = [column.lower() for column in columns]
+    split = [pattern.lower().rpartition(".") for pattern in patterns]
+    wanted = [column for table, _, column in split if _is_table(table.split("."), place)]
+    return frozenset(name for name in names if any(fnmatchcase(name, column) for column in wanted))
+
+
+def is_named(patterns: Iterable[str], place: Place) -> bool:
+    """Return whether one of the patterns (``table`` or ``schema.table``) names this table."""
+    return any(_is_table(pattern.lower().split("."), place) for pattern in patterns)
+
+
+def is_masked_table(patterns: Iterable[str], place: Place) -> bool:
+    """Return whether one of the patterns masks columns of this table."""
+    return is_named((pattern.rpartition(".")[0] for pattern in patterns), place)
+
+
+def find_gap(patterns: Iterable[str], label: str, origins: Origins) -> str:
+    """Return why a table, called ``label``, may show masked columns of other tables under other names; empty if it does not."""
+    patterns = tuple(patterns)
+    read = [Place(names) for names in origins.tables if is_masked_table(patterns, Place(names))]
+    if origins.is_view and read:
+        return f"{label} is a view, and reads {read[0]}, of which columns are masked: they are masked here under the same names alone"
+    if patterns and origins.unknown:
+        return f"{label}: {origins.unknown}, so columns that are masked elsewhere are masked here by its own name alone"
+    return ""
+
+
+def find_typing_errors(patterns: Iterable[str], place: Place, columns: Iterable[str]) -> list[str]:
+    """Return the patterns that name this table, not a pattern of tables, and none of its columns."""
+    names = [column.lower() for column in columns]
+    misspelt = []
+    for pattern in patterns:
+        table, _, column = pattern.lower().rpartition(".")
+        is_named = not any(mark in table for mark in "*?[") and _is_table(table.split("."), place)
+        if is_named and not any(fnmatchcase(name, column) for name in names):
+            misspelt.append(pattern)
+    return misspelt
+
+
+def _is_table(pattern: Sequence[str], place: Place) -> bool:
+    if place.path is not None:
+        path = PurePosixPath(place.path.lower())
+        return any(mark in place.path for mark in "*?[") or fnmatchcase(path.name.partition(".")[0], pattern[-1])
+    parts = [part.lower() for part in place.parts]
+    return all(fnmatchcase(part, wanted) for part, wanted in zip(reversed(parts), reversed(pattern), strict=False))
+
+
+def are_mentioned(masks: Iterable[str], sql: str) -> bool:
+    """Return whether SQL contains the name of a masked column, which makes its result a masked value."""
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE) for name in masks)
+
+
+def hash_long_columns(columns: Sequence[ColumnPlan], ends: Mapping[Side, Endpoint]) -> tuple[ColumnPlan, ...]:
+    """Return the columns of an injective row text, those with a digest that would make it too long for a side's engine.
+
+    First those of which a single value can be too long, then the widest, and no more than are needed.
+    """
+    chosen = tuple(columns)
+    for side in SIDES:
+        most = ends[side].dialect.MAX_TEXT_BYTES
+        if most is not None:
+            chosen = _fit(tuple(_cut(column, side, most) for column in chosen), side, most)
+    return chosen
+
+
+def note_digests(columns: Sequence[ColumnPlan]) -> list[str]:
+    """Return the sentence of a plan about columns that are hashed on their own; empty where none is."""
+    names = [column.name for column in columns if column.digest]
+    if not names:
+        return []
+    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return [f"the row text holds the SHA-256 of {listed} instead of the text, because an engine builds no text as long as all may be"]
+
+
+def _cut(column: ColumnPlan, side: Side, most: int) -> ColumnPlan:
+    """Return a column with a digest of pieces if its own text may be too long on this side, without the text of the whole row."""
+    native = column.native[side]
+    is_document = native.name == "json"
+    is_long = column.kind.name == "binary" and (native.bytes is None or 2 * native.bytes > most)
+    if not (is_document or is_long) or column.trim or column.case or column.null_as is not None:
+        return column
+    pieces = MOST_PIECES if native.bytes is None else math.ceil(native.bytes / PIECE_BYTES)
+    return dataclasses.replace(column, digest=True, pieces=max(pieces, column.pieces))
+
+
+def _fit(columns: tuple[ColumnPlan, ...], side: Side, most: int) -> tuple[ColumnPlan, ...]:
+    widths = [_width(column, side, most) for column in columns]
+    hashed = set[int]()
+    for index in sorted(range(len(columns)), key=lambda place: -widths[place]):
+        if sum(widths) + RESERVE <= most or widths[index] <= OTHER_WIDTH:
+            break
+        widths[index] = DIGEST_WIDTH
+        hashed.add(index)
+    return tuple(dataclasses.replace(column, digest=True) if index in hashed else column for index, column in enumerate(columns))
+
+
+def _width(column: ColumnPlan, side: Side, most: int) -> int:
+    """Return the bytes that a column takes at most in the row text: each character may be a bar, which is written as two."""
+    native = column.native[side]
+    if column.digest:
+        return DIGEST_WIDTH
+    if column.kind.name == "binary":
+        return OTHER_WIDTH + 2 * (native.bytes or most)
+    if native.name not in FREE_TEXT_KINDS:
+        return OTHER_WIDTH
+    return OTHER_WIDTH + 2 * (most if native.bytes is None else native.bytes)

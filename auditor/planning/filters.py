@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from auditor.config import Audit, Override, PerSide
 from auditor.errors import BadExpression
 from auditor.model import SIDES, NotCompared, Side
-from auditor.planning import zones
+from auditor.planning import times
 from auditor.planning.columns import Endpoint, NameResolver
-from auditor.planning.time_rounding import with_rounding
+from auditor.planning.times import with_rounding
 from auditor.sql import filter as portable
 from auditor.sql import user_sql
 from auditor.sql.filter import FilterColumn
@@ -78,7 +78,7 @@ def _as_stored(column: FilterColumn, ends: Mapping[Side, Endpoint], audit: Audit
         return column
     native = {side: column.native(side) for side in SIDES}
     rule = next((rule for name, rule in audit.columns.override.items() if name.lower() == column.name.lower()), Override())
-    if zones.of_column(audit, rule, column.name, native, {side: ends[side].zone for side in SIDES}):
+    if times.zones_of(audit, rule, column.name, native, {side: ends[side].zone for side in SIDES}):
         raise BadExpression(
             f"where: the column {column.name!r} holds times of a zone on one side and of UTC on the other, and a filter compares with UTC;"
             f" {portable.WAY_OUT}"

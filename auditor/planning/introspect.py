@@ -1,4 +1,7 @@
-"""Ask both databases what a plan depends on: the tables' columns, how many rows they hold, the least and greatest key."""
+"""Ask both databases what a plan depends on: the tables' columns, how many rows they hold, the least and greatest key.
+
+Wide ranges of sparse integer keys hold about equally many rows only if the keys are distributed uniformly, which a few counts show.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import NoSuchObject, PlanError
 from auditor.model import Plan, Side
-from auditor.planning import key_density, planner
-from auditor.planning.columns import Endpoint
-from auditor.planning.masks import find_gap, find_typing_errors, masked_columns
-from auditor.planning.planner import Bounds
+from auditor.planning import planner
+from auditor.planning.columns import Endpoint, find_gap, find_typing_errors, masked_columns
+from auditor.planning.planner import MAX_KEYS_PER_ROW, Bounds
 from auditor.sql import render
 from dialects import Dialect, Origins, Place, Session, Table
+
+PROBE_COUNT = 16
+"""Number of key ranges in which sparse keys are counted."""
 
 
 def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
@@ -103,7 +108,7 @@ def widen_bounds(reader: Reader, plan: Plan) -> Plan:
 def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows_each: int) -> Bounds:
     """Add whether sparse keys are distributed evenly, where an index makes counting a few key ranges cheap."""
     here, key = plan.sides[side], plan.columns[0].expression[side]
-    probes = key_density.probe_ranges(bounds, rows_each) if session.dialect.ROW_STORE else []
+    probes = probe_ranges(bounds, rows_each) if session.dialect.ROW_STORE else []
     if not probes:
         return bounds
     leading = session.dialect.leading_index_columns(session, here.table) or set()
@@ -113,4 +118,24 @@ def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows
     for first, end in probes:
         where = f"{here.where or '1 = 1'} AND {key} >= {first} AND {key} < {end}"
         counts.append(int(session.query_row(render.count(session.dialect, here.table, where))[0]))
-    return replace(bounds, even=key_density.is_uniform(counts, rows_each))
+    return replace(bounds, even=is_uniform(counts, rows_each))
+
+
+def probe_ranges(bounds: Bounds, aim: int) -> list[tuple[int, int]]:
+    """Return key ranges, first (inclusive) to end (exclusive), that hold about ``aim`` rows each if sparse keys are uniform.
+
+    Empty for dense keys, which need no check, and if the ranges would overlap.
+    """
+    if bounds.least is None or bounds.greatest is None or not bounds.rows:
+        return []
+    span = bounds.greatest - bounds.least + 1
+    width = aim * span // bounds.rows
+    if span <= bounds.rows * MAX_KEYS_PER_ROW or width * PROBE_COUNT > span:
+        return []
+    step = span // PROBE_COUNT
+    return [(bounds.least + i * step, bounds.least + i * step + width) for i in range(PROBE_COUNT)]
+
+
+def is_uniform(counts: Sequence[int], aim: int) -> bool:
+    """Return whether at least three of four probes hold between a quarter and four times of ``aim`` rows."""
+    return 4 * sum(aim // 4 <= count <= aim * 4 for count in counts) >= 3 * len(counts)

@@ -19,15 +19,19 @@ KINDS = {
     "float32": ("float32", "float64", "rounded"),
     "float64": ("float64", "float32", "rounded"),
     "bit": ("bit", "integer", "boolean"),
-    "text": TEXTS, "char": TEXTS, "enum": (*TEXTS, "enum"), "set": (*TEXTS, "set"),
+    "text": TEXTS,
+    "char": TEXTS,
+    "enum": (*TEXTS, "enum"),
+    "set": (*TEXTS, "set"),
     "binary": ("binary", "uuid"),
-    "uuid": ("uuid",), "network": ("network",),
+    "uuid": ("uuid",),
+    "network": ("network",),
     "json": ("json",),
     "date": ("date", "timestamp", "timestamptz"),
     "timestamp": ("timestamp", "timestamptz", "date"),
     "timestamptz": ("timestamp", "timestamptz", "date"),
     "time": ("time",),
-}  # fmt: skip
+}
 """By the kind of a source's column, as which kinds its text can be computed from the stream."""
 
 

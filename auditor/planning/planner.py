@@ -1,4 +1,4 @@
-"""Plan an audit from the descriptions of its two tables: key, columns, kinds, partitions and chunks.
+"""Plan an audit from the descriptions of its two tables: key, columns, settings of counts, partitions and chunks.
 
 Planning takes three steps, because partitions depend on the least and greatest key, which only the engines know: ``draft`` plans
 the columns, the caller queries each side's ``Bounds``, and ``finish`` plans partitions and chunks.
@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor import canonical
 from auditor.compare import tolerance
-from auditor.config import Audit
+from auditor.config import Audit, Counts
 from auditor.errors import HashMissing, NoSuchObject, PlanError
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan, side_of
-from auditor.planning import counts_settings, filters, long_columns, not_compared
-from auditor.planning.columns import Endpoint, NameResolver, column_plan, refuse
+from auditor.planning import filters, not_compared
+from auditor.planning.columns import Endpoint, NameResolver, column_plan, hash_long_columns, note_digests, refuse
 from auditor.planning.cost import choose_method
 from auditor.planning.filters import Clock
+from auditor.summary import measures
 from dialects import Column
 
 CHUNK_ROWS = 262144
@@ -99,10 +100,10 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
             problems.append(str(error))
     chosen = filters.plan_filter(audit.where, ends, names, clock, problems)
     sides = {side: _side_plan(ends[side], chosen.sql[side]) for side in SIDES}
-    problems += counts_settings.problems(columns, audit.counts) if not problems else []
+    problems += _counts_problems(columns, audit.counts) if not problems else []
     if problems:
         refuse(name, problems)
-    settled = long_columns.hash_long_columns(columns, ends) if audit.encoding == "injective" else tuple(columns)
+    settled = hash_long_columns(columns, ends) if audit.encoding == "injective" else tuple(columns)
     return Plan(
         audit=name,
         method=method,
@@ -120,7 +121,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         snapshot=audit.snapshot or ("whole" if max((end.table.estimate or 0) for end in ends.values()) <= SNAPSHOT_ROWS else "per_chunk"),
         not_compared=(*_hidden(ends), *chosen.assumed, *_not_compared(audit, names, columns)),
         now=chosen.now,
-        notes=(*(note for side in SIDES for note in ends[side].notes), *chosen.notes, *long_columns.notes(settled)),
+        notes=(*(note for side in SIDES for note in ends[side].notes), *chosen.notes, *note_digests(settled)),
         version=canonical.VERSION,
     )
 
@@ -337,3 +338,43 @@ def _notes(plan: Plan, ends: Mapping[Side, Endpoint]) -> list[str]:
     if plan.slice and plan.slice.has_times:
         notes.append(f"a row whose {plan.slice.column} lies within on one side only is reported as missing or extra")
     return notes + tolerance.notes(plan)
+
+
+def _counts_problems(columns: Sequence[ColumnPlan], counts: Counts) -> list[str]:
+    """Return the problems of the settings, one sentence each."""
+    sentences: list[str] = []
+    known = {column.name.lower(): column for column in columns}
+    for name in counts.classes:
+        if name.lower() not in known:
+            sentences.append(f"counts: the column {name!r} of classes is not compared; include it, or remove it from classes")
+    for histogram in counts.histogram:
+        column = known.get(histogram.column.lower())
+        if column is None:
+            sentences.append(f"counts: the column {histogram.column!r} of a histogram is not compared; include it, or remove the histogram")
+        elif measures.family(column) not in measures.HISTOGRAMS:
+            sentences.append(f"counts: a histogram needs numbers, dates or timestamps, and {column.name!r} is compared as {column.kind}")
+    for name, limit in counts.allow.items():
+        sentences += _allow_problems(name, str(limit), known, counts)
+    return sentences
+
+
+def _allow_problems(name: str, limit: str, known: Mapping[str, ColumnPlan], counts: Counts) -> list[str]:
+    column, _, measure = name.strip().rpartition(" ")
+    column = column.strip().lower()
+    every = {measure for names in measures.MEASURES.values() for measure in names} | {"class", "histogram"}
+    if name.strip() == "rows" or (column == "*" and measure in every):
+        return []
+    if column not in known:
+        what = f"the column {column!r} is not compared" if column and measure in every else "write rows, 'column measure' or '* measure'"
+        return [f"counts: allow names {name!r}: {what}"]
+    there = [*measures.column_measures(known[column]), *(["class"] if column in _lower(counts.classes) else [])]
+    there += ["histogram"] if column in _lower(histogram.column for histogram in counts.histogram) else []
+    if measure not in there:
+        return [f"counts: allow names {name!r}: the measures of {known[column].name!r} are {', '.join(there)}"]
+    if limit.strip().endswith("%") and measure in measures.EXTREMES and measures.family(known[column]) in ("moment", "clock"):
+        return [f"counts: allow names {name!r}: times deviate by seconds, not by a percentage; write seconds"]
+    return []
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    return {name.lower() for name in names}

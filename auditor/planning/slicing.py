@@ -15,7 +15,7 @@ from auditor.errors import ConfigError, PlanError
 from auditor.model import SLICES, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import planner
 from auditor.planning.columns import Endpoint
-from auditor.planning.heartbeats import TIMES
+from auditor.planning.watermark import TIMES
 from dialects import Dialect, Kind
 
 SIGNED, UNSIGNED, ANY = (-(2**63), 2**63 - 1), (0, 2**64 - 1), (-math.inf, math.inf)

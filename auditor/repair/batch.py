@@ -13,7 +13,7 @@ from auditor.repair.facts import TargetFacts, unwritten_columns
 from auditor.repair.ordering import SelfReference, Step, UniqueIndex, order_steps
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
-from auditor.sql.changes import MarkStatements
+from auditor.sql.row_changes import MarkStatements
 from dialects import Session
 from dialects.committing import Committing
 

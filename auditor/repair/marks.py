@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from auditor.connections.writer import create_table
 from auditor.errors import AccessDenied, AuditorError, ConnectionLost, EngineError, LockTimeout, PatchRefused, StatementRefused
-from auditor.sql.changes import MarkStatements
+from auditor.sql.row_changes import MarkStatements
 from dialects import Session
 from dialects.committing import Committing
 

@@ -28,7 +28,7 @@ from auditor.repair.marks import prepare_marks, remove_marks
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
 from auditor.repair.recovery import recover_patch
 from auditor.repair.undo import check_readable, undo_batches
-from auditor.sql.changes import MarkStatements
+from auditor.sql.row_changes import MarkStatements
 from auditor.store import Store, patch_requests, patches
 from auditor.store.patches import NOT_UNDOABLE, JournalRow, Patch
 

@@ -17,7 +17,7 @@ from auditor.repair.facts import TargetFacts, check_changes, check_table, read_f
 from auditor.repair.keys import KeyFile, Selection, collect_keys
 from auditor.repair.rows import ExactRow, RowChange, compare_rows, describe_key, meant_texts, read_rows
 from auditor.repair.transfer import Transfer, plan_transfer
-from auditor.sql.changes import RowStatements
+from auditor.sql.row_changes import RowStatements
 from auditor.store import Store
 from dialects import Dialect, Table
 

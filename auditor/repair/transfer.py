@@ -14,7 +14,7 @@ from auditor import canonical
 from auditor.config import Audit
 from auditor.errors import ColumnRefused
 from auditor.model import SIDES, ColumnPlan, Partitioning, Plan
-from auditor.planning.time_rounding import with_rounding
+from auditor.planning.times import with_rounding
 from dialects import Dialect
 
 DIGEST_BITS = 256

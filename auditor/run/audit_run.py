@@ -14,8 +14,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from auditor.compare import deviations, partition_map, patterns, verdict
-from auditor.compare.readable import MOST_CHARACTERS, as_shown
+from auditor.compare import comparator, deviations, patterns, verdict
+from auditor.compare.text_forms import MOST_CHARACTERS, as_shown
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable, SessionSwitched
@@ -23,20 +23,20 @@ from auditor.history import masking
 from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas, allows_resume
 from auditor.history.left_out import LeftOut
 from auditor.model import Method, Partitioning, Plan, Progress, Report, Side, Slice, State, Step, Verdict
-from auditor.planning import build, index_check, introspect, planner, shards, watermark
+from auditor.planning import build, introspect, planner, shards, watermark
 from auditor.planning.columns import Endpoint
-from auditor.planning.key_cuts import cut_by_key
+from auditor.planning.cost import choose_methods, escalates, is_step
+from auditor.planning.prescan import cut_by_key
 from auditor.planning.prescan import decide as decide_prescan
-from auditor.run import distributions, in_flight, ladder, live_run, live_scan, overdue, prescan, schemas, shard_results
-from auditor.run.aligning import NOT_STORED, Aligning, Holds
-from auditor.run.chunk_check import check_chunks
+from auditor.planning.schema_drift import check_columns, compare_schemas
+from auditor.run import distributions, in_flight, live_run, prescan
+from auditor.run.alignment import NOT_STORED, Aligner, Holds
 from auditor.run.cross_checks import CrossChecks
-from auditor.run.findings import Findings, compare_summaries, reasons_of
+from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
+from auditor.run.index_check import check_chunks, check_scan
 from auditor.run.live_summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
-from auditor.run.notes import notes_of
-from auditor.run.recheck import recheck_differences
-from auditor.run.recheck_ranges import first_suspects
+from auditor.run.recheck import first_suspects, recheck_differences
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -101,8 +101,8 @@ class AuditRun:
         """What the run does with live summaries; None for an audit without them, and for a slice."""
         self.name = name
         self.run_id = run_id or uuid.uuid4().hex
-        self.aligning = Aligning(_with_partition_size(audit, earlier.partition_size), holds)
-        self.audit = self.aligning.audit
+        self.aligner = Aligner(_with_partition_size(audit, earlier.partition_size), holds)
+        self.audit = self.aligner.audit
         """The audit as it is carried out, which depends on whether the run is aligned."""
         self.checkpoint = checkpoint
         self.earlier = earlier
@@ -117,9 +117,9 @@ class AuditRun:
         self.schema: Schemas = {}
         self.tables: Mapping[Side, Endpoint] = {}
         self.schema_changes: tuple[str, ...] = ()
-        self.young = overdue.YoungRows()
+        self.young = in_flight.YoungRows()
         """The source's rows that this run left out."""
-        self.changing = overdue.Changing()
+        self.changing = in_flight.Changing()
         """The differences that were not confirmed."""
         self.share_read = 1.0
         """The share of the table's partitions that this run reads."""
@@ -134,7 +134,7 @@ class AuditRun:
         reasons: tuple[str, ...] = ()
         may_resume = True
         try:
-            self.aligning.prepare(self.reader)
+            self.aligner.prepare(self.reader)
             opened = self.reader.open() if self.has_own_reader else nullcontext()
             with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), opened:
                 self._try_methods()
@@ -156,15 +156,15 @@ class AuditRun:
         may_resume = may_resume and not (self.plan and self.plan.aligned)  # its snapshots are gone
         left_out = self._follow_left_out(started) if state is State.DONE else None
         report = self._report(state, verdict, reasons, exit_code, started, time.monotonic() - began)
-        report = overdue.with_left_out(report, left_out, self.young, self.audit.overdue_after)
-        map_ = partition_map.build(self.findings.aligned, self.findings.states) if self.findings else None
+        report = in_flight.with_left_out(report, left_out, self.young, self.audit.overdue_after)
+        map_ = comparator.build_partition_map(self.findings.aligned, self.findings.states) if self.findings else None
         return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
 
     def _follow_left_out(self, began: datetime) -> LeftOut | None:
         """Return what this run and those before it did not compare; None for a slice, which takes no turn."""
         if self.plan is None or self.plan.slice:
             return None
-        return overdue.follow(self.earlier.left_out, self.plan, self.young, self.changing, began, self.earlier.digest)
+        return in_flight.follow(self.earlier.left_out, self.plan, self.young, self.changing, began, self.earlier.digest)
 
     def _try_methods(self) -> None:
         """Run the audit's method, or the levels of its ladder until one is the last that is needed."""
@@ -173,7 +173,7 @@ class AuditRun:
         if self.live_summaries:
             self._compare_live(self.live_summaries, tables)
             return
-        methods = ladder.choose_methods(self.audit, self.earlier.differing_shares, ended_runs=self.earlier.ended_runs)
+        methods = choose_methods(self.audit, self.earlier.differing_shares, ended_runs=self.earlier.ended_runs)
         resumed = self.earlier.plan
         if resumed and resumed.method in methods:
             methods = methods[methods.index(resumed.method) :]
@@ -185,26 +185,26 @@ class AuditRun:
                 plan = self._make_plan(method, tables)
                 self.checkpoint.save_plan(plan, self.schema)
             self.findings = self._examine(plan)
-            if self.aligning.was_lost(self.reader):
+            if self.aligner.was_lost(self.reader):
                 plan = self._make_plan(method, tables)
                 self.checkpoint.save_plan(plan, self.schema)
                 self.findings = self._examine(plan)
             findings = self.findings
-            if not ladder.escalates(self.audit, method, findings.verdict, findings.comparison, self.earlier.ended_runs):
+            if not escalates(self.audit, method, findings.verdict, findings.comparison, self.earlier.ended_runs):
                 return
             self.steps.append(Step(method=method, verdict=findings.verdict, seconds=time.monotonic() - began, reasons=findings.reasons))
             self.findings = None  # the step reports it; beside the next level's plan it would pass for what that level found
 
     def _compare_live(self, live_summaries: LiveSummaries, tables: Mapping[Side, Endpoint]) -> None:
         """Compare the target with the stream's sums of the source, or scan the source for these."""
-        self.audit = self.aligning.audit
+        self.audit = self.aligner.audit
         method: Method = "signature" if self.audit.method == "signature" else "exact"
         draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
         if chosen := live_summaries.choose(draft, self.reader.stopped):
             try:
                 self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
                 self.checkpoint.save_plan(self.plan, self.schema)
-                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligning, self.checks)
+                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligner, self.checks)
                 self.prescan_note = self.findings.prescan
                 self.reader.ask_each(self._check_columns)
                 return
@@ -212,23 +212,23 @@ class AuditRun:
                 live_summaries.give_up(error)
                 self.reader.end_snapshots()
         with live_summaries.scanning():
-            self.plan = live_scan.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligning)
+            self.plan = live_run.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligner)
             self.checkpoint.save_plan(self.plan, self.schema)
             findings = self._examine(self.plan)
-            if self.aligning.was_lost(self.reader):
-                raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligning.why_not}; run the audit again")
-            live_scan.save(self.plan, findings, live_summaries, self.aligning)
+            if self.aligner.was_lost(self.reader):
+                raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligner.why_not}; run the audit again")
+            live_run.save_scan(self.plan, findings, live_summaries, self.aligner)
             self.findings = findings
 
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
         """Compare both tables' columns with those of the last run. Raises SchemaChanged if the audit is strict about them."""
-        self.schema, self.schema_changes = schemas.compare_schemas(self.audit, self.earlier.schema, tables)
+        self.schema, self.schema_changes = compare_schemas(self.audit, self.earlier.schema, tables)
         for connection in self.reader.sides.values():
             connection.check_recovered = self._check_columns
 
     def _check_columns(self, side: Side, session: Session) -> None:
         """Raise ColumnsChanged if a table's columns are no longer those that the run found when it began."""
-        schemas.check_columns(self.audit, self.schema, side, session)
+        check_columns(self.audit, self.schema, side, session)
 
     # plan and settle
 
@@ -250,14 +250,14 @@ class AuditRun:
     def _draft_and_begin(self, method: Method, tables: Mapping[Side, Endpoint]) -> Plan:
         """Return the draft of a plan, with the snapshots open in which a whole-table plan reads: at one position if it is asked for."""
         bound = self.plan.now if self.plan else ""  # by an earlier method of this run
-        self.audit = self.aligning.audit
+        self.audit = self.aligner.audit
         draft = build.draft_plan(self.name, self.audit, self.reader, tables, method, self.slice, bound)
         if draft.has_integer_key:
             by_range = replace(draft, partitioning=Partitioning(strategy="range", size=self.audit.partition.rows))
-            self.reader.ask_each(lambda side, session: index_check.check_scan(by_range, side, session, self.reader.sides[side].settings))
-        if self.aligning.is_wanted:
+            self.reader.ask_each(lambda side, session: check_scan(by_range, side, session, self.reader.sides[side].settings))
+        if self.aligner.is_wanted:
             names: dict[Side, Sequence[str]] = {side: end.table.names for side, end in tables.items() if side != "target"}
-            is_aligned, alignment = self.aligning.begin(self.reader, draft, names), self.aligning.alignment
+            is_aligned, alignment = self.aligner.begin(self.reader, draft, names), self.aligner.alignment
             return replace(draft, aligned=alignment.position) if is_aligned and alignment else self._draft_and_begin(method, tables)
         if draft.snapshot == "whole":
             self.reader.begin_snapshots()
@@ -285,9 +285,9 @@ class AuditRun:
         result = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
         aligned, self.prescan_note = result.aligned, result.note
         if self.live_summaries:
-            live_scan.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
+            live_run.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
-            self.young = overdue.find_young_rows(self.reader, plan, aligned, result.assumed)
+            self.young = in_flight.find_young_rows(self.reader, plan, aligned, result.assumed)
         self.checks.hold(plan, result)
         self.reader.begin_snapshots()
         if self.earlier.plan and plan.method in ("signature", "minhash"):
@@ -306,7 +306,7 @@ class AuditRun:
             known = findings.comparison, findings.differences, findings.jaccard
             findings.verdict, findings.reasons = verdict.conclude(*known, self.audit.threshold, plan.undecided_documents)
         findings.verdict, findings.reasons = result.doubt(findings.verdict, findings.reasons)
-        if findings.verdict is Verdict.MISMATCH and plan.watermark and not ladder.is_step(self.audit, plan.method):
+        if findings.verdict is Verdict.MISMATCH and plan.watermark and not is_step(self.audit, plan.method):
             self._doubt_in_flight(plan, findings)
         self.reader.end_snapshots()
         self.reader.ask_each(self._check_columns)
@@ -328,9 +328,9 @@ class AuditRun:
                 self.reader, now, differences, spans, self.audit.recheck, max(limits.value_length, MOST_CHARACTERS)
             )
             differences = rechecked.differences
-            self.changing = overdue.Changing(rechecked.left_out, rechecked.unsettled_ranges)
+            self.changing = in_flight.Changing(rechecked.left_out, rechecked.unsettled_ranges)
             findings.jaccard = located.similarity(rechecked.cleared, rechecked.unsettled)
-        differences = shard_results.name_shards_of_ranges(self.reader, plan, differences)
+        differences = name_shards_of_ranges(self.reader, plan, differences)
         described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
         findings.differences = as_shown(described, plan, limits.value_length)
 
@@ -371,8 +371,8 @@ class AuditRun:
             schema_changes=self.schema_changes,
             covered=self.share_read,
             slice=plan.slice if plan else self.slice,
-            aligned=self.aligning.alignment if findings else None,
-            not_aligned="" if self.live_summaries and self.live_summaries.check else self.aligning.why_not,
+            aligned=self.aligner.alignment if findings else None,
+            not_aligned="" if self.live_summaries and self.live_summaries.check else self.aligner.why_not,
             live=self.live_summaries.check if self.live_summaries and findings else None,
             retries=sum(connection.retries for connection in self.reader.sides.values()),
             notes=notes_of(
@@ -388,7 +388,7 @@ class AuditRun:
                 live=self.live_summaries.note if self.live_summaries else "",
                 uncounted=self.checks.note,
             ),
-            shards=shard_results.results(self.reader, plan, findings, self.aligning.of_sides) if plan else (),
+            shards=shard_results(self.reader, plan, findings, self.aligner.of_sides) if plan else (),
         )
 
 

@@ -31,10 +31,11 @@ from auditor.errors import ReadingContradicted, StatementTimeout
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, side_of
 from auditor.planning.planner import CHUNK_ROWS
 from auditor.planning.prescan import plan_of_stretches
-from auditor.run.bare_count import hold_count
 from auditor.run.fetch import Fetcher
 from auditor.run.prescan import ReadResult
-from auditor.sql import key_ranges, render, row_text
+from auditor.run.scan import hold_count
+from auditor.sql import render, row_text
+from auditor.sql.prescan import stretch_condition
 from auditor.sql.user_sql import checked
 from auditor.summary import arrays
 from dialects import Dialect, Session
@@ -255,7 +256,7 @@ def _choose_keys(plan: Plan, side: Side, known: Sequence[int], session: Session,
         return []
     within = ""
     if plan.prescan and plan.prescan.cuts:
-        within = key_ranges.condition(plan_of_stretches(plan), side, [chance.randrange(1, len(plan.prescan.cuts[side]))])
+        within = stretch_condition(plan_of_stretches(plan), side, [chance.randrange(1, len(plan.prescan.cuts[side]))])
     texts = [row_text.text(column, side, session.dialect) for column in plan.key_columns]
     rows = session.query(_values(plan, side, texts, within, session.dialect) + f"\nLIMIT {WITNESSES}")
     texts_of_keys = {tuple(None if text is None else _as_text(text) for text in row) for row in rows}

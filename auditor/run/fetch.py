@@ -14,7 +14,7 @@ from auditor.compare import documents
 from auditor.compare.accounting import Key, Row
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Partitioning, Plan, RangeDifference, Side, is_shard
 from auditor.sql import key_number, render, row_text
-from auditor.sql.batches import cut_into_batches, number_size
+from auditor.sql.render import cut_into_batches, number_size
 from auditor.summary import arrays
 from auditor.summary.key_number import POSITIONS
 from dialects import Dialect, Session

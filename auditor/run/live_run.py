@@ -3,38 +3,47 @@
 The signatures of all partitions, or of stretches of them, are read first, and the power sums of those that differ, in the same snapshot.
 Rows are then fetched by key from both sides. A row that has changed in the source meanwhile is looked at again, once the pipeline has
 merged past that change.
+
+Signatures are sums, so those of a stretch's partitions add up to that of the stretch: the stream's sums serve for any stretch.
+
+The stream's sums begin with a scan of the source, with both sides at one position, and are proved by later ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from auditor.compare import patterns, verdict
 from auditor.compare.comparator import Aligned, align, compare
-from auditor.compare.readable import as_shown
+from auditor.compare.text_forms import as_shown
 from auditor.config import Audit
 from auditor.connections.reader import Reader
-from auditor.errors import LiveSummariesUnusable
+from auditor.errors import LiveSummariesUnusable, LiveSummariesWrong
 from auditor.escaping import shell_word
-from auditor.model import NULL_PARTITION, Plan, Side, Verdict
-from auditor.planning import introspect, planner
+from auditor.model import NULL_PARTITION, Difference, Plan, Prescan, Side, Verdict
+from auditor.planning import build, introspect, planner
 from auditor.planning.columns import Endpoint
-from auditor.planning.prescan import decide
-from auditor.run.aligning import Aligning
-from auditor.run.chunk_check import check_chunks
+from auditor.planning.prescan import decide, plan_of_stretches
+from auditor.run.alignment import Aligner
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings
-from auditor.run.live_prescan import read_stretches, select
+from auditor.run.index_check import check_chunks
 from auditor.run.live_summaries import LiveSummaries
-from auditor.run.locate import estimate_similarity, locate_as_of, plan_of_partitions
-from auditor.run.prescan import ReadResult, some_keys
+from auditor.run.locate import Lost, estimate_similarity, find_lost, locate_as_of, plan_of_partitions
+from auditor.run.prescan import ReadResult, count_contradicted, describe, keys_of_stretch, plan_of_rest, some_keys
 from auditor.run.scan import scan_side
 from auditor.sql import render
-from auditor.summary import arrays
-from auditor.summary.arrays import Summaries
+from auditor.summary import arrays, live
+from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 LOOKS = 3
 """How often partitions in which rows keep changing in the source are looked at again."""
@@ -48,6 +57,8 @@ WHOLE_SIGNATURE = 60
 AGAIN = "more rows differ there than live summaries name; a scan of the source names them: auditor run {audit} --rescan"
 
 TOLERATED = "the rows that differ may all be within their tolerances, which only a check of each shows: auditor run {audit} --rescan"
+
+log = logging.getLogger(__name__)
 
 
 def plan_target(audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, unequal_shares: Sequence[float] = ()) -> Plan:
@@ -71,7 +82,7 @@ def pin_partitions(audit: Audit, plan: Plan) -> Audit:
 
 
 def compare_live(
-    audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligning: Aligning, checks: CrossChecks
+    audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligner: Aligner, checks: CrossChecks
 ) -> Findings:
     """Return what differs between the target and the stream's sums of the source.
 
@@ -80,7 +91,7 @@ def compare_live(
     """
     looker, broken = _Looker(reader, plan, live_summaries), reader.snapshots_broken
     looker.open()
-    aligning.let_go()
+    aligner.let_go()
     result = looker.read_all()
     checks.hold(plan, result, ("target",))
     aligned = result.aligned
@@ -207,7 +218,7 @@ def _project(sums: Summaries, plan: Plan) -> Summaries:
 
 
 def _only(sums: Summaries, numbers: Sequence[int]) -> Summaries:
-    return select(sums, np.isin(sums.partition, np.array(numbers, np.int64)))
+    return select_partitions(sums, np.isin(sums.partition, np.array(numbers, np.int64)))
 
 
 def _with_keys(plan: Plan, sums: Summaries) -> Summaries:
@@ -219,3 +230,142 @@ def _with_keys(plan: Plan, sums: Summaries) -> Summaries:
         if number != NULL_PARTITION:
             least[index], greatest[index] = number * plan.partitioning.size, (number + 1) * plan.partitioning.size - 1
     return replace(sums, least=least, greatest=greatest)
+
+
+def begin_scan(
+    audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint], draft: Plan, live_summaries: LiveSummaries, aligner: Aligner
+) -> Plan:
+    """Return the plan by which both sides are read in snapshots at one position, which are open.
+
+    Raises LiveSummariesUnusable if they cannot be: a scan that is not aligned says nothing of the stream.
+    """
+    before = build.finish_plan(draft, audit, reader, tables)
+    if audit.salt == planner.RANDOM_SALT:
+        before = replace(before, salt=secrets.token_hex(8))
+    before = live_summaries.prepare_scan(before)
+    if not aligner.is_wanted or not aligner.begin(reader, draft, {"source": tables["source"].table.names}, live_summaries.place):
+        raise LiveSummariesUnusable(
+            f"{live_summaries.why_scan}, and the source is scanned for them only in line with it: {aligner.why_not}"
+        )
+    assert aligner.alignment is not None
+    plan = build.finish_plan(replace(draft, aligned=aligner.alignment.position), pin_partitions(audit, before), reader, tables)
+    once = Prescan(used=False, why="live summaries need those of every partition")
+    return check_chunks(reader, replace(plan, partitioning=before.partitioning, salt=before.salt, prescan=once))
+
+
+def compare_scan(audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveSummaries, aligned: Aligned) -> None:
+    """Note what the scan found of the source, and which of its rows are missing from the stream's sums; both snapshots are open."""
+    summaries = aligned.sides["source"]
+    if (summaries.hashed != summaries.rows).any():  # the sums have no place for rows that were counted alone
+        live_summaries.note = "the source could not build the text of each row; raise max_allowed_packet there, and run the audit again"
+        live_summaries.give_up(LiveSummariesWrong(live_summaries.note))
+        return
+    scanned = live.add([summaries])
+    epoch, position = live_summaries.epoch, live_summaries.position
+    if epoch is None or not live_summaries.proves:
+        live_summaries.note_scanned(position, scanned)
+        return
+    try:
+        kept = reader.ask_side("target", lambda _, session: live_summaries.sums.read(session, epoch, position))
+    except LiveSummariesWrong as error:
+        live_summaries.give_up(error)
+        return
+    pair = align(_with_empty(kept, scanned), _with_empty(scanned, kept))
+    if not pair.unequal.any():
+        live_summaries.note_scanned(position, scanned)
+        return
+    live_summaries.note_scanned(position, scanned, _changes(live.add([scanned, live.minus(kept)])))
+    lost = find_lost(reader, plan, pair, audit.limits) if plan.method == "exact" else Lost((), tuple(pair.partition[pair.unequal].tolist()))
+    as_kept = align(kept, live.add([aligned.sides["target"]]))
+    same = set(as_kept.partition[as_kept.equal].tolist())
+    live_summaries.note_lost(lost, frozenset(number for number in lost.partitions if number in same))
+
+
+def _name_lost(plan: Plan, findings: Findings, live_summaries: LiveSummaries) -> None:
+    """Let the run's own differences name the rows of partitions in which the stream lost more than its sums name.
+
+    That is right where the target holds exactly what the stream had.
+    """
+    names, left = list(live_summaries.lost.rows), list[int]()
+    for number in live_summaries.lost.partitions:
+        mine = _of_partition(plan, findings, number) if number in live_summaries.as_in_target else None
+        if mine is None:
+            left.append(number)
+        else:
+            names += mine
+    live_summaries.note_lost(Lost(tuple(names), tuple(left)))
+    if names or left:
+        some = "a row" if len(names) == 1 else f"{len(names):,} rows"
+        what = some if not left else f"rows of {len(left):,} partitions" if not names else f"{some} and more"
+        lost = f"the stream lost {what} of the source, missing from its summaries until this scan"
+        findings.reasons = (*findings.reasons, lost)
+
+
+def _of_partition(plan: Plan, findings: Findings, number: int) -> list[Difference] | None:
+    """Return the differences of a range of keys that the run named all of; None where it did not, or the partition is none."""
+    if plan.partitioning.strategy != "range" or findings.differences is None or findings.states.get(number) not in ("accounted", "listed"):
+        return None
+    size = plan.partitioning.size
+    return [
+        difference
+        for difference in findings.differences.named
+        if None not in difference.key.values() and difference.key_number // size == number
+    ] or None
+
+
+def _with_empty(sums: Summaries, others: Summaries) -> Summaries:
+    """Return sums with empty partitions for those that only others have, so that the few rows in which these differ decode."""
+    nothing = live.of(others.partition, 0 * others.rows, 0 * others.words, 0 * others.syndromes)
+    return live.add([sums, nothing])
+
+
+def _changes(sums: Summaries) -> Summaries:
+    """Return sums without the partitions in which nothing changes."""
+    chosen = (sums.rows != 0) | (sums.words != 0).any(axis=1) | (sums.syndromes != 0).any(axis=1)
+    return live.of(sums.partition[chosen], sums.rows[chosen], sums.words[chosen], sums.syndromes[chosen])
+
+
+def save_scan(plan: Plan, findings: Findings, live_summaries: LiveSummaries, aligner: Aligner) -> None:
+    """Let the live summaries begin with the scan, or be proved by it; what stands against that does not change what the run found."""
+    live_summaries.label = plan.label
+    _name_lost(plan, findings, live_summaries)
+    try:
+        live_summaries.save(aligner.alignment)
+    except LiveSummariesUnusable as error:
+        live_summaries.note = str(error)
+        log.warning("live summaries: %s", error, extra={"action": "live_not_kept"})
+
+
+def read_stretches(reader: Reader, plan: Plan, source: Summaries, read: Callable[[Plan], Summaries]) -> ReadResult:
+    """Return the summaries of every partition on both sides; ``read`` reads the target by a plan, in the snapshot of the sums.
+
+    Of a stretch that is equal, the target's are those of the source: equal sums of rows are sums of equal rows.
+    """
+    parents = _stretches_of(plan, source.partition)
+    united, whole = live.unite(source, parents), read(plan_of_stretches(plan))
+    scanned = align(arrays.join_words(united), arrays.join_words(whole))
+    rest = plan_of_rest(reader, plan, scanned, scanned.equal, {side: [] for side in plan.read_sides})
+    is_equal = np.isin(parents, scanned.partition[scanned.equal])
+    names = render.result_columns(plan)
+    remainder = read(rest) if rest else arrays.read([], names)
+    target = arrays.concatenate([select_partitions(source, is_equal), remainder], names)
+    contradicted = count_contradicted(plan, scanned, align(select_partitions(source, ~is_equal), remainder)) if rest else 0
+    return ReadResult(
+        align(source, target),
+        describe(plan, scanned, scanned.equal, rest is not plan),
+        read_by=(plan_of_stretches(plan), *((plan,) if rest else ())),
+        keys=some_keys(scanned),
+        contradicted=contradicted,
+    )
+
+
+def select_partitions(sums: Summaries, which: npt.NDArray[np.bool_]) -> Summaries:
+    """Return the summaries of some partitions."""
+    return Summaries(**{name: getattr(sums, name)[which] for name in Summaries.__slots__})
+
+
+def _stretches_of(plan: Plan, partition: Integers) -> Integers:
+    """Return the stretches in which partitions lie, (n,) int64."""
+    if plan.partitioning.strategy != "range":
+        return np.zeros(len(partition), np.int64)
+    return np.where(partition == NULL_PARTITION, NULL_PARTITION, partition // (keys_of_stretch(plan) // plan.partitioning.size))

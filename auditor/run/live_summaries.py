@@ -2,6 +2,8 @@
 
 Such a run reads only the target. It scans the source, with both sides at one position, where there are no sums yet, or no longer, and
 where the last such scan is older than the audit allows: then the sums begin, or are compared with the scan and set right.
+
+The sums are read from the target of the pipeline that keeps them, without the source.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ from dataclasses import replace
 from typing import Protocol
 
 from auditor.config import Audit
-from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong
+from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NoSuchObject
 from auditor.model import Alignment, LiveCheck, LiveEpoch, Partitioning, Plan
 from auditor.planning import live
 from auditor.run.locate import Lost
+from auditor.sql import live_summaries as statements
+from auditor.sql.merge import Positions
+from auditor.summary import codec
 from auditor.summary.arrays import Summaries
+from auditor.summary.live import apply
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -231,7 +237,47 @@ class LiveSummaries:
         epoch = self.epoch
         assert epoch is not None and epoch.begun_at is not None and epoch.proved_at is not None
         return LiveCheck(
-            pipeline=epoch.pipeline, place=place, time=time, began=epoch.begun_at, began_place=epoch.log_place, proved=epoch.proved_at,
-            proved_place=epoch.proved_log_place, scanned=self.why_scan, moved=moved, lost=self.lost.rows,
+            pipeline=epoch.pipeline,
+            place=place,
+            time=time,
+            began=epoch.begun_at,
+            began_place=epoch.log_place,
+            proved=epoch.proved_at,
+            proved_place=epoch.proved_log_place,
+            scanned=self.why_scan,
+            moved=moved,
+            lost=self.lost.rows,
             lost_partitions=tuple(self.label(number) for number in self.lost.partitions),
-        )  # fmt: skip
+        )
+
+
+def read_position(session: Session, schema: str, epoch: LiveEpoch) -> int:
+    """Return the position O up to which a target's snapshot says that it holds the table of an epoch; 0 if it holds nothing.
+
+    ``schema`` is the target's. Raises EngineError.
+    """
+    rows = session.query(Positions(session.dialect, schema, epoch.pipeline).list())
+    return next((int(position) for table, position, _ in rows if str(table) == epoch.table), 0)
+
+
+def read_live(session: Session, schema: str, epoch: LiveEpoch, base: bytes, place: int) -> Summaries:
+    """Return the summaries of the source as of a position, which is the one that the same snapshot of the target states.
+
+    They are what a scan of the source at this place gives under the epoch's plan, ascending by partition and without those that have no
+    row, except that the least and greatest keys are unknown (None). ``base`` is that of the epoch, from the store.
+
+    Raises LiveSummariesWrong, with why, if a sum is missing, damaged, or cannot be one of rows: no sum is returned unchecked.
+    """
+    if epoch.state != "kept":
+        raise LiveSummariesWrong(f"the live summaries of {epoch.audit} are {epoch.state}{f': {epoch.reason}' if epoch.reason else ''}")
+    if place < epoch.position:
+        raise LiveSummariesWrong(f"the target is at position {place}, and the live summaries of {epoch.audit} begin at {epoch.position}")
+    begun = codec.unpack_summaries(base)[1]
+    try:
+        rows = session.query(statements.LiveSums(session.dialect, schema).list(epoch.id))
+    except NoSuchObject as error:
+        if place > epoch.position:
+            raise LiveSummariesWrong(f"the target has no table {schema}.{statements.LIVE_SUMS}, which holds them") from error
+        rows = []
+    links = statements.read_links(epoch.id, rows)
+    return apply(begun, links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, place=place)

@@ -5,6 +5,9 @@ would have found without the pre-scan.
 
 Chunks of both parts are saved. A run that is resumed continues with the part that was interrupted: stretches that were read before are not
 read again, and those of which a chunk was read by the method are left to the method.
+
+A stretch is a union of partitions, and the key of a row, or its time, says in which partition the row lies. How equal rows are distributed
+over the partitions of a stretch was not read, and is taken to be even.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from auditor.compare import stretches
 from auditor.compare.comparator import Aligned, Flags, align
 from auditor.connections.reader import Reader
 from auditor.history.handover import Checkpoint
@@ -24,7 +26,7 @@ from auditor.run.scan import Stage, kept_siblings, save_nothing, scan
 from auditor.sql import render
 from auditor.sql.key_number import LETTER_GROUPS
 from auditor.summary import arrays
-from auditor.summary.arrays import Summaries
+from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.lazy_numpy import np
 from auditor.wording import plural
 
@@ -102,7 +104,7 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint, *, count_chunks: bo
     # A digest depends on the order of rows with one key as well, and a group of keys that are text on how that is stored.
     is_proof = not (plan.prescan.digest_rows or plan.prescan.groups == LETTER_GROUPS or is_resumed) and reader.saw_one_snapshot
     contradicted = count_contradicted(plan, scanned, again) if is_proof and again is not None else 0
-    assumed = stretches.partitions_of(scanned.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
+    assumed = partitions_of_stretches(scanned.select(equal), plan)[0].tolist() if plan.partitioning.strategy == "range" else ()
     return ReadResult(
         aligned,
         describe(plan, scanned, equal, is_partial),
@@ -226,7 +228,7 @@ def _join(plan: Plan, equal: Aligned | None, again: Aligned | None) -> Aligned:
         assert again is not None
         return again
     names = render.result_columns(plan)
-    known = arrays.of_equal(*stretches.partitions_of(equal, plan), names)
+    known = arrays.of_equal(*partitions_of_stretches(equal, plan), names)
     sides = {side: arrays.concatenate([again.sides[side], known], names) if again else known for side in SIDES}
     return align(sides["source"], sides["target"])
 
@@ -251,3 +253,40 @@ def describe(plan: Plan, scanned: Aligned, equal: Flags, is_partial: bool) -> st
         return f"pre-scan: all {count:,} parts of the table are equal"
     differ = f"{left:,} of {count:,} parts of the table {'differs' if left == 1 else 'differ'}"
     return f"pre-scan: {differ}, and {('was' if left == 1 else 'were') if is_partial else 'all were'} read in full"
+
+
+def partitions_of_stretches(stretches: Aligned, plan: Plan) -> tuple[Integers, Integers]:
+    """Return the partitions of equal stretches, ascending by id, and the rows of each; ``plan`` is that of the partitions.
+
+    Of key ranges these are all from the least to the greatest key of each stretch, one without a row among them. Of buckets of a hash
+    these are all, each with the same share of the rows.
+    """
+    ids = [_ids_of(stretches, index, plan) for index in range(len(stretches.partition))]
+    rows = [_spread(int(stretches.rows["source"][index]), len(partitions)) for index, partitions in enumerate(ids)]
+    if not ids:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if plan.partitioning.strategy == "hash":  # each bucket has rows of every stretch
+        total = int(stretches.rows["source"].sum())
+        buckets = np.arange(min(plan.partitioning.buckets, total), dtype=np.int64)
+        return buckets, _spread(total, len(buckets))
+    partition = np.concatenate(ids)
+    order = np.argsort(partition, kind="stable")
+    return partition[order], np.concatenate(rows)[order]
+
+
+def _ids_of(stretches: Aligned, index: int, plan: Plan) -> Integers:
+    how, number = plan.partitioning, stretches.partition[index]
+    if how.strategy != "range" or number == NULL_PARTITION:
+        return np.array([number], np.int64)
+    least, greatest = stretches.key_range(index)
+    assert least is not None and greatest is not None, "rows with an integer key have a least and a greatest one"
+    ids = np.arange(least // how.size, greatest // how.size + 1, dtype=np.int64)
+    if not plan.partition_ranges:
+        return ids
+    return ids[np.logical_or.reduce([(ids >= first) & (ids < end) for first, end in plan.partition_ranges])]
+
+
+def _spread(rows: int, partitions: int) -> Integers:
+    """Return the rows of each partition if they are distributed evenly."""
+    borders = np.arange(partitions + 1, dtype=np.int64) * rows // partitions
+    return np.diff(borders)

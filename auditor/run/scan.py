@@ -1,28 +1,40 @@
 """Scan both sides by a plan: chunks, read by as many connections as the audit allows, in the snapshots that the plan asks for.
 
 A chunk that fails with a transient error is retried; each chunk that was read goes to the checkpoint while the next one is read.
+
+Afterwards the rows of a table are counted by a statement in whose scope is nothing else, and compared with what was summarised.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import TracebackType
 
+import sql_templates
 from auditor import telemetry
 from auditor.compare.comparator import Aligned, align
 from auditor.connections.connection import Connection, prefix_errors
 from auditor.connections.reader import Reader
-from auditor.errors import AuditorError, EngineError, LockTimeout, SessionSwitched, StatementCancelled, StatementTimeout
+from auditor.errors import (
+    AuditorError,
+    EngineError,
+    LockTimeout,
+    ReadingContradicted,
+    SessionSwitched,
+    StatementCancelled,
+    StatementTimeout,
+)
 from auditor.model import Chunk, Plan, Side, is_shard
-from auditor.run.bare_count import hold_count
 from auditor.run.chunk_queue import ChunkQueue
-from auditor.run.saving import BackgroundSaver, SaveChunk
 from auditor.sql import render
+from auditor.sql.user_sql import checked
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
 from auditor.summary.lazy_numpy import load_soon
@@ -33,6 +45,9 @@ ALIGNED = "the run is aligned, and a snapshot that is shared would be of another
 
 Summarise = Callable[[Plan], Aligned]
 """Scans both sides by a plan, as ``scan`` does."""
+
+SaveChunk = Callable[[Side, Chunk, Summaries, float, int], None]
+"""Saves the summaries of a chunk, with the seconds and attempts that reading it took."""
 
 
 def save_nothing(_: Side, __: Chunk, ___: Summaries, ____: float, _____: int) -> None:
@@ -229,3 +244,85 @@ class _SideScan:
 
 def _summarise(plan: Plan, side: Side, chunk: Chunk, session: Session) -> Summaries:
     return arrays.read(session.summarise(render.summary(plan, side, session.dialect, chunk)), render.result_columns(plan))
+
+
+def hold_count(plan: Plan, side: Side, pieces: Sequence[Sequence[Chunk]], rows: int, session: Session) -> bool:
+    """Hold the rows that were summarised of a table, or of ranges of its keys, against a count of them: one statement a piece.
+
+    Return False if they cannot be, because the table changes: a second count is another. Raises ReadingContradicted.
+    """
+    here = plan.sides[side]
+    if _is_counted(plan, side, pieces, rows, session):
+        return True
+    first, second = (_count(plan, side, pieces, session) for _ in range(2))
+    if first != second:
+        return False
+    total, met, unmet, unknown = first
+    where = " in the keys that were chosen" if any(pieces) else ""
+    if total == met + unmet + unknown and met == rows:
+        return False  # it changed once
+    filtered = f" ({met:,} meet the filter, {unmet:,} do not, of {unknown:,} it is unknown)" if here.conditions else ""
+    raise ReadingContradicted(
+        f"{side}: the run read {rows:,} rows{where}, and a bare count finds {total:,}{filtered}, so nothing is claimed about the tables;"
+        " look for a setting of the server, or something between, that cuts results, and report a bug if there is none"
+    )
+
+
+def _is_counted(plan: Plan, side: Side, pieces: Sequence[Sequence[Chunk]], rows: int, session: Session) -> bool:
+    total, met, unmet, unknown = _count(plan, side, pieces, session)
+    return met == rows and total == met + unmet + unknown
+
+
+def _count(plan: Plan, side: Side, pieces: Sequence[Sequence[Chunk]], session: Session) -> tuple[int, ...]:
+    """Return how many rows there are, and how many meet the filter, do not, and leave it unknown."""
+    counted = [_count_piece(plan, side, ranges, session) for ranges in pieces]
+    return tuple(map(sum, zip(*counted, strict=True)))
+
+
+def _count_piece(plan: Plan, side: Side, ranges: Sequence[Chunk], session: Session) -> tuple[int, int, int, int]:
+    here, dialect = plan.sides[side], session.dialect
+    within = " OR ".join(f"({_within(plan, side, key_range)})" for key_range in ranges) or "1 = 1"
+    if not here.conditions:
+        total = int(session.query_row(render.count(dialect, here.table, within))[0])
+        return total, total, 0, 0
+    condition = " AND ".join(f"({text})" for text in here.conditions)
+    holes = {"table": here.table, "within": within, "condition": f"({condition})"}
+    total, met, unmet, unknown = session.query_row(checked(sql_templates.fill(dialect.template("bare_count"), holes), dialect))
+    return int(total), int(met), int(unmet), int(unknown)
+
+
+def _within(plan: Plan, side: Side, chunk: Chunk) -> str:
+    key = plan.columns[0].expression[side]
+    if chunk.null_key:
+        return f"{key} IS NULL"
+    bounds = [f"{key} {sign} {bound}" for sign, bound in ((">=", chunk.first), ("<", chunk.end)) if bound is not None]
+    return " AND ".join([*bounds, *([f"({chunk.within})"] if chunk.within else [])]) or "1 = 1"
+
+
+class BackgroundSaver:
+    """Saves chunks in a thread of its own, one at a time, so that a server does not wait for the store's disk between two statements.
+
+    A chunk is handed over once the one before is saved: so a process that is killed has lost at most one chunk per scan that it had read.
+    An error is raised where the next chunk is handed over, or at the end of the block, which waits for what is not saved yet.
+    """
+
+    def __init__(self, save: SaveChunk) -> None:
+        self._save = telemetry.with_current_context(save)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="save")
+        self._lock = threading.Lock()
+        self._last: Future[None] | None = None
+
+    def __enter__(self) -> BackgroundSaver:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._pool.shutdown()
+        if self._last and not kind:
+            self._last.result()
+
+    def save(self, side: Side, chunk: Chunk, part: Summaries, seconds: float, attempts: int) -> None:
+        """Save a chunk in the background. Raises the error of the chunk before."""
+        with self._lock:
+            if self._last:
+                self._last.result()
+            self._last = self._pool.submit(self._save, side, chunk, part, seconds, attempts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.config import Audit, Settings, find_carriers, why_not_aligned
 from auditor.model import Side
-from auditor.run.aligning import TableHold
+from auditor.run.alignment import TableHold
 
 if TYPE_CHECKING:
     from auditor.store import Store

@@ -14,8 +14,7 @@ from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import status
 from auditor.history.runs import as_run
 from auditor.history.status import Standing
-from auditor.planning import masks
-from auditor.planning.columns import Endpoint
+from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, planning, proxies, table_groups
 from auditor.service.definitions import definition as stored_definition
 from auditor.shapes import audit_status as shapes
@@ -202,7 +201,7 @@ def _check_table(settings: ConnectionSettings, written: Place, end: Endpoint) ->
     names = end.table.names or written.parts
     if {part.lower() for part in names[:-1]} & end.dialect.SYSTEM_SCHEMAS:
         raise ConfigError(f"{end.label}: the server's own tables are not audited over HTTP, as they show statements and values of others")
-    if settings.audit_tables is not None and not masks.is_named(settings.audit_tables, Place(names)):
+    if settings.audit_tables is not None and not is_named(settings.audit_tables, Place(names)):
         raise ConfigError(f"{end.label}: audits defined over HTTP may not read it; add it to audit_tables of its connection")
     if end.mask_gap:
         raise ConfigError(f"{end.mask_gap}; define this audit in auditor.yaml, with masks of its own")

@@ -13,7 +13,7 @@ from auditor.config import Settings, TableRef
 from auditor.history import masking
 from auditor.history.masking import Digest
 from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
-from auditor.planning.masks import are_mentioned, masked_columns
+from auditor.planning.columns import are_mentioned, masked_columns
 from auditor.report.redact import redact_plan
 from auditor.service import evidence
 from auditor.store import Store, patches, runs, salt, scrubbing

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from auditor.model import ColumnPlan, Plan, Side
 from auditor.sql.row_text import key_text, levelled, text
-from auditor.summary.field import P
-from auditor.summary.key_number import FACTORS, POSITIONS, UUID_LENGTH, Form, Q, forms
+from auditor.summary.key_number import FACTORS, POSITIONS, UUID_LENGTH, Form, P, Q, forms
 from dialects import Dialect, Kind
 from dialects.hex_numbers import PLAIN_UUID_PLACES, UUID_PLACES
 from dialects.kinds import FREE_TEXT_KINDS

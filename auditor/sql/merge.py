@@ -12,8 +12,11 @@ from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
 
 CHANGE_COLUMNS: Mapping[str, Kind] = {
-    "attempt": Kind("text"), "position": Kind("integer"), "row": Kind("integer"), "op": Kind("text"),
-}  # fmt: skip
+    "attempt": Kind("text"),
+    "position": Kind("integer"),
+    "row": Kind("integer"),
+    "op": Kind("text"),
+}
 """The columns of a staging table before those of the target, after a prefix."""
 
 PREFIX = "auditor_"

@@ -1,4 +1,4 @@
-"""SQL of the method exact: signature words and power sums of a partition's row hashes.
+"""SQL of the method exact: signature words and power sums of a partition's row hashes; and the published minhashes beside them.
 
 From v, the first 60 bits of a row hash (15 hexadecimal digits), w0 = v >> 30 and w1 = v & (2^30 - 1). For a row's position x and
 p = 2^31 - 1 the engine returns S_0 = SUM(w0), W_1 = SUM(w1) and S_j = SUM(w0 * x^j mod p) mod p. No intermediate number exceeds 63
@@ -7,15 +7,13 @@ bits: w0 < 2^30, x < 2^31 and residues are below 2^31. ``auditor.compare.syndrom
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from auditor.model import Plan, Side
 from auditor.sql.key_number import bucket, key_number, partition, position
-from auditor.sql.minhash import minima
 from auditor.sql.row_text import row_text
-from auditor.sql.sums import aggregates
-from auditor.summary.field import P
-from auditor.summary.key_number import forms
+from auditor.summary.key_number import P, forms
+from auditor.summary.minhash import MASK, MODULUS, constants
 from dialects import Dialect
 
 INLINE_T = 4
@@ -116,3 +114,21 @@ def _inline_power(x: str, bit: int, narrow: bool, dialect: Dialect) -> str:
 def _powers(greatest: int, x: str, dialect: Dialect) -> list[tuple[str, str]]:
     """Return the columns x, x2, x4, .. for all sums, as (SQL, name): the position and its repeated squares modulo p."""
     return [(_inline_power(x, bit, False, dialect), "x" if bit == 0 else f"x{1 << bit}") for bit in range(greatest.bit_length())]
+
+
+def aggregates(plan: Plan, dialect: Dialect) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """Return functions that render the sum of a term below 2^31 over a partition, and the count of its hashed rows.
+
+    If an engine's fast sums are exact only up to some number of rows, a partition that holds more of them than planned is counted as
+    having no hashed rows: it is skipped instead of compared by rounded sums.
+    """
+    most = dialect.SMALL_SUM_MAX_ROWS
+    if most is None or plan.partitioning.strategy == "time" or plan.rows_per_partition > most // 4:
+        return dialect.integer_sum, "COUNT({})".format
+    return dialect.small_sum, f"CASE WHEN COUNT(*) <= {most} THEN COUNT({{}}) ELSE 0 END".format
+
+
+def minima(k: int, seed: str, dialect: Dialect) -> list[str]:
+    """Return SQL of the k minima of a partition, each the least permuted value of the 32-bit word ``seed`` of its row hashes."""
+    permuted = (dialect.modulo(f"({seed} * {a} + {b})", MODULUS) for a, b in constants(k))
+    return [f"MIN({dialect.low_bits(f'({sql})', MASK.bit_length())}) AS minhash_{i}" for i, sql in enumerate(permuted)]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import sql_templates
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, consecutive_ranges
-from auditor.sql import counts, key_ranges, power_sums, stretches
-from auditor.sql.batches import cut_into_batches, number_size
+from auditor.sql import counts, power_sums, prescan
 from auditor.sql.key_number import bucket, key_number, partition
-from auditor.sql.minhash import minima
+from auditor.sql.power_sums import aggregates, minima
 from auditor.sql.row_text import row_text, text
-from auditor.sql.sums import aggregates
 from auditor.sql.user_sql import checked
 from auditor.summary import measures
 from dialects import Dialect
 
 WORD_BITS = {"signature": 30, "minhash": 32, "exact": 30}
 """Bits of a signature word by method."""
+
+T = TypeVar("T")
+
+LIST_BYTES = 1 << 20
+"""Bytes of a list in one statement, even where the server accepts more. Each further statement may be one more scan of the table, and
+each has to be parsed, so lists are neither short nor endless."""
 
 
 def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str = "") -> str:
@@ -27,7 +32,7 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
     so that a result that was truncated, edited or swapped is recognised when it is compared.
     """
     if plan.digest_rows:
-        return stretches.digests(plan, side, dialect, chunk, where(plan, side, chunk))
+        return prescan.digests(plan, side, dialect, chunk, where(plan, side, chunk))
     barrier = dialect.OPTIMIZER_BARRIER_COLUMN
     fragments = {
         "partition": "0" if plan.partitioning.strategy == "whole" else partition(plan, side, dialect),
@@ -150,7 +155,7 @@ def _join_columns(items: list[str]) -> str:
 def group_condition(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int]) -> str:
     """Return the condition of the rows in groups of keys, by id, of a plan whose partitions are such groups, or stretches between cuts."""
     if plan.prescan and plan.prescan.cuts:
-        return key_ranges.condition(plan, side, numbers)
+        return prescan.stretch_condition(plan, side, numbers)
     group = partition(plan, side, dialect)
     known = [str(number) for number in numbers if number != NULL_PARTITION]
     conditions = [f"{group} IN ({', '.join(known)})"] if known else []
@@ -186,7 +191,7 @@ def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
 def _word_of_row(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the first 60 bits of a row's hash."""
     if plan.hashes_bytes:
-        return dialect.bytes_word(stretches.row_bytes(plan, side, dialect), plan.hash)
+        return dialect.bytes_word(prescan.row_bytes(plan, side, dialect), plan.hash)
     return dialect.row_word(row_text(plan, side, dialect), plan.hash)
 
 
@@ -213,7 +218,30 @@ def result_columns(plan: Plan) -> list[str]:
     """Return the column names of a summary's result, in order, without those added for consoles."""
     if plan.method == "counts":
         return ["partition_id", "row_count", "key_min", "key_max", *measures.result_columns(plan)]
-    words = stretches.WORDS if plan.digest_rows else {"signature": 2, "minhash": 4, "exact": plan.bits // 30}[plan.method]
+    words = prescan.WORDS if plan.digest_rows else {"signature": 2, "minhash": 4, "exact": plan.bits // 30}[plan.method]
     names = ["partition_id", "row_count", "hashed", "key_min", "key_max", *(f"word_{j}" for j in range(words))]
     names += [f"syndrome_{j}" for j in range(1, power_sums.count_sums(plan))] if plan.method == "exact" else []
     return names + [f"minhash_{i}" for i in range(plan.k)]
+
+
+def cut_into_batches(values: Iterable[T], size: Callable[[T], int], dialect: Dialect, most: int | None = None) -> Iterator[list[T]]:
+    """Yield the values in lists of at most ``most``, each with room for itself and the rest of a statement; at least one in each.
+
+    ``size`` returns how many bytes a value takes in a list. A statement holds it twice where it counts its rows by a SELECT of its own.
+    """
+    room = min(LIST_BYTES, dialect.MAX_STATEMENT_BYTES // (4 if dialect.CUTS_STORED_TEXTS else 2))
+    batch: list[T] = []
+    used = 0
+    for value in values:
+        if batch and (used + size(value) > room or len(batch) == most):
+            yield batch
+            batch, used = [], 0
+        batch.append(value)
+        used += size(value)
+    if batch:
+        yield batch
+
+
+def number_size(number: int) -> int:
+    """Return how many bytes a number takes in a list, with the comma and the blank."""
+    return len(str(number)) + 2

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from auditor.model import NULL_PARTITION
 from auditor.summary import measures
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from auditor.summary.lazy_numpy import np
 from dialects import ColumnBatch
 

@@ -24,8 +24,10 @@ from typing import Literal
 
 from auditor import canonical
 from auditor.model import ColumnPlan, Plan
-from auditor.summary.field import P
 from auditor.summary.measures import numeric_value
+
+P = 2147483647
+"""p = 2^31 - 1, a prime: positions are 1 .. p - 1, symbols 0 .. 2^30 - 1, and power sums are taken modulo p."""
 
 Q = 1168518413
 """The prime modulo which the numbers of columns are taken."""

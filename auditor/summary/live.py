@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from auditor.errors import LiveSummariesWrong
 from auditor.summary.arrays import Integers, Summaries, concatenate
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:

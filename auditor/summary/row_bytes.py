@@ -1,6 +1,6 @@
 """How the canonical texts of a row become bytes that need no escapes, which a pre-scan hashes in place of row texts.
 
-`auditor.sql.stretches` renders them, and `auditor.compare.witness` computes them from texts.
+`auditor.sql.prescan` renders them, and `auditor.compare.witness` computes them from texts.
 """
 
 from __future__ import annotations

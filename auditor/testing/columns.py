@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dialects
 from auditor import canonical
 from auditor.model import SIDES, ColumnPlan, Partitioning, Plan, SidePlan
-from auditor.sql.value_literal import value_literal
+from auditor.sql.literals import value_literal
 from auditor.testing.values import FAMILIES, Family, adapt
 from dialects import Dialect, Kind, Session
 

@@ -19,7 +19,7 @@ from auditor.config import Settings, validate_settings
 from auditor.model import Report, Side, State, Verdict
 from auditor.report import render
 from auditor.service import stored_runs
-from auditor.sql.value_literal import value_literal
+from auditor.sql.literals import value_literal
 from auditor.store import open_store
 from dialects import Dialect, Kind
 from tests import tables

@@ -19,8 +19,8 @@ from auditor.model import SIDES, Chunk, Plan, Prescan, Side
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import render
 from auditor.sql.key_number import partition
+from auditor.sql.prescan import LONGEST_VALUE
 from auditor.sql.row_text import text
-from auditor.sql.stretches import LONGEST_VALUE
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
 from dialects import Kind, Session

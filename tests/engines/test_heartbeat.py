@@ -23,7 +23,7 @@ from auditor.pipeline import heartbeat
 from auditor.pipeline.binlog.beat_search import search_trail
 from auditor.pipeline.binlog.ranges import Mark, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
-from auditor.planning.heartbeats import LastBeat
+from auditor.planning.watermark import LastBeat
 from tests.binlog import LiveLog
 from tests.engines.test_watermark import ROWS, run_audit
 from tests.live import LiveEngine, engine_params

@@ -12,7 +12,7 @@ import dialects
 from auditor.config import ConnectionSettings
 from auditor.errors import ScanRefused
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, SidePlan
-from auditor.planning import index_check
+from auditor.run import index_check
 from auditor.sql import render
 from dialects import Kind, Session
 from tests import tables

@@ -11,7 +11,7 @@ import pytest
 import dialects
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Verdict
-from auditor.planning import digests, key_cuts
+from auditor.planning import prescan
 from auditor.run import audit_run
 from dialects import Kind
 from tests import invented_names, tables
@@ -59,9 +59,8 @@ def test_columns_are_not_taken_for_the_ends_of_a_stretch(engine: LiveEngine) -> 
 @pytest.fixture
 def small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small tables be read by digests."""
-    monkeypatch.setattr(digests, "AIM_ROWS", 32)
-    monkeypatch.setattr(digests, "LEAST_ROWS", 1)
-    monkeypatch.setattr(key_cuts, "LEAST_ROWS", 1)
+    monkeypatch.setattr(prescan, "AIM_ROWS", 32)
+    monkeypatch.setattr(prescan, "LEAST_DIGEST_ROWS", 1)
 
 
 ROWS = 200

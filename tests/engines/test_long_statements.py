@@ -10,7 +10,7 @@ import dialects
 from auditor.config import Audit
 from auditor.model import SIDES
 from auditor.run.fetch import Fetcher
-from auditor.sql import batches, render
+from auditor.sql import render
 from auditor.summary.key_number import bucket_of, key_number, position_of
 from dialects import Kind
 from tests import tables
@@ -27,7 +27,7 @@ ABSENT = 12_000
 def small_packet(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let a statement be short: on MySQL and MariaDB by the server's own limit."""
     if engine.dialect != "mysql":
-        monkeypatch.setattr(batches, "LIST_BYTES", PACKET // 2)
+        monkeypatch.setattr(render, "LIST_BYTES", PACKET // 2)
         yield
         return
     previous = tables.query(engine, "SELECT @@GLOBAL.max_allowed_packet")[0][0]
@@ -65,5 +65,5 @@ def test_lists_longer_than_a_packet_find_their_rows(engine: LiveEngine) -> None:
 def test_batches_are_as_long_as_there_is_room(
     sizes: list[int], most: int | None, cut: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "LIST_BYTES", 10)
-    assert list(batches.cut_into_batches(sizes, lambda size: size, dialects.get("duckdb"), most)) == cut
+    monkeypatch.setattr(render, "LIST_BYTES", 10)
+    assert list(render.cut_into_batches(sizes, lambda size: size, dialects.get("duckdb"), most)) == cut

@@ -12,7 +12,7 @@ import auditor
 import dialects
 from auditor import canonical
 from auditor.errors import EngineError
-from auditor.planning import long_columns
+from auditor.planning import planner
 from auditor.sql import user_sql
 from dialects import Kind
 from dialects.hashes import PIECE_BYTES
@@ -130,7 +130,7 @@ def test_without_digests_the_stand_in_refuses_the_row_text(engine: LiveEngine, e
     """The fault put back: Redshift builds no text of more than 65,535 bytes."""
     tables.make(engine, "unhashed", [*COLUMNS[:2], ("more", TEXT)], [(1, "x" * 40_000, "y" * 40_000)], key=["id"])
     assert auditor.audit((engine.url, "unhashed"), (engine.url, "unhashed")).verdict == "match"
-    monkeypatch.setattr(long_columns, "hash_long_columns", lambda columns, ends: tuple(columns))
+    monkeypatch.setattr(planner, "hash_long_columns", lambda columns, ends: tuple(columns))
     report = auditor.audit((engine.url, "unhashed"), (engine.url, "unhashed"))
     assert report.verdict == "unknown" and "Value too long for character type" in str(report.reasons)
     with pytest.raises(EngineError, match="Value too long for character type"):

@@ -19,7 +19,7 @@ from auditor.planning.planner import MAX_RANGE_KEYS, Bounds
 from auditor.run.audit_run import run
 from auditor.sql import distributions, render, row_text
 from auditor.summary import arrays, measures
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from dialects import Dialect, Session
 from tests import tables
 from tests.live import LiveEngine, LivePair, engine_params

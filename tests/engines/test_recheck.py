@@ -15,8 +15,8 @@ from auditor.config import Audit, ConnectionSettings, Recheck
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, Difference, Differences, RangeDifference, Side
 from auditor.planning import build
-from auditor.run import recheck, recheck_ranges
-from auditor.run.recheck_ranges import RangeSuspect, first_suspects
+from auditor.run import recheck
+from auditor.run.recheck import RangeSuspect, first_suspects
 from dialects import Session
 
 pytestmark = pytest.mark.duckdb
@@ -279,7 +279,7 @@ def test_extra_range_is_in_flight_as_far_as_young_rows_of_the_source_explain_it(
     result = both.run_recheck(make_differences(ranges=[span]), how=None, settled=SETTLED, known=True)
     assert nonzero_counts(result) == {"extra": 3, "in_flight": 7}
 
-    monkeypatch.setattr(recheck_ranges, "MAX_LISTED_ROWS", 5)
+    monkeypatch.setattr(recheck, "MAX_LISTED_ROWS", 5)
     for how in (None, WAIT):
         result = both.run_recheck(make_differences(ranges=[span]), how=how, settled=SETTLED, known=True)
         assert nonzero_counts(result) == {"extra": 3, "in_flight": 7}, "rows too many to list are told by their number"
@@ -338,7 +338,7 @@ def test_survivors_of_a_range_do_not_confirm_the_rest(both: Tables) -> None:
 
 
 def test_large_range_is_counted_again_and_confirmed_once_it_stands_still(both: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recheck_ranges, "MAX_LISTED_ROWS", 20)
+    monkeypatch.setattr(recheck, "MAX_LISTED_ROWS", 20)
     both.execute("target", "DELETE FROM t WHERE id >= 50")
     keys = itertools.count(50)
 
@@ -355,10 +355,10 @@ def test_duplicates_that_stand_still_within_a_range_are_confirmed(both: Tables, 
     span = dataclasses.replace(missing(50, 99), kind="extra")
     for how in (None, Recheck(times=1, wait="1ms"), WAIT):
         for most in (100_000, 20):
-            monkeypatch.setattr(recheck_ranges, "MAX_LISTED_ROWS", most)
+            monkeypatch.setattr(recheck, "MAX_LISTED_ROWS", most)
             result = both.run_recheck(make_differences(ranges=[span]), how=how, known=True)
             assert nonzero_counts(result) == {"extra": 50} and not result.differences.named, (how, most)
-    monkeypatch.setattr(recheck_ranges, "MAX_LISTED_ROWS", 100_000)
+    monkeypatch.setattr(recheck, "MAX_LISTED_ROWS", 100_000)
     result = both.run_recheck(make_differences(ranges=[span]))
     assert nonzero_counts(result) == {"extra": 50} and len(result.differences.named) == 50, "without sums, its rows are compared"
 

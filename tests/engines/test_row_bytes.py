@@ -12,7 +12,7 @@ import pytest
 import dialects
 from auditor.config import Audit
 from auditor.model import SIDES
-from auditor.sql.stretches import row_bytes
+from auditor.sql.prescan import row_bytes
 from auditor.summary.row_bytes import is_closed
 from auditor.testing import columns
 from tests import tables

@@ -12,7 +12,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.history.handover import EarlierRuns
 from auditor.history.left_out import LeftOut, LeftOutRow
 from auditor.model import SIDES, Progress, Report, State, Verdict
-from auditor.run import audit_run, overdue
+from auditor.run import audit_run, in_flight
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -178,7 +178,7 @@ def test_rows_left_out_in_many_runs_are_named(engine: LiveEngine, monkeypatch: p
     sides = {"source": {**ROWS, 7: ("hot", future_time())}, "target": {**ROWS, 7: ("damaged", future_time())}}
     connections = {"here": ConnectionSettings(url=engine.url)}
     for most, left_out in ((10, 1), (0.5, 1)):
-        monkeypatch.setattr(overdue, "MAX_FOLLOWED", most)
+        monkeypatch.setattr(in_flight, "MAX_FOLLOWED", most)
         first = run_audit(engine, sides)
         assert (first.verdict, first.left_out) == (Verdict.MATCH, left_out), first.reasons
         earlier = LeftOut({("7",): LeftOutRow(1, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))})

@@ -10,14 +10,14 @@ import pytest
 
 import dialects
 from auditor.errors import ColumnRefused
-from auditor.planning import zones
+from auditor.planning import times
 from auditor.testing.statements import plan_of
 from dialects import Kind, Session
 from tests import tables
 from tests.live import LiveEngine, engine_params
 
 ALL = sorted(available_timezones())
-SOME = sorted({name for name in ALL if "/" not in name} | set(ALL[::40]) | set(zones.AREAS.values()))
+SOME = sorted({name for name in ALL if "/" not in name} | set(ALL[::40]) | set(times.AREAS.values()))
 AT = Kind("timestamp", scale=6)
 MOMENTS = [
     dt.datetime(year, month, day, 11, 30)
@@ -33,10 +33,10 @@ def shown_by_rules(name: str, at: dt.datetime) -> str:
 def check(session: Session, name: str) -> None:
     """Fail if a plan takes times to a zone of this name, and the server then shows others than the rules, of which nothing is said."""
     made = plan_of(session.dialect, "exact", "hash")
-    zone = zones.area_of(name)
+    zone = times.area_of(name)
     plan = replace(made, columns=(replace(made.columns[0], zones={"target": zone}),))
     try:
-        notes = zones.check_known(plan, "target", session)
+        notes = times.check_known(plan, "target", session)
     except ColumnRefused as error:
         assert f"time zone {zone}" in str(error)
         return
@@ -44,7 +44,7 @@ def check(session: Session, name: str) -> None:
     literals = [dialect.timestamp_literal(f"{at}.000000") for at in MOMENTS]
     said = session.query(f"SELECT {', '.join(dialect.timestamp_text(dialect.wall_time(one, AT, zone), AT) for one in literals)}")[0]
     wrong = {str(at): text for at, text in zip(MOMENTS, said, strict=True) if str(text) != shown_by_rules(name, at)}
-    assert not wrong or (notes and max(wrong) < str(zones.REFUSED_FROM)), (name, zone, wrong, notes)
+    assert not wrong or (notes and max(wrong) < str(times.REFUSED_FROM)), (name, zone, wrong, notes)
 
 
 @pytest.mark.parametrize("names", [pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.slow)])
@@ -64,12 +64,12 @@ def test_abbreviations_are_areas_or_refused(engine: LiveEngine, name: str) -> No
     try:
         made = plan_of(session.dialect, "exact", "hash")
         plan = replace(made, columns=(replace(made.columns[0], zones={"target": name}),))
-        if zones.clocks(name) == zones.clocks(zones.AREAS[name]):
-            assert zones.area_of(name) == zones.AREAS[name]
+        if times.clocks(name) == times.clocks(times.AREAS[name]):
+            assert times.area_of(name) == times.AREAS[name]
             check(session, name)
         else:
-            with pytest.raises(ColumnRefused, match=f"reads the time zone {name} otherwise.*write zone: {zones.AREAS[name]}"):
-                zones.check_known(plan, "target", session)
+            with pytest.raises(ColumnRefused, match=f"reads the time zone {name} otherwise.*write zone: {times.AREAS[name]}"):
+                times.check_known(plan, "target", session)
     finally:
         session.close()
 
@@ -78,13 +78,13 @@ def test_abbreviations_are_areas_or_refused(engine: LiveEngine, name: str) -> No
 def test_rules_that_are_older_than_a_change_are_refused(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the tables of a server that were loaded before summer time was abolished."""
     with monkeypatch.context() as patched:
-        patched.setattr(zones, "clocks", lambda name: {dt.datetime(1971, 1, 1): dt.datetime(1970, 12, 31, 18)})
+        patched.setattr(times, "clocks", lambda name: {dt.datetime(1971, 1, 1): dt.datetime(1970, 12, 31, 18)})
         tables.load_zones(engine, ["Mexico/General"])
     session = dialects.connect(engine.url)
     try:
         made = plan_of(session.dialect, "exact", "hash")
         plan = replace(made, columns=(replace(made.columns[0], zones={"target": "Mexico/General"}),))
         with pytest.raises(ColumnRefused, match=r"reads the time zone Mexico/General otherwise.*load its time zone tables"):
-            zones.check_known(plan, "target", session)
+            times.check_known(plan, "target", session)
     finally:
         session.close()

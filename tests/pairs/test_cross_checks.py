@@ -17,9 +17,10 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import ResultIncomplete
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Chunk, Plan, Report, Side, State, Verdict
-from auditor.planning import digests, planner
-from auditor.run import audit_run, bare_count, cross_checks
-from auditor.sql import counts, power_sums, render, row_text, stretches
+from auditor.planning import planner, prescan
+from auditor.run import audit_run, cross_checks, scan
+from auditor.sql import counts, power_sums, render, row_text
+from auditor.sql import prescan as prescan_sql
 from dialects import ColumnBatch, Dialect, Kind
 from dialects.duckdb import DuckDBSession
 from dialects.mysql_session import MySQLSession
@@ -64,8 +65,8 @@ def run(pair: LivePair, damage: bool = False, earlier: EarlierRuns | None = None
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tables of some hundred rows be pre-scanned by digests."""
-    monkeypatch.setattr(digests, "AIM_ROWS", 32)
-    monkeypatch.setattr(digests, "LEAST_ROWS", 1)
+    monkeypatch.setattr(prescan, "AIM_ROWS", 32)
+    monkeypatch.setattr(prescan, "LEAST_DIGEST_ROWS", 1)
 
 
 METHODS: list[dict[str, Any]] = [
@@ -157,7 +158,7 @@ def test_values_that_are_rendered_wrongly_are_noticed(pair: LivePair, settings: 
 
     for module in (render, power_sums):
         monkeypatch.setattr(module, "row_text", without_price(row_text.row_text))
-    monkeypatch.setattr(stretches, "row_bytes", without_price(stretches.row_bytes))
+    monkeypatch.setattr(prescan_sql, "row_bytes", without_price(prescan_sql.row_bytes))
     report = run(pair, damage=True, **settings).report
     assert report.verdict is Verdict.UNKNOWN
     assert "by their plain values" in report.reasons[0], report.reasons
@@ -174,7 +175,7 @@ def test_measures_that_are_rendered_wrongly_are_noticed(pair: LivePair, monkeypa
 def _counts(pair: LivePair, earlier: EarlierRuns, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Outcome, list[str]]:
     """Return the outcome of a run, and the ranges that were counted, '' for a whole table."""
     counted: list[str] = []
-    hold = bare_count.hold_count
+    hold = scan.hold_count
 
     def spy(plan: Plan, side: Side, pieces: list[list[Chunk]], *more: Any) -> bool:
         counted.append(f"{side} {pieces[0][0].first}..{pieces[0][0].end}" if pieces[0] else side)
@@ -199,8 +200,8 @@ def test_statements_of_a_proved_shape_are_held_against_a_range(pair: LivePair, m
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 def test_all_that_was_read_of_an_equal_stretch_is_counted(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rolling run reads two parts of one stretch: only the sum of their rows is known."""
-    monkeypatch.setattr(digests, "AIM_ROWS", 1000)
-    monkeypatch.setattr(digests, "LEAST_ROWS", 1)
+    monkeypatch.setattr(prescan, "AIM_ROWS", 1000)
+    monkeypatch.setattr(prescan, "LEAST_DIGEST_ROWS", 1)
     settings: dict[str, Any] = {"prescan": True, "rolling": {"per_run": "20%"}}
     proved = run(pair, earlier=EarlierRuns(choose_partitions=lambda _: ((0, 1), (11, 13))), **settings).proved
     for _ in range(4):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from auditor.config import Audit, ConnectionSettings
 from auditor.history.handover import EarlierRuns, NoCheckpoint, Schemas
 from auditor.model import SIDES, Chunk, Plan, Report, Side, Verdict
-from auditor.planning import digests, key_cuts
+from auditor.planning import prescan
 from auditor.run import audit_run
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
@@ -33,7 +33,7 @@ numbered = itertools.count()
 
 @pytest.fixture(autouse=True)
 def _any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_cuts, "LEAST_ROWS", 1)
+    monkeypatch.setattr(prescan, "LEAST_DIGEST_ROWS", 1)
 
 
 def uuid_of(number: int) -> uuid.UUID:
@@ -126,8 +126,8 @@ def test_rows_beyond_the_cuts_are_compared(pair: LivePair, monkeypatch: pytest.M
         "source": tables.shared_table(pair.source, columns, held, ["k0"]),
         "target": tables.shared_table(pair.target, columns, damage(held, "few", key), ["k0"]),
     }
-    placed = key_cuts.place_cuts
-    monkeypatch.setattr(key_cuts, "place_cuts", lambda *given: {side: cuts[20:40] for side, cuts in placed(*given).items()})
+    placed = prescan.place_cuts
+    monkeypatch.setattr(prescan, "place_cuts", lambda *given: {side: cuts[20:40] for side, cuts in placed(*given).items()})
     plain, scanned = (perform(pair, names, ["k0"], prescan=wanted) for wanted in (False, True))
     assert is_cut(scanned) and scanned.differences and scanned.differences.changed == 4
     assert named(scanned) == named(plain)
@@ -236,14 +236,14 @@ def test_uuids_that_are_not_ordered_by_their_digits_are_not_cut(pair: LivePair) 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "postgres-mariadb"), indirect=True)
 def test_a_key_whose_rows_are_spread_unevenly_is_not_cut(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nearly all rows have one value of the first column: in more rows than are hashed as one nothing could be equal."""
-    monkeypatch.setattr(digests, "AIM_ROWS", 16)
+    monkeypatch.setattr(prescan, "AIM_ROWS", 16)
     names = two_numbers(pair, [(0 if n % 50 else n, n, "a", n) for n in range(600)])
     for engine, name in ((pair.source, names["source"]), (pair.target, names["target"])):
         tables.execute(engine, f"ANALYZE {'TABLE ' if 'mysql' in engine.url or 'mariadb' in engine.url else ''}{name}")
-    monkeypatch.setattr(key_cuts, "STRETCHES", 600)
+    monkeypatch.setattr(prescan, "CUT_STRETCHES", 600)
     report = perform(pair, names, ["k0", "k1"], prescan=True)
     assert report.verdict is Verdict.MATCH and not is_cut(report)
-    monkeypatch.setattr(key_cuts, "MOST_IN_LARGE", 1.0)
+    monkeypatch.setattr(prescan, "MOST_IN_LARGE", 1.0)
     report = perform(pair, names, ["k0", "k1"], prescan=True)
     assert report.verdict is Verdict.MATCH and is_cut(report)
     assert any("read in full" in note for note in report.notes), report.notes

@@ -13,7 +13,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import StatementCancelled
 from auditor.history.handover import EarlierRuns, NoCheckpoint, Schemas
 from auditor.model import SIDES, Chunk, Plan, Report, Side, State, Verdict
-from auditor.planning import digests, planner
+from auditor.planning import planner, prescan
 from auditor.run import audit_run
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
@@ -27,8 +27,8 @@ Row = tuple[Any, ...]
 
 @pytest.fixture(autouse=True)
 def _small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digests, "AIM_ROWS", 32)
-    monkeypatch.setattr(digests, "LEAST_ROWS", 1)
+    monkeypatch.setattr(prescan, "AIM_ROWS", 32)
+    monkeypatch.setattr(prescan, "LEAST_DIGEST_ROWS", 1)
 
 
 def rows() -> list[Row]:

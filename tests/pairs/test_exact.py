@@ -24,7 +24,7 @@ from auditor.planning.columns import Endpoint
 from auditor.run import audit_run
 from auditor.sql import power_sums, render
 from auditor.summary import arrays, key_number
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from dialects import Kind, Session
 from tests import tables
 from tests.live import ONLY_TARGETS, LiveEngine, LivePair, each_once, pair_params

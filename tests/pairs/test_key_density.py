@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.model import Report
-from auditor.planning.key_density import PROBE_COUNT, is_uniform, probe_ranges
+from auditor.planning.introspect import PROBE_COUNT, is_uniform, probe_ranges
 from auditor.planning.planner import Bounds
 from dialects import Kind
 from tests import tables

@@ -15,7 +15,6 @@ import pytest
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Side, Verdict
-from auditor.planning import key_cuts
 from auditor.run import audit_run
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs
@@ -117,7 +116,7 @@ def found(report: Report) -> Any:
 @pytest.mark.parametrize(("name", "alone"), CASES)
 def test_only_what_differs_is_named(pair: LivePair, name: str, alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = TYPES[name]
-    monkeypatch.setattr(key_cuts, "MOST_IN_LARGE", 1.0)  # stretches of any size are read
+    monkeypatch.setattr("auditor.planning.prescan.MOST_IN_LARGE", 1.0)  # stretches of any size are read
     names: dict[Side, str] = {side: f"key_types_{side}" for side in SIDES}
     for side in SIDES:
         make(getattr(pair, side), names[side], kind, alone, side)

@@ -20,7 +20,7 @@ from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.planning import live as live_plans
 from auditor.points import followed
-from auditor.run.live_source import read_live, read_position
+from auditor.run.live_summaries import read_live, read_position
 from auditor.service import planning
 from auditor.sql import render
 from auditor.sql.merge import Positions

@@ -20,7 +20,7 @@ from auditor.model import Plan, Progress, Report, State, Verdict
 from auditor.pipeline.stream_hold import StreamHold
 from auditor.planning import planner
 from auditor.run import audit_run
-from auditor.run.placed_snapshot import BY_IDS, BY_LOCK, BY_SERVER
+from auditor.run.alignment import BY_IDS, BY_LOCK, BY_SERVER
 from auditor.service import alignments, outcomes, running, stored_runs
 from auditor.store import runs
 from tests.live import Engines, engine_params

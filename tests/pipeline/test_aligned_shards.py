@@ -14,7 +14,7 @@ import yaml
 from auditor import config
 from auditor.config import Settings
 from auditor.model import Report, Verdict
-from auditor.run.placed_snapshot import BY_IDS, BY_LOCK, BY_SERVER
+from auditor.run.alignment import BY_IDS, BY_LOCK, BY_SERVER
 from auditor.service import running
 from auditor.store import holds
 from tests.live import Engines

@@ -11,7 +11,7 @@ import pytest
 from auditor.pipeline.merge import table_merge
 from auditor.pipeline.stream_hold import StreamHold
 from auditor.points import armed
-from auditor.run.placed_snapshot import NotAligned
+from auditor.run.alignment import NotAligned
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import HoldKey
 from tests.live import engine_params

@@ -12,7 +12,7 @@ import pytest
 from auditor.errors import NotResumable
 from auditor.model import Report, State, Verdict
 from auditor.report import json as report_json
-from auditor.run import live_run, live_scan
+from auditor.run import live_run
 from auditor.service import live_summaries, running, stored_runs
 from auditor.store import live_epochs
 from tests.live import Engines
@@ -103,7 +103,7 @@ def test_a_run_that_ended_early_is_not_resumed(engines: Engines, tmp_path: Path,
                 stored_runs.resume(road.settings, road.store, report.run)
 
         with monkeypatch.context() as patch:
-            patch.setattr(live_scan, "compare_scan", interrupt)
+            patch.setattr(live_run, "compare_scan", interrupt)
             refuse(road.audit())
         [ended] = live_epochs.list_epochs(road.store, audit=AUDIT)
         assert (ended.state, ended.reason) == ("ended", "the run that scanned the source for them failed")

@@ -15,7 +15,7 @@ from auditor.config import Columns
 from auditor.errors import LiveSummariesWrong
 from auditor.pipeline.live.published import published
 from auditor.pipeline.merge import keeping
-from auditor.run.live_source import read_live
+from auditor.run.live_summaries import read_live
 from auditor.store import live_epochs, parts
 from tests.live import Engines
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements

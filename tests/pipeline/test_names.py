@@ -19,7 +19,7 @@ from auditor.pipeline import check as checks
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.run import Run
 from auditor.service.pipelines import propose_audits
-from auditor.sql.table_changes import TableStatements
+from auditor.sql.table_definition import TableStatements
 from auditor.store import open_store, pipelines
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params

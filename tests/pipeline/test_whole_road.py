@@ -12,7 +12,7 @@ import pytest
 
 from auditor.connections.writer import open_writer
 from auditor.model import Verdict
-from auditor.sql.value_literal import value_literal
+from auditor.sql.literals import value_literal
 from auditor.store import refreshes
 from dialects import Kind
 from tests import tables

@@ -21,7 +21,7 @@ from auditor.points import followed
 from auditor.repair import apply, patching, rows
 from auditor.repair.proposal import Proposal
 from auditor.service import patches
-from auditor.sql.changes import RowStatements
+from auditor.sql.row_changes import RowStatements
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.repair import small

@@ -11,7 +11,7 @@ import pytest
 import dialects
 from auditor.model import ColumnPlan, Partitioning
 from auditor.sql import power_sums, row_text, user_sql
-from auditor.sql.batches import cut_into_batches
+from auditor.sql.render import cut_into_batches
 from auditor.summary import measures
 from auditor.testing.statements import plan_of
 from dialects import Kind

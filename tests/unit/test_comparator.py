@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from auditor.compare import comparator, partition_map
+from auditor.compare import comparator
 from auditor.model import Verdict
 from auditor.summary import live
 from auditor.summary.arrays import Summaries
@@ -54,7 +54,7 @@ def test_partitions_that_differ_have_the_keys_of_both_sides() -> None:
 
 def test_map_has_no_similarity_where_one_side_lacks_the_partition() -> None:
     aligned = comparator.align(summaries(5, 7, 9), summaries(5, 8))
-    found = partition_map.build(aligned, {})
+    found = comparator.build_partition_map(aligned, {})
     np.testing.assert_array_equal(found.similarity, np.array([1.0, np.nan, 0.0], np.float32))
 
 

@@ -22,11 +22,10 @@ from auditor.model import SIDES, Chunk, Plan, Prescan, Side
 from auditor.pipeline.dump_columns import dump_columns
 from auditor.planning import target_schema
 from auditor.planning.prescan import plan_of_stretches
-from auditor.sql import dumps, render
-from auditor.sql.bootstraps import BootstrapStatements
-from auditor.sql.changes import MarkStatements, RowStatements
-from auditor.sql.lines import read_lines
+from auditor.sql import render, table_copy
 from auditor.sql.merge import Bound, MergeStatements, Positions
+from auditor.sql.row_changes import MarkStatements, RowStatements
+from auditor.sql.table_copy import BootstrapStatements, read_lines
 from auditor.sql.table_definition import table_keys
 from auditor.testing.statements import CHUNK, COLUMNS, plan_of
 from auditor.testing.statements import render_statements as render_statements_of_audits
@@ -122,7 +121,7 @@ def _dump_statement(dialect: Dialect) -> str:
     kinds = {"id": Kind("integer"), "weight": Kind("float64"), "price": Kind("decimal", 10, 2), "at": Kind("timestamp", scale=6)}
     columns = dump_columns(dialect, [Column(name, str(kind), kind, name != "id") for name, kind in kinds.items()])
     where = f"{dialect.quote('id')} >= 7"
-    return dumps.read_rows(dialect, dialect.table("shop", "orders"), [column.value for column in columns], where)
+    return table_copy.read_rows(dialect, dialect.table("shop", "orders"), [column.value for column in columns], where)
 
 
 def _refresh_statements(dialect: Dialect) -> list[str]:

@@ -24,10 +24,10 @@ from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Prescan, Side
 from auditor.planning import planner
 from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import plan_of_stretches
-from auditor.sql import distributions, dumps, key_ranges, render, row_text, user_sql
-from auditor.sql.bootstraps import BootstrapStatements
-from auditor.sql.changes import RowStatements
-from auditor.sql.lines import read_lines
+from auditor.sql import distributions, render, row_text, table_copy, user_sql
+from auditor.sql.prescan import key_ends, read_stretches
+from auditor.sql.row_changes import RowStatements
+from auditor.sql.table_copy import BootstrapStatements, read_lines
 from auditor.testing.statements import CHUNK, METHODS, PARTITIONINGS, plan_of
 from dialects import Column, Dialect, Kind, Table
 from tests import invented_names
@@ -122,9 +122,9 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
         "rows": render.rows(plan, "source", dialect, f"{key.expression['source']} IN (16, 24)", texts),
         "bounds": render.bounds(key, "source", dialect, here.table, conditions),
         "count": render.count(dialect, here.table, conditions),
-        "ends": key_ranges.ends(plan, "source", dialect, is_text=True),
-        "range": key_ranges.stretches(cut, "source", dialect)[0],
-        "dump": dumps.read_rows(dialect, here.table, texts, conditions),
+        "ends": key_ends(plan, "source", dialect, is_text=True),
+        "range": read_stretches(cut, "source", dialect)[0],
+        "dump": table_copy.read_rows(dialect, here.table, texts, conditions),
         "age": sql_templates.fill(dialect.template("heartbeat_age"), {"age": age, "table": here.table}),
         "classes": distributions.classes(plan, value, "source", dialect, 3, ["draft", None]),
         "every class": distributions.classes(plan, value, "source", dialect, 200),

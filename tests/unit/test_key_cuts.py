@@ -8,8 +8,8 @@ import pytest
 
 import dialects
 from auditor.model import SIDES, Plan, Side
-from auditor.planning import key_cuts
-from auditor.planning.key_cuts import STRETCHES, place_cuts
+from auditor.planning import prescan
+from auditor.planning.prescan import CUT_STRETCHES, place_cuts
 from auditor.testing.statements import plan_of
 from dialects import Dialect, Kind
 
@@ -29,7 +29,7 @@ TEXTS = plan_with(Kind("text"), Kind("char", 36))
 
 def test_numbers_are_cut_evenly_between_the_ends_of_both_sides() -> None:
     cuts = place_cuts(NUMBERS, BOTH, {"source": ("-100", "500"), "target": ("-90", "539")})
-    assert cuts["source"] == cuts["target"] and len(cuts["source"]) == STRETCHES + 1
+    assert cuts["source"] == cuts["target"] and len(cuts["source"]) == CUT_STRETCHES + 1
     assert (cuts["source"][0], cuts["source"][1], cuts["source"][-1]) == ("-100", "-90", "540")
     assert place_cuts(NUMBERS, BOTH, {"source": ("3", "5"), "target": ("4", "5")})["source"] == ("3", "4", "5", "6")
 
@@ -40,7 +40,7 @@ def test_years_are_cut_at_years_that_the_type_holds() -> None:
     assert cuts["source"] == cuts["target"] and (cuts["source"][:2], cuts["source"][-1]) == (("0", "1902"), "2032")
     assert place_cuts(years, BOTH, {"source": ("2024", "2026"), "target": ("2024", "2026")})["source"] == ("2024", "2025", "2026", "2027")
     cuts = place_cuts(years, BOTH, {"source": ("1901", "2155"), "target": ("-7", "9999")})
-    assert cuts["source"][0] == "0" and int(cuts["source"][-1]) <= key_cuts.LAST_YEAR
+    assert cuts["source"][0] == "0" and int(cuts["source"][-1]) <= prescan.LAST_YEAR
     assert place_cuts(years, BOTH, dict.fromkeys(SIDES, ("2155", "2155"))) == {}
     assert not years.has_integer_key
 
@@ -81,6 +81,6 @@ def test_numbers_whose_end_might_not_fit_are_not_cut() -> None:
 
 
 def test_a_planner_that_expects_nothing_or_too_many_rows_in_one_stretch_decides() -> None:
-    assert not key_cuts._is_even([], 100)
-    assert key_cuts._is_even([100, 90, 101] * 1 + [80] * 20, 100)
-    assert not key_cuts._is_even([10, 10, 500], 100)
+    assert not prescan._is_even([], 100)
+    assert prescan._is_even([100, 90, 101] * 1 + [80] * 20, 100)
+    assert not prescan._is_even([10, 10, 500], 100)

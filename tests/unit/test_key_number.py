@@ -14,7 +14,7 @@ from auditor import canonical
 from auditor.model import SIDES, ColumnPlan, Partitioning, Plan, SidePlan
 from auditor.sql import key_number as sql
 from auditor.summary import key_number
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from dialects import Kind, get
 
 INTEGER, UUID, DATE, TEXT = Kind("integer"), Kind("uuid"), Kind("date"), Kind("text")

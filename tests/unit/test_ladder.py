@@ -12,7 +12,8 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import StatementRefused
 from auditor.history import handover
 from auditor.model import Comparison, Method, State, Verdict
-from auditor.run import audit_run, ladder
+from auditor.planning import cost
+from auditor.run import audit_run
 
 
 def audit(**more: Any) -> Audit:
@@ -31,9 +32,9 @@ def found(unequal: int, skipped: int = 0) -> Comparison:
 def methods_run(definition: Audit, verdicts: dict[Method, Verdict], ended_runs: int) -> list[Method]:
     """Return the methods that a run uses if each ends with its verdict in ``verdicts``."""
     methods: list[Method] = []
-    for level in ladder.choose_methods(definition):
+    for level in cost.choose_methods(definition):
         methods.append(level)
-        if not ladder.escalates(definition, level, verdicts[level], found(int(verdicts[level] is MISMATCH)), ended_runs):
+        if not cost.escalates(definition, level, verdicts[level], found(int(verdicts[level] is MISMATCH)), ended_runs):
             break
     return methods
 
@@ -65,24 +66,24 @@ def test_ladder_with_every_0_escalates_only_on_a_difference() -> None:
 
 
 def test_single_method_does_not_escalate() -> None:
-    assert ladder.choose_methods(audit(method="signature")) == ("signature",)
-    assert not ladder.escalates(audit(method="signature"), "signature", MISMATCH, found(1), 0)
+    assert cost.choose_methods(audit(method="signature")) == ("signature",)
+    assert not cost.escalates(audit(method="signature"), "signature", MISMATCH, found(1), 0)
 
 
 def test_ladder_escalates_if_only_a_method_that_sees_more_can_decide() -> None:
-    assert ladder.escalates(LADDER, "signature", UNKNOWN, found(1), 1)
-    assert not ladder.escalates(LADDER, "signature", UNKNOWN, found(1, skipped=1), 1), "no method can read the rows that were skipped"
-    assert not ladder.escalates(LADDER, "exact", UNKNOWN, found(1), 1), "it is the last level"
+    assert cost.escalates(LADDER, "signature", UNKNOWN, found(1), 1)
+    assert not cost.escalates(LADDER, "signature", UNKNOWN, found(1, skipped=1), 1), "no method can read the rows that were skipped"
+    assert not cost.escalates(LADDER, "exact", UNKNOWN, found(1), 1), "it is the last level"
 
 
 def test_auto_chooses_by_the_differences_of_earlier_runs() -> None:
     definition = audit(method="auto")
-    assert ladder.choose_methods(definition) == ("exact",)
-    assert ladder.choose_methods(definition, [0.5] * 4, ended_runs=4) == ("minhash",)
-    assert ladder.choose_methods(definition, [1e-6] * 4, ended_runs=4) == ("exact",)
-    assert ladder.choose_methods(definition, [0.5] * 10, ended_runs=10) == ("exact",)  # every tenth run
-    assert ladder.choose_methods(definition, [0.5] * 30, ended_runs=31) == ("minhash",)  # the history contains at most 30 runs
-    assert ladder.choose_methods(definition, [0.05] * 4, rows_each=1, ended_runs=4) == ("exact",)  # partitions of one row always decode
+    assert cost.choose_methods(definition) == ("exact",)
+    assert cost.choose_methods(definition, [0.5] * 4, ended_runs=4) == ("minhash",)
+    assert cost.choose_methods(definition, [1e-6] * 4, ended_runs=4) == ("exact",)
+    assert cost.choose_methods(definition, [0.5] * 10, ended_runs=10) == ("exact",)  # every tenth run
+    assert cost.choose_methods(definition, [0.5] * 30, ended_runs=31) == ("minhash",)  # the history contains at most 30 runs
+    assert cost.choose_methods(definition, [0.05] * 4, rows_each=1, ended_runs=4) == ("exact",)  # partitions of one row always decode
 
 
 def create_tables(folder: Path) -> tuple[dict[str, Any], dict[str, ConnectionSettings]]:

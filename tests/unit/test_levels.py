@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import auditor
 from auditor import canonical
-from auditor.compare.fraction_hint import fraction_hints
+from auditor.compare.patterns import fraction_hints
 from auditor.errors import ColumnRefused
 from auditor.model import ColumnDifference, ColumnPlan, Difference, Partitioning, Plan, Side, SidePlan, Verdict
 from auditor.planning import not_compared, planner

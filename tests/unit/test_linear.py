@@ -28,7 +28,7 @@ from auditor import escaping
 from auditor.errors import AuditorError, ResultError
 from auditor.pipeline.binlog import sql_tokens, statements
 from auditor.service import console_files
-from auditor.sql.filter import _tokens
+from auditor.sql.filter import _parser
 from dialects import kinds
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ BUILT = {
     "auditor/pipeline/binlog/column_default.py": "one of the patterns of MOMENTS, against one literal",
     "auditor/pipeline/binlog/sql_tokens.py": "one pattern of tokens in two forms, whose repetitions are possessive",
     "auditor/pipeline/binlog/log_scope.py": "a table of a replica's filter, in which % is .*, against a name of at most 129 characters",
-    "auditor/planning/masks.py": "the plain name of a column between the ends of a word",
+    "auditor/planning/columns.py": "the plain name of a column between the ends of a word",
     "auditor/sql/filter/_parser.py": "one of the patterns of FORMS, against one literal",
     "auditor/telemetry.py": "alternatives of plain secrets",
     "dialects/versions.py": "the signs of variants, of one repetition each, against 4,000 characters of what a server says of itself",
@@ -372,7 +372,7 @@ def _read_result(text: str) -> object:
 
 
 def _tokenize(text: str) -> object:
-    return _tokens.tokenize(text)
+    return _parser.tokenize(text)
 
 
 def _url(text: str) -> object:

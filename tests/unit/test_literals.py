@@ -10,8 +10,7 @@ import pytest
 
 import dialects
 from auditor.errors import ValueRefused
-from auditor.sql.canonical_literal import canonical_literal
-from auditor.sql.value_literal import value_literal
+from auditor.sql.literals import canonical_literal, value_literal
 from dialects import Kind
 
 MYSQL, DUCKDB = dialects.get("mysql"), dialects.get("duckdb")

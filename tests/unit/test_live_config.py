@@ -13,7 +13,7 @@ import pytest
 from auditor import config
 from auditor.compare.comparator import Aligned
 from auditor.errors import ConfigError, LiveSummariesWrong
-from auditor.run.live_scan import compare_scan
+from auditor.run.live_run import compare_scan
 from auditor.summary import live
 from auditor.summary.arrays import Summaries
 from auditor.summary.live import Link

@@ -21,7 +21,7 @@ from auditor.errors import ConfigError, PlanError
 from auditor.history import left_out, masking, records
 from auditor.history.left_out import LeftOut, LeftOutRow
 from auditor.model import SIDES, Verdict
-from auditor.planning.masks import are_mentioned, masked_columns
+from auditor.planning.columns import are_mentioned, masked_columns
 from auditor.report import render, text
 from auditor.service import audits as audit_service
 from auditor.service import workers

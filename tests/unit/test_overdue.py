@@ -23,10 +23,9 @@ from auditor.history.left_out import Key, LeftOut, LeftOutRow, Span, Stretch, ad
 from auditor.model import SIDES, Progress, Report, Verdict, consecutive_ranges
 from auditor.planning import prescan as deciding
 from auditor.report import json as as_json
-from auditor.run import audit_run, overdue, recheck_ranges
+from auditor.run import audit_run, in_flight, recheck
 from auditor.store import Store, open_store
-from auditor.summary.field import P
-from auditor.summary.key_number import FACTORS, Q
+from auditor.summary.key_number import FACTORS, P, Q
 
 pytestmark = pytest.mark.duckdb
 ROWS = 1000
@@ -106,7 +105,7 @@ def test_rolling_run_keeps_what_is_known_of_parts_that_it_does_not_read(both: Ta
 
 
 def test_many_young_rows_are_followed_by_a_sample(both: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (left_out, overdue):
+    for module in (left_out, in_flight):
         monkeypatch.setattr(module, "MAX_FOLLOWED", 64)
     for side in SIDES:
         both.execute(side, f"UPDATE t SET {YOUNG} WHERE id < 600")
@@ -206,7 +205,7 @@ def test_stretch_that_no_run_compares_is_told_beyond_the_rows_that_are_followed(
     With a pre-scan it lies in the middle of a stretch that is equal.
     """
     monkeypatch.setattr(deciding, "STRETCHES", 1)
-    for module in (left_out, overdue):
+    for module in (left_out, in_flight):
         monkeypatch.setattr(module, "MAX_FOLLOWED", 16)
     is_all = "buckets" in partition
     where = "TRUE" if is_all else "id BETWEEN 300 AND 599"
@@ -236,7 +235,7 @@ def test_stretch_that_no_run_compares_is_told_beyond_the_rows_that_are_followed(
 
 def test_long_range_that_never_stands_still_is_told(both: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing rows that change at each look, too many to be rechecked one by one."""
-    monkeypatch.setattr(recheck_ranges, "MAX_LISTED_ROWS", 50)
+    monkeypatch.setattr(recheck, "MAX_LISTED_ROWS", 50)
     turns = itertools.count()
 
     def write(now: Progress) -> None:

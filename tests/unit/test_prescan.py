@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 import dialects
 from auditor.compare.comparator import align
-from auditor.compare.stretches import partitions_of
 from auditor.config import Audit
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Partitioning, Plan, Prescan, Side, SidePlan
-from auditor.planning import digests
+from auditor.planning import prescan
 from auditor.planning.columns import Endpoint
-from auditor.planning.digests import find_digest_rows
-from auditor.planning.prescan import LEAST_ROWS, _share_read_again, decide, plan_of_stretches
-from auditor.run.prescan import _join_small, _key_spans
-from auditor.sql.stretches import most_bytes
+from auditor.planning.prescan import LEAST_ROWS, _share_read_again, decide, find_digest_rows, plan_of_stretches
+from auditor.run.prescan import _join_small, _key_spans, partitions_of_stretches
+from auditor.sql.prescan import most_bytes
 from auditor.summary.arrays import Summaries
 from dialects import Kind, Table
 from tests.unit.test_chunk_queue import plan as plan_of_keys
@@ -137,7 +135,7 @@ def test_as_many_rows_are_hashed_as_one_as_surely_fit(natives: tuple[Kind, ...],
     if rows:
         longest = most_bytes(made.columns, "source", made.salt)
         assert longest and rows * longest <= dialects.get("mysql").MAX_JOINED_BYTES
-        assert found * made.rows_per_partition * digests.ROOM <= rows
+        assert found * made.rows_per_partition * prescan.ROOM <= rows
 
 
 def test_digests_need_the_order_of_a_primary_key_on_both_sides() -> None:
@@ -212,7 +210,7 @@ def summaries(rows: dict[int, tuple[int, int | None, int | None]]) -> Summaries:
 
 def test_equal_stretches_stand_for_the_partitions_that_they_hold() -> None:
     found = summaries({NULL_PARTITION: (4, None, None), -1: (7, -350, -1), 3: (2, 4810, 4950)})
-    partition, rows = partitions_of(align(found, found), plan(prescan=Prescan(used=True, why="", partitions=16)))
+    partition, rows = partitions_of_stretches(align(found, found), plan(prescan=Prescan(used=True, why="", partitions=16)))
     assert partition.tolist() == [NULL_PARTITION, -4, -3, -2, -1, 48, 49]
     assert rows.tolist() == [4, 1, 2, 2, 2, 1, 1]
 
@@ -220,7 +218,7 @@ def test_equal_stretches_stand_for_the_partitions_that_they_hold() -> None:
 def test_partitions_that_a_rolling_run_does_not_read_are_not_equal() -> None:
     found = summaries({0: (100, 0, 1599)})
     read = plan(prescan=Prescan(used=True, why="", partitions=16), partition_ranges=((2, 4), (9, 11)))
-    partition, rows = partitions_of(align(found, found), read)
+    partition, rows = partitions_of_stretches(align(found, found), read)
     assert partition.tolist() == [2, 3, 9, 10]
     assert rows.tolist() == [25, 25, 25, 25]
 
@@ -228,7 +226,7 @@ def test_partitions_that_a_rolling_run_does_not_read_are_not_equal() -> None:
 def test_an_equal_table_stands_for_its_buckets() -> None:
     for rows, buckets in ((200, 50), (7, 7)):
         found = summaries({0: (rows, None, None)})
-        partition, each = partitions_of(align(found, found), plan(HASH))
+        partition, each = partitions_of_stretches(align(found, found), plan(HASH))
         assert partition.tolist() == list(range(buckets))
         assert int(each.sum()) == rows
 

@@ -15,7 +15,7 @@ from auditor.history.handover import NoCheckpoint
 from auditor.model import SIDES, Chunk, Plan, Side, Verdict
 from auditor.planning import planner
 from auditor.run import audit_run, scan
-from auditor.run.saving import BackgroundSaver
+from auditor.run.scan import BackgroundSaver
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
 from dialects import Session

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.compare import syndromes
 from auditor.compare.syndromes import decode, power_sums
-from auditor.summary.field import P
-from auditor.summary.key_number import POSITIONS
+from auditor.summary.key_number import POSITIONS, P
 
 WIDTH = 1024
 Rows = dict[int, int]

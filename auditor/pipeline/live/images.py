@@ -19,8 +19,7 @@ from auditor.model import Plan
 from auditor.pipeline.live.texts import canonical_texts, row_texts
 from auditor.summary import live
 from auditor.summary.arrays import Integers, Summaries
-from auditor.summary.field import P
-from auditor.summary.key_number import FACTORS, POSITIONS, Q, forms, key_number
+from auditor.summary.key_number import FACTORS, POSITIONS, P, Q, forms, key_number
 
 WORD = 30
 """Bits of a word."""

@@ -12,8 +12,8 @@ from auditor.errors import SchemaChanged, ValueRefused
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.kinds import source_kind
 from auditor.pipeline.merge.column_origins import Origins
-from auditor.sql.canonical_literal import canonical_literal
-from auditor.sql.table_changes import TableStatements
+from auditor.sql.literals import canonical_literal
+from auditor.sql.table_definition import TableStatements
 from dialects import Column, Dialect, Kind, Table
 
 CLOCKS = {"timestamp", "timestamptz"}

@@ -24,7 +24,7 @@ from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
 from auditor.points import reach
 from auditor.shapes.pipeline import MigrationState
-from auditor.sql.table_changes import TableStatements
+from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_history, table_notes, target_migrations
 from auditor.store.target_migrations import TargetMigration
 from dialects import Session, Table

@@ -15,8 +15,7 @@ from auditor.pipeline.kinds import source_kind
 from auditor.pipeline.merge.target_hazards import check_hazards, is_only_key_unique, replaced_columns
 from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements
-from auditor.sql.table_changes import TableStatements
-from auditor.sql.table_definition import table_keys
+from auditor.sql.table_definition import TableStatements, table_keys
 from auditor.waits import waits
 from dialects import Column, Dialect, Kind, Place, Session, Table
 from dialects.writing import Hazard

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from auditor.errors import BootstrapFailed
 from auditor.repair.bootstrap.plan import BootstrapPlan
-from auditor.sql.changes import MarkStatements
 from auditor.sql.render import where
+from auditor.sql.row_changes import MarkStatements
 from dialects.committing import Committing
 
 

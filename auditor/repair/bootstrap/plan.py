@@ -20,8 +20,7 @@ from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
 from auditor.repair.transfer import plan_transfer
 from auditor.shapes.bootstrap import Swap
 from auditor.sql import render
-from auditor.sql.bootstraps import BootstrapStatements
-from auditor.sql.lines import read_lines
+from auditor.sql.table_copy import BootstrapStatements, read_lines
 from dialects import Dialect, Place, Session, Table
 from dialects.committing import Committing
 

@@ -6,7 +6,7 @@ import sql_templates
 from auditor.errors import StatementRefused
 from auditor.repair.bootstrap.loading import target_failure
 from auditor.repair.bootstrap.plan import BootstrapPlan
-from auditor.sql.changes import MarkStatements
+from auditor.sql.row_changes import MarkStatements
 from dialects import Dialect, Session
 
 

@@ -13,7 +13,7 @@ from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.loading import target_failure
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
 from auditor.repair.marks import prepare_marks, was_committed
-from auditor.sql.changes import MarkStatements
+from auditor.sql.row_changes import MarkStatements
 from auditor.waits import waits
 from dialects import Session
 from dialects.committing import Committing

@@ -10,6 +10,9 @@
 Fetched rows have to account for what the scan saw. Those of a list do not if rows changed in between; where nothing can have
 changed, or the rows of a partition are fewer and its new summary is not equal either, they were not all found: the partition is
 unaccounted for, and nothing is equal because of it.
+
+In partitions by time a row whose time changed lies in one partition on the source and in another on the target: what these found is merged
+by key. In every other partitioning the key decides the partition, so that all rows of a key are found together.
 """
 
 from __future__ import annotations
@@ -17,21 +20,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.compare import jaccard, ranges
+from auditor.compare import accounting, jaccard, ranges
 from auditor.compare.comparator import Aligned
 from auditor.compare.jaccard import Unresolved
+from auditor.compare.ranges import OneSidedRows
 from auditor.compare.sampling import Sample
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, Difference, Differences, Jaccard, Plan
-from auditor.run.locate import _decode, _list, _moved, _refine, _slices
-from auditor.run.locate._as_of import count_moved, explain_as_of
-from auditor.run.locate._lost import Lost, find_lost
+from auditor.run.locate import _decode, _list, _refine
+from auditor.run.locate._live import Lost, count_moved, explain_as_of, find_lost
 from auditor.run.locate._refine import clear_equal_by_now, plan_of_partitions
-from auditor.run.locate._work import Tally, Work
+from auditor.run.locate._work import Tally, Work, compare_rows, group_by_partition
 from auditor.run.scan import scan
 from auditor.sql.render import WORD_BITS
 from auditor.summary.lazy_numpy import np
@@ -134,7 +138,7 @@ def _explain(work: Work) -> Unresolved:
     left = sorted(set(listed.left) - set(filled))
     of_times: Mapping[int, list[Difference]] = {}
     if how.strategy == "time":
-        one_sided, of_times = _moved.count_by_key(work, one_sided)
+        one_sided, of_times = count_by_key(work, one_sided)
     else:
         one_sided = _list.name_one_sided(work, one_sided, whole=not work.second_scan)
     _list.count_one_sided(work, [*one_sided, *listed.one_sided], of_times, whole=not work.second_scan)
@@ -143,7 +147,7 @@ def _explain(work: Work) -> Unresolved:
     work.record_state(left, "estimated")
     work.record_state(refined, "refined")
     rest = jaccard.select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
-    rest = _slices.without_parts(rest, left, listed.parts)
+    rest = _list.without_parts(rest, left, listed.parts)
     if finer:
         tally.partitions["refined"] = len(refined)
         again = _refine.within_refined(scan(work.reader, finer), work, refined, finer)
@@ -189,3 +193,50 @@ def estimate_similarity(plan: Plan, aligned: Aligned) -> Jaccard | None:
         rest=jaccard.select_unresolved(aligned, rest, {}, WORD_BITS[plan.method]),
         unknown=aligned.skipped_rows,
     )
+
+
+def count_by_key(work: Work, one_sided: Sequence[OneSidedRows]) -> tuple[list[OneSidedRows], dict[int, list[Difference]]]:
+    """Count the differences found in partitions by time, each key once; return what is left of partitions that are missing on one side.
+
+    The rows of these are listed too, within the limits: those whose key the other side holds at another time are no part of a range.
+    The others are returned as well, by the partition's index.
+    """
+    listed = _list_rows(work, one_sided)
+    times = Counter(_key(difference) for part in (work.tally.by_time, *listed.values()) for difference in part)
+    apart, work.tally.by_time = work.tally.by_time, []
+    merged = _merge_by_key(work, [difference for part in (apart, *listed.values()) for difference in part if times[_key(difference)] > 1])
+    work.count([*(difference for difference in apart if times[_key(difference)] == 1), *merged])
+    alone = {index: [difference for difference in part if times[_key(difference)] == 1] for index, part in listed.items()}
+    counts = {index: sum(difference.row_count for difference in part) for index, part in alone.items()}
+    rest = [dataclasses.replace(rows, rows=counts.get(rows.first_index, rows.rows)) for rows in one_sided]
+    return [rows for rows in rest if rows.rows], alone
+
+
+def _key(difference: Difference) -> accounting.Key:
+    return tuple(difference.key.values())
+
+
+def _list_rows(work: Work, one_sided: Sequence[OneSidedRows]) -> dict[int, list[Difference]]:
+    """Return the rows of partitions that are missing on one side, by the partition's index; nothing if the limits forbid it."""
+    if not one_sided:
+        return {}
+    if sum(rows.rows for rows in one_sided) > work.most_listed:
+        work.tally.counted_twice = (
+            f"{len(one_sided):,} partitions that are missing on one side hold more rows than max_rows_listed allows to list, so that a row"
+            " of them whose time changed counts as missing and as extra"
+        )
+        return {}
+    numbers = [int(work.aligned.partition[rows.first_index]) for rows in one_sided]
+    fetched = work.reader.ask(lambda side, session: list(work.fetcher(side, session).by_partition(numbers, texts=work.plan.is_tolerant)))
+    grouped = group_by_partition(work, [rows.first_index for rows in one_sided], fetched)
+    return {index: compare_rows(work, here)[0] for index, here in grouped.items()}
+
+
+def _merge_by_key(work: Work, several: Sequence[Difference]) -> list[Difference]:
+    """Return one difference for each key of these; with tolerances, with the columns that differ."""
+    merged = accounting.merge(several)
+    if not work.plan.is_tolerant:
+        return merged
+    keys = [_key(difference) for difference in merged]
+    rows = work.reader.ask(lambda side, session: [row for row, _ in work.fetcher(side, session).by_canonical_key(keys, "")])
+    return compare_rows(work, rows)[0]  # of two times within the tolerance, each may lie in a partition of its own

@@ -8,8 +8,7 @@ from auditor.compare import accounting, syndromes
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
 from auditor.model import NULL_PARTITION, SIDES, Side
-from auditor.run.locate._rows import compare_rows
-from auditor.run.locate._work import Work, group_by_partition, place_of
+from auditor.run.locate._work import Work, compare_rows, group_by_partition, place_of
 from auditor.summary.arrays import Integers
 from auditor.summary.key_number import POSITIONS
 from auditor.summary.lazy_numpy import np

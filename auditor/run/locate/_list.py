@@ -1,4 +1,8 @@
-"""List partitions that nothing else explains: key and row hash of every row, within the limits."""
+"""List partitions that nothing else explains: key and row hash of every row, or of a part of them, within the limits.
+
+Of partitions that are too large to be listed whole a part is: the rows of one bucket of the keys' hashes, on both sides. As a signature is
+a sum, that of the other rows is the partition's less that of the listed ones: they stay one smaller partition to be estimated.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from auditor.compare import ranges, sampling
+from auditor.compare import accounting, jaccard, ranges, sampling
 from auditor.compare.accounting import Row
+from auditor.compare.jaccard import Unresolved
 from auditor.compare.ranges import OneSidedRows
 from auditor.model import NULL_PARTITION, SIDES, Difference, Side, side_of
-from auditor.run.locate import _slices
 from auditor.run.locate._decode import accounts_for
 from auditor.run.locate._refine import restrict_plan
-from auditor.run.locate._rows import compare_rows
-from auditor.run.locate._work import Work, group_by_partition
+from auditor.run.locate._work import Work, compare_rows, group_by_partition
 from auditor.run.scan import scan
+from auditor.summary.lazy_numpy import np
 from dialects import Session
 
 BATCH_ROWS = 50_000
@@ -28,6 +32,12 @@ DOCUMENT_ROWS = 5_000
 
 MAX_WITH_COLUMNS = 1000
 """Changed rows of listed partitions whose columns are fetched."""
+
+MAX_PARTS = 4
+"""The most partitions of which a part is listed."""
+
+MAX_BUCKETS = 1 << 20
+"""The most buckets of which one is listed: they are remainders of a number of 31 bits."""
 
 
 @dataclass(slots=True)
@@ -61,7 +71,7 @@ def list_partitions(work: Work, left: Sequence[int], expected: int = 0) -> Liste
         listed += batch
     work.record_state(listed, "listed")
     tally.partitions["listed"] += len(listed)
-    parts = _slices.list_parts(work, others, budget) if budget else {}
+    parts = list_parts(work, others, budget) if budget else {}
     return Listed(sorted(set(left) - set(listed)), one_sided, parts)
 
 
@@ -262,3 +272,38 @@ def with_columns(work: Work, named: Sequence[Difference]) -> list[Difference]:
     rows = work.reader.ask(fetch)
     by_key = {tuple(difference.key.values()): difference for difference in compare_rows(work, rows)[0] if difference.kind == "changed"}
     return [by_key.get(key, difference) if (key := tuple(difference.key.values())) in chosen else difference for difference in named]
+
+
+def list_parts(work: Work, ordered: Sequence[int], budget: int) -> dict[int, dict[Side, list[Row]]]:
+    """Add the differences of a part of some of these partitions (by index), of about ``budget`` rows; return the listed rows."""
+    keyed = [index for index in ordered if work.aligned.partition[index] != NULL_PARTITION]
+    chosen = keyed[: min(MAX_PARTS, budget)]
+    listed: dict[int, dict[Side, list[Row]]] = {}
+    for index in chosen:
+        if time.monotonic() > work.deadline:
+            break
+        rows = sum(int(work.aligned.rows[side][index]) for side in SIDES)
+        buckets = max(2, math.ceil(rows * len(chosen) / budget))
+        if buckets > MAX_BUCKETS // max(1, work.plan.partitioning.buckets):
+            continue
+        listed[index] = _rows_of_part(work, int(work.aligned.partition[index]), buckets)
+        work.add(compare_rows(work, listed[index])[0])
+    return listed
+
+
+def _rows_of_part(work: Work, partition: int, buckets: int) -> dict[Side, list[Row]]:
+    rows = work.reader.ask(lambda side, session: list(work.fetcher(side, session).of_part(partition, buckets)))
+    return {side: [row for row in rows[side] if row.partition == partition] for side in SIDES}
+
+
+def without_parts(rest: Unresolved, left: Sequence[int], listed: dict[int, dict[Side, list[Row]]]) -> Unresolved:
+    """Return the unresolved partitions, ``left`` by index, without the rows that were listed of some."""
+    if not listed:
+        return rest
+    words, source, target = rest.words.copy(), rest.source.copy(), rest.target.copy()
+    for place, index in enumerate(left):
+        for side, sign, count in (("source", -1, source), ("target", 1, target)):
+            for row in listed.get(index, {}).get(side, ()):  # type: ignore[call-overload]
+                words[place] -= sign * np.array(accounting.hash_words(row.digits, words.shape[1]), np.int64)
+                count[place] = max(0, count[place] - 1)
+    return jaccard.Unresolved(words, source, target, rest.at_least, rest.minhash, rest.k, rest.bits)

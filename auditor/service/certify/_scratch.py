@@ -10,7 +10,7 @@ from typing import Any
 import dialects
 from auditor.errors import AuditorError, StatementRefused
 from auditor.service.certify._book import Meter
-from auditor.sql.value_literal import value_literal
+from auditor.sql.literals import value_literal
 from dialects import Dialect, Kind, Session
 
 STATEMENT_BYTES = 100_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from auditor.errors import AccessDenied, AuditorError, ConnectionLost, Unreachable
-from auditor.sql.value_literal import value_literal
+from auditor.sql.literals import value_literal
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
 from dialects import Dialect, Kind, Session

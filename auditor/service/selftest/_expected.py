@@ -13,8 +13,7 @@ from auditor.compare.syndromes import power_sums
 from auditor.model import NULL_PARTITION, Plan
 from auditor.sql.power_sums import count_sums
 from auditor.summary import measures
-from auditor.summary.field import P
-from auditor.summary.key_number import bucket_of, key_number, position_of
+from auditor.summary.key_number import P, bucket_of, key_number, position_of
 from auditor.summary.minhash import row_minhashes
 
 Texts = Sequence[str | None]

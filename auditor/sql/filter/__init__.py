@@ -5,10 +5,8 @@
 """
 
 from auditor.sql.filter._bind import bind
-from auditor.sql.filter._columns import FilterColumn
-from auditor.sql.filter._parser import parse
-from auditor.sql.filter._render import Renderer
-from auditor.sql.filter._tokens import WAY_OUT
+from auditor.sql.filter._parser import WAY_OUT, parse
+from auditor.sql.filter._render import FilterColumn, Renderer
 from auditor.sql.filter._tree import Condition, column_names, reads_clock
 
 __all__ = ["WAY_OUT", "Condition", "FilterColumn", "Renderer", "bind", "column_names", "parse", "reads_clock"]

@@ -14,7 +14,7 @@ from decimal import Context
 from typing import Any
 
 from auditor.errors import BadExpression
-from auditor.sql.filter._tokens import WAY_OUT
+from auditor.sql.filter._parser import WAY_OUT
 from auditor.sql.filter._tree import (
     FLIPPED,
     Arithmetic,
@@ -41,8 +41,13 @@ EXACT = Context(prec=200)
 """Enough digits for any product of literals that is accepted."""
 
 COMPARE: dict[CompareOp, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def bind(condition: Condition, now: dt.datetime | None) -> Condition:

@@ -1,9 +1,12 @@
-"""Name what differs between a target and sums of its source as of a position, without a scan of the source.
+"""Name what differs between sums of the source as of a position and a target, or a scan of the source.
 
 Positions that differ are decoded from the sums; their rows are fetched from the target's snapshot, and from the source as it is now. The
 symbol of the source's row as of the position follows from the target's and from the decoded difference, so that a row that has changed
 in the source since then is recognised: it differs, but its columns cannot be compared. Such a partition is looked at again as of a later
 position.
+
+In the same way the rows are named that a scan of the source found and a stream's sums at the same position do not have: what its log did
+not say.
 """
 
 from __future__ import annotations
@@ -14,13 +17,17 @@ from dataclasses import dataclass, field
 
 from auditor.compare import jaccard, ranges, syndromes
 from auditor.compare.accounting import Row, hash_words
+from auditor.compare.comparator import Aligned
 from auditor.compare.jaccard import Unresolved
-from auditor.model import SIDES, Difference, DifferenceKind, Look, Side
+from auditor.compare.sampling import Sample
+from auditor.compare.text_forms import with_windows
+from auditor.config import Limits
+from auditor.connections.reader import Reader
+from auditor.model import SIDES, Difference, DifferenceKind, Look, Plan, Side
 from auditor.run.locate import _decode, _list
-from auditor.run.locate._rows import compare_rows
-from auditor.run.locate._work import Work, place_of
+from auditor.run.locate._work import Tally, Work, compare_rows, place_of
 from auditor.sql.render import WORD_BITS
-from auditor.summary.field import P
+from auditor.summary.key_number import P
 from auditor.summary.lazy_numpy import np
 
 MOVED = "moved"
@@ -129,3 +136,54 @@ def _mark(work: Work, index: int, position: int, here: Mapping[Side, Sequence[Ro
     names = [column.name for column in work.plan.key_columns]
     rows: dict[Side, int] = {"source": int(kind != "extra"), "target": int(kind != "missing")}
     return Difference(kind=kind, key=dict(zip(names, key, strict=True)), rows=rows, looks=(Look(at, MOVED),))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a stream lost."""
+
+    rows: tuple[Difference, ...] = ()
+    """By key. ``source`` is the source's row, ``target`` the stream's: missing is a row that the stream never had, extra one that it
+    still has."""
+    partitions: tuple[int, ...] = ()
+    """The ids of partitions of which not every row is named."""
+
+
+def find_lost(reader: Reader, plan: Plan, kept: Aligned, limits: Limits) -> Lost:
+    """Return the rows in which a scan of the source differs from the stream's sums, in both sides' snapshots.
+
+    ``kept`` has the sums as its source and the scan as its target. Values are reported where the target holds what the stream had.
+    """
+    work = Work(plan, kept, limits, reader, 0.0, Tally(Sample(limits.max_differences, plan)))
+    decoded = _decode.decode_positions(work)
+    chosen = {index: positions for index, positions in decoded.items() if positions is not None}
+    rows = _decode.fetch_positions(work, chosen)
+    named: list[Difference] = []
+    left = [int(kept.partition[index]) for index in np.flatnonzero(kept.unequal) if int(index) not in chosen]
+    for index, positions in chosen.items():
+        sums = _decode.syndromes_of(kept, np.array([index]))[0].tolist()
+        for position, symbol in zip(positions, syndromes.symbols_at(sums, positions), strict=True):
+            here: dict[Side, list[Row]] = {side: at_position(work, index, position, of_side) for side, of_side in rows[index].items()}
+            if (lost := _name_lost(work, index, position, here, symbol)) is not None:
+                named.append(lost)
+            else:
+                left.append(int(kept.partition[index]))
+    shown = (with_windows(difference, limits.value_length) for difference in named[: limits.max_differences])
+    return Lost(tuple(shown), tuple(sorted(set(left))))
+
+
+def _name_lost(work: Work, index: int, position: int, here: dict[Side, list[Row]], symbol: int) -> Difference | None:
+    """Return what the stream lost at a position; None where neither side has a row, and the position does not identify the key."""
+    before = (symbol_of(here["source"]) - symbol) % P
+    if symbol_of(here["target"]) == before:
+        differences = compare_rows(work, here)[0]
+        return differences[0] if len(differences) == 1 else None
+    kind: DifferenceKind = "extra" if not here["source"] else "changed" if before else "missing"
+    known: Sequence[Row] = here["source"] or here["target"]
+    if not known and work.plan.partitioning.strategy != "range":
+        return None
+    key = known[0].key if known else (str(key_of(work, index, position)),)
+    names = [column.name for column in work.plan.key_columns]
+    return Difference(
+        kind=kind, key=dict(zip(names, key, strict=True)), rows={"source": int(kind != "extra"), "target": int(kind != "missing")}
+    )

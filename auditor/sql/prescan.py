@@ -1,4 +1,4 @@
-"""SQL of what a pre-scan hashes: the bytes of a row, and for each stretch of the key one hash of its rows, joined in the order of the key.
+"""SQL of a pre-scan: the stretches of the key, and the hash of each one's rows, whose bytes are joined in the order of the key.
 
 A row's text is most of what a scan costs, and its own hash, the number of that hash and its sum most of the rest. One hash of many rows
 saves the latter, and says more: it has 240 bits, and nobody can choose rows that cancel each other out. Where keys are in no such order
@@ -6,8 +6,12 @@ each row is hashed, by the same bytes.
 
 The canonical texts are joined as bytes, with bytes between them that UTF-8 never contains (`NEXT_COLUMN`), so that they need not
 be escaped: equal bytes are those of equal rows in an equal order. Neighbouring columns whose texts are never empty and hold no bar
-(`row_bytes.CLOSED_KINDS`) are joined as texts, with bars between them and nothing for NULL, because an engine turns one text into bytes
+(`CLOSED_KINDS`) are joined as texts, with bars between them and nothing for NULL, because an engine turns one text into bytes
 sooner than several.
+
+Stretches between cuts are ranges of the key's first column, numbered from 1. Rows whose key is below the first cut or from the last on are
+the stretch 0, of which there are none where both tables' keys are ordered as the cuts are. So every row is in one stretch, by each engine's
+own comparison.
 """
 
 from __future__ import annotations
@@ -17,8 +21,7 @@ from itertools import groupby, pairwise
 
 import sql_templates
 from auditor.canonical import BAR, TEXT_KINDS
-from auditor.model import Chunk, ColumnPlan, Plan, Side
-from auditor.sql import key_ranges
+from auditor.model import Chunk, ColumnPlan, Plan, Side, consecutive_ranges
 from auditor.sql.row_text import digest, mark_null, operand
 from auditor.sql.user_sql import checked
 from auditor.summary.row_bytes import NEXT_COLUMN, NEXT_ROW, NO_TEXT, NULL_VALUE, is_closed
@@ -38,6 +41,9 @@ DIGEST_BYTES = 66
 """Bytes of a column's digest and the separator after it."""
 
 OTHER_KINDS = frozenset({"boolean", "integer", "float32", "float64", "year", "date", "time", "timestamp", "timestamptz", "uuid", "network"})
+
+OUTSIDE = 0
+"""The stretch of rows that lie between no two cuts."""
 
 
 def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) -> str:
@@ -80,7 +86,7 @@ def _digests_between_cuts(plan: Plan, side: Side, dialect: Dialect, where: str, 
         "p": plan.prefix,
         "words": _words(["0"] * WORDS, plan.prefix),
         "table": common["table"],
-        "where": f"{where} AND ({key_ranges.condition(plan, side, [key_ranges.OUTSIDE])})",
+        "where": f"{where} AND ({stretch_condition(plan, side, [OUTSIDE])})",
     }
     outside = sql_templates.fill(dialect.template("stretch_outside"), {**no_key, **holes}).rstrip()
     if dialect.HAS_LATERAL:
@@ -93,7 +99,7 @@ def _digests_between_cuts(plan: Plan, side: Side, dialect: Dialect, where: str, 
         inside = sql_templates.fill(dialect.template("stretches"), {**common, **holes})
     else:
         numbers = range(1, len(cuts))
-        inside = _one_by_one({n: f"{where} AND {key_ranges.condition(plan, side, [n])}" for n in numbers}, dialect, common)
+        inside = _one_by_one({n: f"{where} AND {stretch_condition(plan, side, [n])}" for n in numbers}, dialect, common)
     return checked(f"{outside}\nUNION ALL\n{inside}", dialect)
 
 
@@ -178,3 +184,49 @@ def _width(column: ColumnPlan, side: Side) -> int | None:
     most = _stated_bytes(native) or LONGEST_VALUE * (1 if native.utf8 or native.name == "binary" else UTF8_BYTES)
     most *= 2 if native.name == "binary" else 1  # written as hexadecimal digits
     return OTHER_BYTES + most + UTF8_BYTES * len(column.null_as or "")
+
+
+def key_ends(plan: Plan, side: Side, dialect: Dialect, is_text: bool) -> str:
+    """Return the statement that reads the least and the greatest value of the key's first column, by an index that begins with it."""
+    column = plan.columns[0]
+    key, native = column.expression[side], column.native[side].name
+    value = key if not is_text else dialect.hex_text(key) if native == "binary" else dialect.as_text(key)
+    return checked(
+        sql_templates.fill(dialect.template("key_ends"), {"p": plan.prefix, "key": key, "value": value, "table": plan.sides[side].table}),
+        dialect,
+    )
+
+
+def read_stretches(plan: Plan, side: Side, dialect: Dialect) -> list[str]:
+    """Return a statement for each stretch between cuts, from 1 on, that reads its rows."""
+    template, last = dialect.template("key_range"), len(_cuts(plan, side)) - 1
+    return [
+        checked(sql_templates.fill(template, {"table": plan.sides[side].table, "where": stretch_condition(plan, side, [number])}), dialect)
+        for number in range(1, last + 1)
+    ]
+
+
+def key_crossings(plan: Plan, side: Side, dialect: Dialect) -> str:
+    """Return the statement that reads a row for each two neighbouring cuts between which rows lie in the wrong order, each by the index."""
+    key, cuts, template = plan.columns[0].expression[side], _cuts(plan, side), dialect.template("key_crossing")
+    each = [
+        sql_templates.fill(template, {"table": plan.sides[side].table, "key": key, "first": first, "end": end})
+        for end, first in pairwise(cuts)
+    ]
+    checked(each[0], dialect)
+    return "\nUNION ALL\n".join(f"({statement.rstrip()})" for statement in each)
+
+
+def stretch_condition(plan: Plan, side: Side, numbers: Sequence[int]) -> str:
+    """Return the condition of the rows in these stretches."""
+    key, cuts = plan.columns[0].expression[side], _cuts(plan, side)
+    inside = consecutive_ranges([number for number in numbers if number != OUTSIDE])
+    conditions = [f"({key} >= {cuts[first - 1]} AND {key} < {cuts[last]})" for first, last in inside]
+    if OUTSIDE in numbers:
+        conditions.append(f"({key} < {cuts[0]} OR {key} >= {cuts[-1]})")
+    return " OR ".join(conditions)
+
+
+def _cuts(plan: Plan, side: Side) -> tuple[str, ...]:
+    assert plan.prescan is not None and plan.prescan.cuts, "only of plans whose key was cut"
+    return plan.prescan.cuts[side]

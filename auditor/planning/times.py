@@ -1,20 +1,27 @@
-"""Compare times of a zone with times of UTC: by what the clocks of the zone show at the latter.
+"""Compare times that the two sides hold differently: of a zone and of UTC, and with more digits and with fewer.
 
-A time that a clock shows says which moment it was, except in the hour that is repeated when clocks are set back. So the times of UTC are
-taken to the zone, where each has one reading, and not the other way round: the side that holds the zone's times does not know more.
+Times of a zone are compared with times of UTC by what the clocks of the zone show at the latter. A time that a clock shows says which
+moment it was, except in the hour that is repeated when clocks are set back. So the times of UTC are taken to the zone, where each has one
+reading, and not the other way round: the side that holds the zone's times does not know more.
 
 Engines read some names in their own way: PostgreSQL takes those that are abbreviations too, as CET, for an offset without summer time, and
 a server's rules may be older than a change. So names that the IANA database only links are replaced by the areas they are linked to, and
 each server is asked what the clocks of a zone show around every change of them since FIRST_YEAR.
+
+Where the source's times are finer than the target's, they are rounded as the target's engine stores them, or as the audit's
+``fraction`` says.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Literal
 from zoneinfo import ZoneInfo
 
+from auditor import canonical
 from auditor.canonical import TIMESTAMPS
 from auditor.config import Audit, Override
 from auditor.errors import ColumnRefused
@@ -44,6 +51,12 @@ CLOCKS_ASKED = 100
 
 SECOND, STEP = dt.timedelta(seconds=1), dt.timedelta(days=8)
 """How exactly changes are found, and how far apart they are at least."""
+
+CLOCKS = canonical.TIMESTAMPS | {"time"}
+"""Kinds whose seconds have a fraction."""
+
+Fraction = Literal["cut", "round"] | None
+"""How a loader shortens times; None for what the target's engine does."""
 
 
 def area_of(zone: str) -> str:
@@ -75,7 +88,7 @@ def clocks(zone: str) -> Mapping[dt.datetime, dt.datetime]:
     return dict(sorted(texts.items()))
 
 
-def of_column(audit: Audit, rule: Override, name: str, native: Mapping[Side, Kind], of_connections: Mapping[Side, str]) -> dict[Side, str]:
+def zones_of(audit: Audit, rule: Override, name: str, native: Mapping[Side, Kind], of_connections: Mapping[Side, str]) -> dict[Side, str]:
     """Return for each side whose times have to be taken to a zone the zone; nothing where both sides' times are of one zone.
 
     ``native`` are the kinds of both sides' own types. The zone of a side whose type has none is the column's setting, else its
@@ -161,3 +174,33 @@ def find_other_clocks(session: Session, zone: str) -> list[tuple[dt.datetime, st
         )[0]
         differing += [(moment, str(text)) for (moment, meant), text in zip(some, said, strict=True) if str(text) != str(meant)]
     return differing
+
+
+def with_rounding(kind: Kind, native: Mapping[Side, Kind], target: Dialect, fraction: Fraction) -> Kind:
+    """Return the kind with the rounding that brought the source's times into the target; unchanged where none did.
+
+    A kind that is coarser than both columns, as an override or a tolerance can request, is no type that anything was stored in: both
+    sides are cut.
+    """
+    if kind.name == "date":
+        shortened, rounds = native["target"].name == "date" and native["source"].name in CLOCKS, target.ROUNDS_TO_DATES
+    else:
+        kept = kind.scale if kind.name in CLOCKS else None
+        shortened = kept is not None and _digits(native["source"]) > kept >= _digits(native["target"])
+        rounds = bool(target.TIME_ROUNDING)
+    if fraction is not None:
+        rounds = fraction == "round"
+    return dataclasses.replace(kind, rounding=target.TIME_ROUNDING or "half up") if shortened and rounds else kind
+
+
+def _digits(native: Kind) -> int:
+    """Return the fraction digits of a type's seconds; 0 for a date."""
+    if native.name not in CLOCKS:
+        return 0
+    return 6 if native.scale is None else native.scale
+
+
+def check_fraction(kind: Kind, name: str, fraction: Fraction) -> None:
+    """Raise ColumnRefused for ``fraction`` of a column that is not compared as times or dates."""
+    if fraction is not None and kind.name not in CLOCKS | {"date"}:
+        raise ColumnRefused(f"column {name!r} is compared as {kind}, which has no fractions of seconds: remove fraction")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import sql_templates
 from auditor.errors import ValueRefused
 from auditor.model import ColumnPlan, Plan
-from auditor.sql.canonical_literal import canonical_literal
+from auditor.sql.literals import canonical_literal
 from auditor.sql.row_text import row_text
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind

@@ -1,14 +1,37 @@
-"""Check how a side's key ranges are read, and refuse scans of large tables that no index serves."""
+"""Check how the chunks of a plan are read, before they are, and refuse scans of large tables that no index serves."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from auditor.config import ConnectionSettings
+from auditor.connections.reader import Reader
 from auditor.errors import ScanRefused
 from auditor.model import Plan, Side
+from auditor.run.chunk_queue import ChunkQueue
+from auditor.sql import render
 from dialects import Session
 
 SMALL = 4
 """A chunk of at most 1/SMALL of the keys should be read through an index; for a larger one a full scan can be cheaper."""
+
+
+def check_chunks(reader: Reader, plan: Plan, sides: Sequence[Side] = ()) -> Plan:
+    """Return the plan with notes on how its chunks are read, those of ``sides`` or of all.
+
+    Raises ScanRefused if no index serves those of a large table.
+    """
+    notes = [reader.ask_side(side, lambda shard, session: _check_side(reader, plan, shard, session)) for side in sides]
+    if not sides:
+        notes = list(reader.ask_each(lambda side, session: _check_side(reader, plan, side, session)).values())
+    return replace(plan, notes=(*plan.notes, *(note for note in notes if note)))
+
+
+def _check_side(reader: Reader, plan: Plan, side: Side, session: Session) -> str | None:
+    first = ChunkQueue.of_plan(plan, side).take() if plan.sides[side].chunk_keys else None
+    statement = render.summary(plan, side, session.dialect, first) if first else ""
+    return check_scan(plan, side, session, reader.sides[side].settings, statement)
 
 
 def check_scan(plan: Plan, side: Side, session: Session, settings: ConnectionSettings, statement: str = "") -> str | None:
