@@ -12,6 +12,7 @@ from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
 from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
+from auditor.pipeline.binlog.column_types import YEAR
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source, query
@@ -34,11 +35,11 @@ from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.stamps import LogCount, Stamp
 from auditor.pipeline.binlog.table_changes import changes_of
-from auditor.pipeline.binlog.table_map import TableMap, table_name
+from auditor.pipeline.binlog.table_map import TableMap, table_name, with_short_years
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
-from auditor.pipeline.events import EventKind
+from auditor.pipeline.events import SHORT_YEAR, EventKind
 from dialects.mysql import MySQL
 
 MAX_BUFFERED = 32 << 20
@@ -129,9 +130,16 @@ class RowEvents:
             tracked = self._tracked.table(name, self._tracked.version(name, stamp.position))
         return known_table(described, self._mariadb, self._source, stamp.place, tracked, like)
 
+    def _known_now(self, described: bytes, stamp: Stamp, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
+        """Return what `_known` does, with what the log does not tell and a statement may have changed without a trace in a table map."""
+        table, decode = self._known(described, stamp, like)
+        if self._mariadb and any(column.type == YEAR for column in table.columns):
+            table = with_short_years(table, self._source.name_types(*(like or (table.database, table.table))))
+        return table, decode
+
     def _new_buffer(self, described: bytes, stamp: Stamp) -> RowBuffer | _Refused | None:
         try:
-            table, decode = self._known(described, stamp)
+            table, decode = self._known_now(described, stamp)
             if table.is_sequence:
                 return None
             return (RowBuffer if table.ends is None else CurrentRows)(table, decode, self._project)
@@ -151,7 +159,7 @@ class RowEvents:
         version = self._tracked.version((schema, name), stamp.position) if self._tracked else 0
         whole = described + repr((version, body["database"], body["table"], body["key"], body["nullable"])).encode()
         if whole not in self._buffers:
-            known = self._known(described, stamp, (body["database"], body["table"]))
+            known = self._known_now(described, stamp, (body["database"], body["table"]))
             self._buffers[whole] = refresh_buffer(chunk, *known, self._project)
         buffer = self._buffers[whole]
         assert isinstance(buffer, ChunkBuffer)
@@ -352,7 +360,12 @@ class RowEvents:
         """Note what a statement does to tables that are read."""
         if self.notes is not None:
             changes = read_statement(statement.characters, statement.database, statement.sql_mode)
-            for table, body in changes_of(changes, self._selection).items():
+            bodies = changes_of(changes, self._selection)
+            for table, body in bodies.items():
+                if self._mariadb and "beside" not in body:
+                    named = self._source.name_types(*table)
+                    body["ops"] += [{"op": "short_year", "column": name} for name, kind in named.items() if kind == SHORT_YEAR]
+            for table, body in bodies.items():
                 self.notes.change(table, position, stamp.time, stamp.gtid, body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

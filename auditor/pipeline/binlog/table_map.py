@@ -13,7 +13,7 @@ from typing import TypeVar
 from auditor.pipeline.binlog import column_types as types
 from auditor.pipeline.binlog.charsets import BYTES_PER_CHARACTER, charset_of, decoder
 from auditor.pipeline.binlog.compression import packed_integer
-from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.events import SHORT_YEAR, ColumnSchema, TableSchema
 
 T = TypeVar("T")
 
@@ -24,6 +24,9 @@ SIMPLE_PRIMARY_KEY, PRIMARY_KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET, LABEL_COLUMN
 HIDDEN_TYPES: Mapping[str, int] = {"uuid": 16, "inet4": 4, "inet6": 16}
 """Types of MariaDB that the log describes as BINARY, with their bytes.
 https://mariadb.com/kb/en/uuid-data-type/ https://mariadb.com/kb/en/inet6/"""
+
+LONG_YEARS = ("year", "year(4)")
+"""What catalogues call a YEAR that shows the year that it holds."""
 
 SEQUENCE_COLUMNS = (
     "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option", "cycle_count",
@@ -52,7 +55,7 @@ class Column:
     """Labels of ENUM and SET."""
     geometry: int = 0
     hidden_type: str = ""
-    """``uuid``, ``inet4`` or ``inet6``, which MariaDB logs as BINARY; '' for every other column."""
+    """``uuid``, ``inet4`` or ``inet6``, which MariaDB logs as BINARY, or ``year(2)``, which it logs as YEAR; '' for every other column."""
 
     @property
     def charset(self) -> str | None:
@@ -167,6 +170,21 @@ def with_hidden_types(table: TableMap, named: Mapping[str, str]) -> TableMap:
     columns = tuple(
         replace(column, hidden_type=named[column.name])
         if named.get(column.name) in HIDDEN_TYPES and is_fixed_binary(column, HIDDEN_TYPES[named[column.name]])
+        else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns)
+
+
+def with_short_years(table: TableMap, named: Mapping[str, str]) -> TableMap:
+    """Return the table with its columns that may have been YEAR(2) when they were logged, by the types that the server names now.
+
+    ALTER TABLE changes no byte between YEAR(2) and YEAR(4), so what is YEAR(4) now shows the years that are logged, whatever it was. What
+    has another type by now may show two digits of them.
+    """
+    columns = tuple(
+        replace(column, hidden_type=SHORT_YEAR)
+        if column.type == types.YEAR and named.get(column.name, LONG_YEARS[0]) not in LONG_YEARS
         else column
         for column in table.columns
     )
