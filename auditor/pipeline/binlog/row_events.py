@@ -12,7 +12,7 @@ from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
 from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
-from auditor.pipeline.binlog.column_types import YEAR
+from auditor.pipeline.binlog.column_types import OLD_TIMES, YEAR
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source, query
@@ -35,7 +35,7 @@ from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.stamps import LogCount, Stamp
 from auditor.pipeline.binlog.table_changes import changes_of
-from auditor.pipeline.binlog.table_map import TableMap, table_name, with_short_years
+from auditor.pipeline.binlog.table_map import TableMap, check_old_times, table_name, with_short_years
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
@@ -133,7 +133,10 @@ class RowEvents:
     def _known_now(self, described: bytes, stamp: Stamp, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
         """Return what `_known` does, with what the log does not tell and a statement may have changed without a trace in a table map."""
         table, decode = self._known(described, stamp, like)
-        if self._mariadb and any(column.type == YEAR for column in table.columns):
+        kinds = {column.type for column in table.columns} if self._mariadb else set()
+        if kinds & OLD_TIMES:
+            check_old_times(table, self._source.name_types(table.database, table.table), like)
+        if YEAR in kinds:
             table = with_short_years(table, self._source.name_types(*(like or (table.database, table.table))))
         return table, decode
 
@@ -148,7 +151,7 @@ class RowEvents:
                 raise
             return _Refused(table_name(described), str(error).removeprefix(f"{stamp.place}: "))
 
-    def _chunk_buffer(self, described: bytes, stamp: Stamp) -> ChunkBuffer | None:
+    def _chunk_buffer(self, described: bytes, stamp: Stamp) -> ChunkBuffer | _Refused | None:
         """Return the buffer of a table of refreshes; None for a refresh table whose chunk was not named."""
         (schema, name), chunk = table_name(described), self._chunk
         if name == CHUNKS:
@@ -159,10 +162,15 @@ class RowEvents:
         version = self._tracked.version((schema, name), stamp.position) if self._tracked else 0
         whole = described + repr((version, body["database"], body["table"], body["key"], body["nullable"])).encode()
         if whole not in self._buffers:
-            known = self._known_now(described, stamp, (body["database"], body["table"]))
-            self._buffers[whole] = refresh_buffer(chunk, *known, self._project)
+            table = body["database"], body["table"]
+            try:
+                self._buffers[whole] = refresh_buffer(chunk, *self._known_now(described, stamp, table), self._project)
+            except LogRefused as error:
+                if self.notes is None:
+                    raise
+                self._buffers[whole] = _Refused(table, str(error).removeprefix(f"{stamp.place}: "))
         buffer = self._buffers[whole]
-        assert isinstance(buffer, ChunkBuffer)
+        assert isinstance(buffer, ChunkBuffer | _Refused)
         return buffer
 
     def _sent_buffer(self, chunk: Chunk) -> RowBuffer:

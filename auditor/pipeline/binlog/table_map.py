@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
+from auditor.errors import LogRefused
 from auditor.pipeline.binlog import column_types as types
 from auditor.pipeline.binlog.charsets import BYTES_PER_CHARACTER, charset_of, decoder
 from auditor.pipeline.binlog.compression import packed_integer
@@ -189,6 +190,31 @@ def with_short_years(table: TableMap, named: Mapping[str, str]) -> TableMap:
         for column in table.columns
     )
     return replace(table, columns=columns)
+
+
+def check_old_times(table: TableMap, named: Mapping[str, str], like: tuple[str, str] | None) -> None:
+    """Raise LogRefused, without a place, for a time of MariaDB's own format before 10.1 with a fraction: nothing says how long it is.
+
+    ``named`` are the types that the server names now; ``like`` is the table for whose rows the table stands, if it is another one.
+    https://mariadb.com/kb/en/server-system-variables/#mysql56_temporal_format
+    """
+    for column in table.columns:
+        if column.type in types.OLD_TIMES and "(" in (named_type := named.get(column.name, "")):
+            raise LogRefused(refuse_old_time(".".join(like) if like else table.name, column.name, named_type))
+
+
+def is_old_time(kind: str) -> bool:
+    """Return whether a type, as MariaDB's catalogue prints it, is such a time."""
+    return "(" in kind.partition("/*")[0] and kind.endswith("/* mariadb-5.3 */")
+
+
+def refuse_old_time(table: str, column: str, kind: str) -> str:
+    """Return why a table with such a time is not read, and the way out."""
+    return (
+        f"{table}: {column!r} is a {kind.partition(' /*')[0]} in the format before mysql56_temporal_format, whose length the log does not"
+        f" tell; SET GLOBAL mysql56_temporal_format = ON, run ALTER TABLE {table} FORCE in a new session, skip what stopped, and send the"
+        " table's rows again: auditor pipeline refresh; or leave the table out"
+    )
 
 
 def is_fixed_binary(column: Column, size: int) -> bool:

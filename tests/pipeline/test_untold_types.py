@@ -1,4 +1,7 @@
-"""MariaDB logs 1901 of a YEAR(2) and shows 01, which means 2001: a pipeline carries no such column, and says so."""
+"""Types of MariaDB of which the log tells less than a SELECT shows arrive as they are shown, or stop their table by name.
+
+Of a YEAR(2) it logs 1901 and shows 01, which means 2001; of times of its old format it does not log how long they are.
+"""
 
 from __future__ import annotations
 
@@ -184,3 +187,26 @@ def test_other_types_that_are_shown_otherwise_arrive_as_they_are_read(log: LiveL
     refresh(road)
     road.merge()
     assert road.verdict("short_y") == Verdict.MATCH
+
+
+@pytest.mark.parametrize("kind", ["timestamp(3) NULL", "datetime(6)", "datetime(1), b timestamp(3) NULL"])
+def test_times_of_the_old_format_with_a_fraction_stop_their_table_by_name(log: LiveLog, open_road: Open, kind: str) -> None:
+    """Those of a DATETIME(6) are decoded to something else, and those of two columns may take as many bytes as two without a fraction."""
+    road = open_road()
+    time = "2024-01-02 03:04:05.123456"
+    with log.globally(mysql56_temporal_format="OFF"):
+        log.run(f"CREATE TABLE short_y (id int PRIMARY KEY, a {kind})", f"INSERT INTO short_y (id, a) VALUES (1, '{time}')")
+        said = road.said()[0]
+        assert "in the format before mysql56_temporal_format" in said and f"ALTER TABLE {log.database}.short_y FORCE" in said
+        road.stage()
+        assert road.stops() == {"short_y": said}
+        refresh(road)
+        road.stage()
+        assert road.stops() == {"short_y": said}
+    log.run("ALTER TABLE short_y FORCE")
+    assert road.said() == []
+    road.loader.merge_all()
+    road.skip()
+    refresh(road)
+    road.merge()
+    assert road.verdict("short_y") == Verdict.MATCH and len(road.rows("short_y")) == 1
