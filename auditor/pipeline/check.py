@@ -20,6 +20,7 @@ from auditor.pipeline.binlog.dump import Request, Source, log_status, other_serv
 from auditor.pipeline.binlog.log_scope import find_gaps
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
+from auditor.pipeline.binlog.table_map import is_old_time, refuse_old_time
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
@@ -263,6 +264,9 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
             continue
         if table in versioned:
             yield Finding("warning", subject, "it is system-versioned: the rows that a SELECT shows are carried, and none of its history")
+        for column in schema.columns:
+            if is_old_time(column.type):
+                yield Finding("error", subject, refuse_old_time(table, column.name, column.type))
         try:
             yield Projection(schema, Rules(pipeline.columns_of(schema.table), salt)).schema
         except AuditorError as error:

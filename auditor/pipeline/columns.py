@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from auditor.config import PipelineColumns
 from auditor.errors import ColumnRefused
-from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, TableSchema
+from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, ColumnSchema, TableSchema
 from auditor.pipeline.row_filter import RowFilter
 
 DIGEST_DIGITS = 32
@@ -37,8 +37,8 @@ class Rules:
 class Projection:
     """What a pipeline makes of the events of one table under one schema.
 
-    Raises ColumnRefused if a rule names a column that the table does not have, or excludes one of the key; BadExpression for a filter
-    that cannot be evaluated.
+    Raises ColumnRefused if a rule names a column that the table does not have, or excludes one of the key, and for a YEAR(2) that is not
+    excluded or that the filter names; BadExpression for a filter that cannot be evaluated.
     """
 
     def __init__(self, schema: TableSchema, rules: Rules) -> None:
@@ -57,6 +57,9 @@ class Projection:
         self._is_key_masked = any(name in mask for name in schema.key)
         self._masked = frozenset(index for index, name in enumerate(names) if name in mask)
         self._filter = RowFilter(rules.columns.where, schema) if rules.columns.where is not None else None
+        read = {*self._kept, *(self._filter.indexes if self._filter else ())}
+        if short := next((names[index] for index in sorted(read) if schema.columns[index].type == SHORT_YEAR), ""):
+            raise ColumnRefused(refuse_short_year(table, short))
         columns = tuple(_project(schema.columns[index], index in self._masked, rename) for index in self._kept)
         lowered = [column.name.lower() for column in columns]
         if twice := next((name for name in lowered if lowered.count(name) > 1), None):
@@ -142,6 +145,15 @@ def _lists(values: pa.Array, present: pa.Array, width: int) -> pa.ListArray:
     ends = pc.cumulative_sum(pc.multiply(present.cast(pa.int32()), width))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
     return pa.ListArray.from_arrays(offsets, values, type=TEXTS, mask=pc.invert(present))
+
+
+def refuse_short_year(table: str, column: str) -> str:
+    """Return why a table with a YEAR(2) column stops, and the ways out."""
+    return (
+        f"{table}: {column!r} is a YEAR(2), or was one that another type has replaced: the source logs and keeps 1901 where every SELECT"
+        f" reads 01, which means 2001; run there: ALTER TABLE {table} MODIFY {column} YEAR(4), skip what stopped, and send the"
+        " table's rows again: auditor pipeline refresh; or exclude the column"
+    )
 
 
 def digest(salt: bytes, text: str) -> str:

@@ -47,6 +47,12 @@ OFFSET_BITS = 32
 FILE_BITS = 24
 """Bits of the binary log file's number in a position; the 7 bits above them hold the epoch, which a failover raises."""
 
+SHORT_YEAR = "year(2)"
+"""The type of a column of which the log may hold other years than a SELECT shows, so that no pipeline carries it.
+
+MariaDB's YEAR(2) keeps and logs 1901, and every statement reads the digits 01, which mean 2001.
+https://mariadb.com/kb/en/year-data-type/"""
+
 ARROW_SCHEMA = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from auditor.pipeline.binlog.ddl import ChangeBody, Op
-from auditor.pipeline.columns import Rules, digest
+from auditor.pipeline.columns import Rules, digest, refuse_short_year
 
 
-def project_ops(body: ChangeBody, rules: Rules) -> ChangeBody:
-    """Return the body of a note without excluded columns, with renamed ones by their new names and masked values as digests."""
-    return {**body, "ops": [projected for op in body["ops"] for projected in _project(op, rules)]}
+def project_ops(body: ChangeBody, table: str, rules: Rules) -> ChangeBody:
+    """Return the body of a note on a table without excluded columns, with renamed ones by their new names and masked values as digests.
+
+    It stops the table if that has a YEAR(2) which is not excluded.
+    """
+    ops = [projected for op in body["ops"] if op["op"] != "short_year" for projected in _project(op, rules)]
+    projected: ChangeBody = {**body, "ops": ops}
+    short = [op["column"] for op in body["ops"] if op["op"] == "short_year" and not _is_in(op["column"], rules.columns.exclude)]
+    if short and "reason" not in projected:
+        projected.pop("advances", None)
+        projected |= {"stage": "statement", "reason": refuse_short_year(table, short[0])}
+    return projected
 
 
 def _project(op: Op, rules: Rules) -> list[Op]:

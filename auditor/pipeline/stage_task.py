@@ -128,10 +128,10 @@ def _refuse(batch: pa.RecordBatch, error: AuditorError) -> list[TableNote]:
 def _read_note(row: Mapping[str, Any], rules: TableRules) -> TableNote:
     """Return the note that the source wrote as an event."""
     content = json.loads(row["after"][0])
-    body = content["body"]
+    body, table = content["body"], f"{row['database']}.{row['table']}"
     if row["kind"] == "change":
-        body = project_ops(body, rules.of(body.get("beside", row["table"])))
-    table, last, events = f"{row['database']}.{row['table']}", content["last"], content["events"]
+        body = project_ops(body, table, rules.of(body.get("beside", row["table"])))
+    last, events = content["last"], content["events"]
     return TableNote(table, row["kind"], row["position"], last, events, row["time"], body, row=row["row"])
 
 

@@ -19,7 +19,7 @@ RULES = Rules(PipelineColumns.model_validate({"exclude": ["secret"], "mask": ["e
 
 
 def projected(*ops: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = project_ops({"ops": list(ops)}, RULES)["ops"]
+    found: list[dict[str, Any]] = project_ops({"ops": list(ops)}, "shop.orders", RULES)["ops"]
     return found
 
 

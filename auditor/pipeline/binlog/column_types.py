@@ -25,6 +25,8 @@ NUMERIC_TYPES = frozenset({TINY, SHORT, LONG, INT24, LONGLONG, FLOAT, DOUBLE, NE
 CHARACTER_TYPES = frozenset({VARCHAR, VAR_STRING, STRING, BLOB, VARCHAR_COMPRESSED, BLOB_COMPRESSED})
 """Types with a collation, which is `BINARY_COLLATION` for bytes. MariaDB has one for GEOMETRY, too."""
 FRACTIONAL_TYPES = frozenset({TIMESTAMP2, DATETIME2, TIME2})
+OLD_TIMES = frozenset({TIMESTAMP, DATETIME, TIME})
+"""Times of the format before MySQL 5.6, of which the log does not tell the digits of the fraction."""
 BINARY_COLLATION = 63
 
 INTEGER_NAMES = {TINY: "tinyint", SHORT: "smallint", INT24: "mediumint", LONG: "int", LONGLONG: "bigint"}

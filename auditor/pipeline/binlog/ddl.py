@@ -22,7 +22,8 @@ Op = dict[str, Any]
 
 ``add`` (``column``, and ``value``, see `added_value`), ``drop`` (``column``), ``rename`` (``from``, ``to``), ``modify`` (``column``);
 ``convert`` (``charset``): all texts got another character set; ``clear``: all rows went; ``create`` (``sure``: there was no such table),
-``gone``; ``rows`` (``why``): rows came or went that are not in the log; ``unread`` (``text``).
+``gone``; ``rows`` (``why``): rows came or went that are not in the log; ``unread`` (``text``); ``short_year`` (``column``): a YEAR(2) that
+the table has by the time the statement is read, which no statement may have said.
 
 What gives a column another type has that ``type``, its ``charset`` ('' if none is named), and whether it is ``nullable``; ``strict`` says
 whether the session refused values that do not fit, instead of changing them."""

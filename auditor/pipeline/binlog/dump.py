@@ -79,17 +79,17 @@ class Source:
             raise known or error from error
 
     def name_types(self, database: str, table: str) -> dict[str, str]:
-        """Return the types of a table's columns as they are now, by name. Raises errors of ``auditor.errors``."""
-        literal = MySQL().string_literal
-        wanted = f"table_schema = {literal(database)} AND table_name = {literal(table)}"
-        with closing(self.connect()) as connection:
-            return dict(query(connection, f"SELECT column_name, data_type FROM information_schema.columns WHERE {wanted}"))
+        """Return the types of a table's columns as the catalogue prints them now, by name. Raises errors of ``auditor.errors``."""
+        return self._describe_columns(database, table, "LOWER(column_type)")
 
     def computed_columns(self, database: str, table: str) -> dict[str, str]:
         """Return what computes each of a table's columns that it has now, by name; '' for those with values of their own."""
+        return self._describe_columns(database, table, "COALESCE(generation_expression, '')")
+
+    def _describe_columns(self, database: str, table: str, what: str) -> dict[str, str]:
         literal = MySQL().string_literal
         wanted = f"table_schema = {literal(database)} AND table_name = {literal(table)}"
-        sql = f"SELECT column_name, COALESCE(generation_expression, '') FROM information_schema.columns WHERE {wanted}"
+        sql = f"SELECT column_name, {what} FROM information_schema.columns WHERE {wanted}"
         with closing(self.connect()) as connection:
             rows = query(connection, sql)
         return {str(name): value.decode() if isinstance(value, bytes) else str(value) for name, value in rows}

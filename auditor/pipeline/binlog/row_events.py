@@ -12,6 +12,7 @@ from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
 from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
+from auditor.pipeline.binlog.column_types import OLD_TIMES, YEAR
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import read_statement
 from auditor.pipeline.binlog.dump import Source, query
@@ -34,11 +35,11 @@ from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.stamps import LogCount, Stamp
 from auditor.pipeline.binlog.table_changes import changes_of
-from auditor.pipeline.binlog.table_map import TableMap, table_name
+from auditor.pipeline.binlog.table_map import TableMap, check_old_times, table_name, with_short_years
 from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
-from auditor.pipeline.events import EventKind
+from auditor.pipeline.events import SHORT_YEAR, EventKind
 from dialects.mysql import MySQL
 
 MAX_BUFFERED = 32 << 20
@@ -129,9 +130,19 @@ class RowEvents:
             tracked = self._tracked.table(name, self._tracked.version(name, stamp.position))
         return known_table(described, self._mariadb, self._source, stamp.place, tracked, like)
 
+    def _known_now(self, described: bytes, stamp: Stamp, like: tuple[str, str] | None = None) -> tuple[TableMap, Decoder]:
+        """Return what `_known` does, with what the log does not tell and a statement may have changed without a trace in a table map."""
+        table, decode = self._known(described, stamp, like)
+        kinds = {column.type for column in table.columns} if self._mariadb else set()
+        if kinds & OLD_TIMES:
+            check_old_times(table, self._source.name_types(table.database, table.table), like)
+        if YEAR in kinds:
+            table = with_short_years(table, self._source.name_types(*(like or (table.database, table.table))))
+        return table, decode
+
     def _new_buffer(self, described: bytes, stamp: Stamp) -> RowBuffer | _Refused | None:
         try:
-            table, decode = self._known(described, stamp)
+            table, decode = self._known_now(described, stamp)
             if table.is_sequence:
                 return None
             return (RowBuffer if table.ends is None else CurrentRows)(table, decode, self._project)
@@ -140,7 +151,7 @@ class RowEvents:
                 raise
             return _Refused(table_name(described), str(error).removeprefix(f"{stamp.place}: "))
 
-    def _chunk_buffer(self, described: bytes, stamp: Stamp) -> ChunkBuffer | None:
+    def _chunk_buffer(self, described: bytes, stamp: Stamp) -> ChunkBuffer | _Refused | None:
         """Return the buffer of a table of refreshes; None for a refresh table whose chunk was not named."""
         (schema, name), chunk = table_name(described), self._chunk
         if name == CHUNKS:
@@ -151,10 +162,15 @@ class RowEvents:
         version = self._tracked.version((schema, name), stamp.position) if self._tracked else 0
         whole = described + repr((version, body["database"], body["table"], body["key"], body["nullable"])).encode()
         if whole not in self._buffers:
-            known = self._known(described, stamp, (body["database"], body["table"]))
-            self._buffers[whole] = refresh_buffer(chunk, *known, self._project)
+            table = body["database"], body["table"]
+            try:
+                self._buffers[whole] = refresh_buffer(chunk, *self._known_now(described, stamp, table), self._project)
+            except LogRefused as error:
+                if self.notes is None:
+                    raise
+                self._buffers[whole] = _Refused(table, str(error).removeprefix(f"{stamp.place}: "))
         buffer = self._buffers[whole]
-        assert isinstance(buffer, ChunkBuffer)
+        assert isinstance(buffer, ChunkBuffer | _Refused)
         return buffer
 
     def _sent_buffer(self, chunk: Chunk) -> RowBuffer:
@@ -352,7 +368,12 @@ class RowEvents:
         """Note what a statement does to tables that are read."""
         if self.notes is not None:
             changes = read_statement(statement.characters, statement.database, statement.sql_mode)
-            for table, body in changes_of(changes, self._selection).items():
+            bodies = changes_of(changes, self._selection)
+            for table, body in bodies.items():
+                if self._mariadb and "beside" not in body:
+                    named = self._source.name_types(*table)
+                    body["ops"] += [{"op": "short_year", "column": name} for name, kind in named.items() if kind == SHORT_YEAR]
+            for table, body in bodies.items():
                 self.notes.change(table, position, stamp.time, stamp.gtid, body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
+from auditor.errors import LogRefused
 from auditor.pipeline.binlog import column_types as types
 from auditor.pipeline.binlog.charsets import BYTES_PER_CHARACTER, charset_of, decoder
 from auditor.pipeline.binlog.compression import packed_integer
-from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.events import SHORT_YEAR, ColumnSchema, TableSchema
 
 T = TypeVar("T")
 
@@ -24,6 +25,9 @@ SIMPLE_PRIMARY_KEY, PRIMARY_KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET, LABEL_COLUMN
 HIDDEN_TYPES: Mapping[str, int] = {"uuid": 16, "inet4": 4, "inet6": 16}
 """Types of MariaDB that the log describes as BINARY, with their bytes.
 https://mariadb.com/kb/en/uuid-data-type/ https://mariadb.com/kb/en/inet6/"""
+
+LONG_YEARS = ("year", "year(4)")
+"""What catalogues call a YEAR that shows the year that it holds."""
 
 SEQUENCE_COLUMNS = (
     "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option", "cycle_count",
@@ -52,7 +56,7 @@ class Column:
     """Labels of ENUM and SET."""
     geometry: int = 0
     hidden_type: str = ""
-    """``uuid``, ``inet4`` or ``inet6``, which MariaDB logs as BINARY; '' for every other column."""
+    """``uuid``, ``inet4`` or ``inet6``, which MariaDB logs as BINARY, or ``year(2)``, which it logs as YEAR; '' for every other column."""
 
     @property
     def charset(self) -> str | None:
@@ -171,6 +175,46 @@ def with_hidden_types(table: TableMap, named: Mapping[str, str]) -> TableMap:
         for column in table.columns
     )
     return replace(table, columns=columns)
+
+
+def with_short_years(table: TableMap, named: Mapping[str, str]) -> TableMap:
+    """Return the table with its columns that may have been YEAR(2) when they were logged, by the types that the server names now.
+
+    ALTER TABLE changes no byte between YEAR(2) and YEAR(4), so what is YEAR(4) now shows the years that are logged, whatever it was. What
+    has another type by now may show two digits of them.
+    """
+    columns = tuple(
+        replace(column, hidden_type=SHORT_YEAR)
+        if column.type == types.YEAR and named.get(column.name, LONG_YEARS[0]) not in LONG_YEARS
+        else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns)
+
+
+def check_old_times(table: TableMap, named: Mapping[str, str], like: tuple[str, str] | None) -> None:
+    """Raise LogRefused, without a place, for a time of MariaDB's own format before 10.1 with a fraction: nothing says how long it is.
+
+    ``named`` are the types that the server names now; ``like`` is the table for whose rows the table stands, if it is another one.
+    https://mariadb.com/kb/en/server-system-variables/#mysql56_temporal_format
+    """
+    for column in table.columns:
+        if column.type in types.OLD_TIMES and "(" in (named_type := named.get(column.name, "")):
+            raise LogRefused(refuse_old_time(".".join(like) if like else table.name, column.name, named_type))
+
+
+def is_old_time(kind: str) -> bool:
+    """Return whether a type, as MariaDB's catalogue prints it, is such a time."""
+    return "(" in kind.partition("/*")[0] and kind.endswith("/* mariadb-5.3 */")
+
+
+def refuse_old_time(table: str, column: str, kind: str) -> str:
+    """Return why a table with such a time is not read, and the way out."""
+    return (
+        f"{table}: {column!r} is a {kind.partition(' /*')[0]} in the format before mysql56_temporal_format, whose length the log does not"
+        f" tell; SET GLOBAL mysql56_temporal_format = ON, run ALTER TABLE {table} FORCE in a new session, skip what stopped, and send the"
+        " table's rows again: auditor pipeline refresh; or leave the table out"
+    )
 
 
 def is_fixed_binary(column: Column, size: int) -> bool:

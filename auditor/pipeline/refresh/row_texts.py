@@ -14,7 +14,7 @@ from auditor.pipeline.events import ColumnSchema
 from auditor.pipeline.kinds import source_kind
 from auditor.pipeline.refresh.keys import quote
 
-_WIDTH = re.compile(rf"^({'|'.join(sorted(column_types.INTEGER_NAMES.values()))}|year|float|double)\(\d+(,\d+)?\)")
+_WIDTH = re.compile(rf"^({'|'.join(sorted(column_types.INTEGER_NAMES.values()))}|year(?=\(4)|float|double)\(\d+(,\d+)?\)")
 
 
 def logged_columns(described: Sequence[tuple[Any, ...]]) -> tuple[ColumnSchema, ...]:

@@ -17,6 +17,7 @@ from auditor.errors import AccessDenied, ConnectionLost, EngineError, NoSuchObje
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Refreshes
 from auditor.pipeline.binlog.server import identify_server
+from auditor.pipeline.binlog.table_map import is_old_time
 from auditor.pipeline.refresh.keys import quote
 from auditor.pipeline.watch import source_of
 from dialects.kinds import without_comments
@@ -108,7 +109,9 @@ class SourceTables:
         if self.engine == NO_TABLES:
             return RefreshTable("", [], [], described, holds_rows=False)
         holds_rows = self.engine != BLACKHOLE
-        if [column[:4] for column in self.describe(self.refreshes.schema, name)] != [column[:4] for column in described]:
+        there = self._columns(self.refreshes.schema, name)
+        is_old = any(is_old_time(str(native)) for _, native, *_ in there)  # the server may make times of the new format by now
+        if is_old or [column[:4] for column in _without_comments(there)] != [column[:4] for column in described]:
             try:
                 ask(self.connection, fill("refresh_drop", refresh_table=refresh_table))
                 columns = ",\n  ".join(_definition(*column) for column in described)
@@ -122,11 +125,15 @@ class SourceTables:
 
     def describe(self, database: str, table: str) -> list[tuple[Any, ...]]:
         """Return name, type, character set, collation and nullability of a table's columns."""
+        return _without_comments(self._columns(database, table))
+
+    def _columns(self, database: str, table: str) -> list[tuple[Any, ...]]:
         literal = dialects.get("mysql").literal
-        rows = ask(self.connection, fill("refresh_columns", schema=literal(database), table=literal(table)))
-        return [
-            (str(name), without_comments(str(native)), charset, collation, bool(null)) for name, native, charset, collation, null in rows
-        ]
+        return ask(self.connection, fill("refresh_columns", schema=literal(database), table=literal(table)))
+
+
+def _without_comments(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [(str(name), without_comments(str(native)), charset, collation, bool(null)) for name, native, charset, collation, null in rows]
 
 
 def open_writer(settings: Settings, name: str) -> Any:
