@@ -154,12 +154,12 @@ def _run_named(options: argparse.Namespace, configured: Settings, wanted: list[s
     code = worst_exit_code([print_reports(reports, options) if reports else 0, *error_codes])
     print_where_stored(reports, store, options)
     if options.format == "text" and (rolling or chains):
-        from auditor.report import history
+        from auditor.report import listing
 
         for name, table in rolling.items():
-            console().print(history.whole_table(name, table))
+            console().print(listing.whole_table(name, table))
         for name, combined in chains.items():
-            console().print(history.combined(name, combined))
+            console().print(listing.combined(name, combined))
     return code
 
 

@@ -43,5 +43,5 @@ def print_audits(rows: list[ListedAudit], options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json(rows)
     else:
-        console().print(listing.table(rows))
+        console().print(listing.audits(rows))
     return 0

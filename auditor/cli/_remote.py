@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Show a run or the latest run of an audit, with its recorded repairs."""
-    from auditor.report import history, repairs
+    from auditor.report import listing
 
     service = client(options)
     found_run, standing = _find_run(service, options.run)
@@ -57,12 +57,12 @@ def show(options: argparse.Namespace) -> int:
     if standing and options.format == "text":
         print(standing, end="\n\n")
     if found_run.ended is None:
-        console().print(history.status(found_run))
+        console().print(listing.run_status(found_run))
     else:
         _print_reports(service, [found_run], options.format)
-    recorded = list(islice(service.repairs(found_run.run), repairs.MAX_SHOWN + 1)) if options.format == "text" else []
+    recorded = list(islice(service.repairs(found_run.run), listing.MAX_REPAIRS + 1)) if options.format == "text" else []
     if recorded:
-        console().print(repairs.text(recorded))
+        console().print(listing.repairs(recorded))
     return (3 if found_run.exit_code is None else found_run.exit_code) if options.follow else 0
 
 
@@ -131,7 +131,7 @@ def _find_run(service: Client, run: str) -> tuple[Run, str]:
 
 def runs(options: argparse.Namespace) -> int:
     """List runs, newest first."""
-    from auditor.report import history
+    from auditor.report import listing
 
     service = client(options)
     listed = service.runs(options.audit, options.state, options.limit)
@@ -140,20 +140,20 @@ def runs(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json(listed)
     else:
-        console().print(history.table(listed))
+        console().print(listing.runs(listed))
     return 0
 
 
 def cancel(options: argparse.Namespace) -> int:
     """Cancel a run, and wait until it has ended."""
-    from auditor.report import history
+    from auditor.report import listing
 
     service = client(options)
     cancelled = service.wait(service.cancel(options.run).run, seconds=options.wait)
     if options.format == "json":
         print_json(cancelled)
     else:
-        console().print(history.status(cancelled))
+        console().print(listing.run_status(cancelled))
     if cancelled.ended is None:
         print(f"auditor: run {cancelled.run} has not ended yet; see: auditor show {cancelled.run[:12]} --server URL", file=sys.stderr)
         return 3

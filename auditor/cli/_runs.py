@@ -48,7 +48,7 @@ def resume(options: argparse.Namespace) -> int:
 def cancel(options: argparse.Namespace) -> int:
     """Cancel a run, and wait until it has ended."""
     from auditor.history.runs import as_run
-    from auditor.report import history
+    from auditor.report import listing
     from auditor.service import stored_runs
 
     with settings_and_store(options) as (_, store):
@@ -56,7 +56,7 @@ def cancel(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json(cancelled)
     else:
-        console().print(history.status(cancelled))
+        console().print(listing.run_status(cancelled))
     if cancelled.ended is None:
         print(f"auditor: run {cancelled.run} has not ended yet; check it with: auditor show {cancelled.run[:12]}", file=sys.stderr)
         return 3
@@ -66,7 +66,7 @@ def cancel(options: argparse.Namespace) -> int:
 def runs(options: argparse.Namespace) -> int:
     """List runs, newest first."""
     from auditor.history.runs import list_runs
-    from auditor.report import history
+    from auditor.report import listing
 
     with settings_and_store(options) as (configured, store):
         store_runs.recover_runs(store)
@@ -79,7 +79,7 @@ def runs(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json(listed)
     else:
-        console().print(history.table(listed))
+        console().print(listing.runs(listed))
     return 0
 
 
@@ -87,8 +87,7 @@ def show(options: argparse.Namespace) -> int:
     """Show the report of a run or its progress, with its recorded repairs."""
     from auditor.history import records
     from auditor.history.runs import as_run
-    from auditor.report import history
-    from auditor.report import repairs as as_text
+    from auditor.report import listing
     from auditor.service import patch_rows, repairs
 
     with settings_and_store(options) as (configured, store):
@@ -96,22 +95,22 @@ def show(options: argparse.Namespace) -> int:
         if options.follow:
             found_run = _follow(store, (standing and standing.active) or found_run, options)
         report = records.load_report(store, found_run.run)
-        recorded = repairs.list_repairs(store, found_run.run, limit=as_text.MAX_SHOWN + 1)
+        recorded = repairs.list_repairs(store, found_run.run, limit=listing.MAX_REPAIRS + 1)
         applied = [patch_rows.describe(store, patch) for patch in patches.list_patches(store, found_run.run)]
         recorded = [repair for repair in recorded if not any(repair.note.startswith(f"patch {patch.patch[:12]}") for patch in applied)]
     if standing and options.format == "text" and not options.follow:
-        console().print(history.standing(found_run.audit, standing))
+        console().print(listing.standing(found_run.audit, standing))
         console().print()
     if report is None:
-        console().print(history.status(as_run(found_run)))
+        console().print(listing.run_status(as_run(found_run)))
     else:
         print_reports([report], options)
     if recorded and options.format == "text":
-        console().print(as_text.text(recorded))
+        console().print(listing.repairs(recorded))
     if applied and options.format == "text":
-        console().print(as_text.patches(applied))
+        console().print(listing.patches(applied))
     if found_run.reason and report is None and options.format == "text":
-        console().print(as_text.reason(found_run.reason))
+        console().print(listing.reason(found_run.reason))
     return exit_code(found_run) if options.follow else 0
 
 

@@ -1,20 +1,35 @@
-"""A list of audits with the status of each, as text for a terminal."""
+"""Audits, runs and repairs as lists and lines for a terminal."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from auditor.history.rolling_table import RollingTable
 from auditor.history.status import Standing, status_label
+from auditor.model import SIDES, State
+from auditor.planning.proxy import Combined
 from auditor.report import formatting
-from auditor.report.history import ago
 from auditor.shapes.audit_status import ListedAudit
+from auditor.shapes.patch import Patch
+from auditor.shapes.repair import Repair
+from auditor.shapes.run import Run
+from auditor.store.runs import StoredRun
 
-COLOURS = {"match": "green", "within_threshold": "green", "mismatch": "red"}
+MAX_REPAIRS = 10
+"""Repairs shown of a run: the newest."""
+
+WRITTEN = ("updated", "inserted", "deleted", "left", "taken back", "equal")
+"""What became of a patch's rows, in the order in which they are listed."""
+
+
+def _colour(status: str | None) -> str:
+    """Return the colour of an audit's status or of a verdict."""
+    return {"match": "green", "within_threshold": "green", "mismatch": "red"}.get(status or "", "yellow")
 
 
 def listed(name: str, source: str, target: str, standing: Standing, next_due: dt.datetime | None, paused: bool) -> ListedAudit:
@@ -31,7 +46,7 @@ def listed(name: str, source: str, target: str, standing: Standing, next_due: dt
     )
 
 
-def table(audits: Sequence[ListedAudit]) -> RenderableType:
+def audits(audits: Sequence[ListedAudit]) -> RenderableType:
     """Return a table with one line for each audit."""
     if not audits:
         return Text("no audits are configured; write them under audits: in auditor.yaml, or start with: auditor init")
@@ -42,7 +57,7 @@ def table(audits: Sequence[ListedAudit]) -> RenderableType:
         due = "paused" if audit.paused else _minute(audit.next_due)
         table.add_row(
             Text(formatting.visible(audit.audit)),
-            Text(_status(audit), COLOURS.get(audit.status, "yellow")),
+            Text(_status_of(audit), _colour(audit.status)),
             "" if audit.age is None else ago(audit.age),
             "running now" if audit.active_run else due,
             Text(formatting.visible(audit.source)),
@@ -51,9 +66,131 @@ def table(audits: Sequence[ListedAudit]) -> RenderableType:
     return table
 
 
-def _status(audit: ListedAudit) -> str:
+def _status_of(audit: ListedAudit) -> str:
     return f"{status_label(audit.status)}{', last run failed' if audit.last_run else ''}"
 
 
 def _minute(at: dt.datetime | None) -> str:
     return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M}" if at else ""
+
+
+def runs(runs: Sequence[Run]) -> RenderableType:
+    """Return a table with one line per run, and below it the settings of one-off runs."""
+    if not runs:
+        return Text("no runs are stored yet; run one: auditor run AUDIT")
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for name in ("run", "audit", "began (UTC)", "state", "verdict", "method", "similarity", "missing", "extra", "changed", "seconds"):
+        table.add_column(name, justify="right" if name in ("similarity", "missing", "extra", "changed", "seconds") else "left")
+    for run in runs:
+        counts = ["" if number is None else f"{number:,}" for number in (run.missing, run.extra, run.changed)]
+        table.add_row(
+            run.run[:12],
+            Text(f"{run.audit} (one-off)" if run.other_settings else run.audit),
+            f"{run.began:%Y-%m-%d %H:%M:%S}",
+            _state(run),
+            Text(f"{run.verdict.value}{' within threshold' if run.within_threshold else ''}", _colour(run.verdict)),
+            run.method or "",
+            "" if run.score.value is None else f"{run.score.value:.6g}",
+            *counts,
+            "" if run.seconds is None else f"{run.seconds:,.1f}",
+        )
+    marks = [Text(f"{run.run[:12]}: with other settings: {run.other_settings}", "dim") for run in runs if run.other_settings]
+    return Group(table, *marks)
+
+
+def run_status(run: Run) -> RenderableType:
+    """Return a run's state, the progress of each side, and its reasons."""
+    lines = [Text(f"{run.audit}{_other_settings(run)}: run {run.run}: {_state(run)}, began {run.began:%Y-%m-%d %H:%M:%S} UTC", "bold")]
+    for side in SIDES:
+        if progress := run.progress.get(side):
+            rows = f", {progress.done:,} of about {progress.total:,} rows" if progress.total else ""
+            lines.append(Text(f"  {side}: {progress.doing}{rows}{formatting.statements(progress)}"))
+    lines += [Text(f"  {reason}") for reason in run.reasons]
+    return Text("\n").join(lines)
+
+
+def standing(name: str, standing: Standing) -> RenderableType:
+    """Return an audit's status: its status with the age of the last verdict, up to when it is verified, and its last run."""
+    colour = "yellow" if standing.status == "stale" else _colour(standing.verdict)
+    age = f", checked {ago(standing.age)}" if standing.age is not None else ""
+    lines = [Text.assemble(f"{formatting.visible(name)}: ", (standing.label.upper(), f"bold {colour}"), age)]
+    lines += [Text(f"  {formatting.sentence(reason)}") for reason in standing.reasons]
+    lines += [Text(f"  {line}") for line in formatting.verified(standing.verified_through, standing.within_threshold_through)]
+    lines += [Text(f"  {formatting.sentence(standing.last_run)}", "yellow")] if standing.last_run else []
+    if standing.active:
+        lines.append(Text(f"  now: run {standing.active.run[:12]}{_other_settings(standing.active)} is {standing.active.state.value}"))
+    return Text("\n").join(lines)
+
+
+def combined(name: str, combined: Combined) -> RenderableType:
+    """Return the verdict on source and target, as combined from both legs of an audit by way of a dump."""
+    legs = zip(("source and dump", "dump and target"), combined.ages, strict=True)
+    ages = [f"{leg} were compared {ago(age)}" if age is not None else f"{leg} were never compared" for leg, age in legs]
+    dump = "the age of the dump is unknown" if combined.dump_age is None else f"the dump holds the data of {ago(combined.dump_age)}"
+    verdict = (combined.verdict.value.upper(), f"bold {_colour(combined.verdict)}")
+    similarity = f"similarity between {combined.lower:.6g} and {combined.upper:.6g}"
+    lines = [
+        Text.assemble(verdict, f"  {name}  (source and target, by way of the dump)"),
+        *(Text(f"  {reason}") for reason in combined.reasons),
+        Text(f"  {similarity} (certainly between {combined.least:.6g} and {combined.most:.6g})"),
+        Text(f"  {'; '.join(ages)}; {dump}"),
+    ]
+    return Text("\n").join(lines)
+
+
+def whole_table(name: str, table: RollingTable) -> RenderableType:
+    """Return the verdict on the whole table of a rolling audit."""
+    head = Text.assemble((table.verdict.value.upper(), f"bold {_colour(table.verdict)}"), f"  {name}  (the whole table)")
+    return Text("\n").join([head, Text(f"  {table.sentence}")])
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was, in the largest unit that fits at least twice."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit} ago"
+    return f"{seconds:,.0f} seconds ago"
+
+
+def _other_settings(run: Run | StoredRun) -> str:
+    """Return the settings of a one-off run that differ from its audit's; empty for the audit's own run."""
+    return f" (with other settings: {run.other_settings})" if run.other_settings else ""
+
+
+def _state(run: Run) -> str:
+    if run.state is State.RUNNING and run.cancel_requested:
+        return "running, cancel requested"
+    return f"{run.state.value}, resumable" if run.resumable and run.state is not State.RUNNING else run.state.value
+
+
+def repairs(repairs: Sequence[Repair]) -> Text:
+    """Return one line per repair, the newest first."""
+    lines = [_repair_line(repair) for repair in repairs[:MAX_REPAIRS]]
+    return Text("\n").join([*lines, *([Text("  and older ones", "dim")] if len(repairs) > MAX_REPAIRS else [])])
+
+
+def _repair_line(repair: Repair) -> Text:
+    rows = "" if repair.rows is None else f", {formatting.rows(repair.rows)}"
+    by = repair.recorded_by or "an unknown person"
+    line = f"repair ({repair.kind}{rows}), recorded by {by} on {formatting.moment(repair.recorded_at)}: {repair.note}"
+    return Text(f"  {formatting.sentence(line)}")
+
+
+def patches(applied: Sequence[Patch]) -> Text:
+    """Return one line per patch, the oldest first."""
+    return Text("\n").join(_patch_line(patch) for patch in applied)
+
+
+def _patch_line(patch: Patch) -> Text:
+    rows = ", ".join(f"{patch.counts[name]:,} {name}" for name in WRITTEN if patch.counts[name]) or "nothing written"
+    name = f"{'undo' if patch.undoes else 'patch'} {patch.patch[:12]}"
+    what = f"{name} of patch {patch.undoes[:12]}" if patch.undoes else name
+    after = f"; run {patch.after_run[:12]} checked its rows" if patch.after_run else ""
+    why = f"; {patch.why}" if patch.why else ""
+    line = f"{what}, begun on {formatting.moment(patch.at)}, {patch.state}: {rows}{after}{why}"
+    return Text(f"  {formatting.sentence(line)}")
+
+
+def reason(text: str) -> Text:
+    """Return the line that says why a run was asked for."""
+    return Text(f"  {formatting.sentence(f'reason: {text}')}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from auditor import canonical
 from auditor.compare.accounting import MASK
 from auditor.errors import PatchRefused
-from auditor.report.repairs import WRITTEN
+from auditor.report.listing import WRITTEN
 from auditor.shapes.patch import Patch, PatchOutcome, PatchProgress, PatchRow, Texts
 from auditor.store import patch_requests, patches
 from auditor.store.patches import JournalColumns, JournalRow

@@ -22,7 +22,7 @@ from auditor.history import checkpoint
 from auditor.history.handover import CountStatements
 from auditor.history.runs import get_run
 from auditor.model import SIDES, Progress, Report, Side, State
-from auditor.report import history, render
+from auditor.report import listing, render
 from auditor.run import scan
 from auditor.store import open_store, runs
 from tests.waits import SetWaits
@@ -177,6 +177,6 @@ def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.Mo
     found = get_run(store, "a" * 32)
     answered = json.loads(run_body(found))["progress"]["source"]
     assert answered == step, "the API, and its event stream, report the same"
-    shown = render.plain_text(history.status(found))
+    shown = render.plain_text(listing.run_status(found))
     assert "source: summarising, 100 of about 400 rows; 12 statements done, 3 running" in shown
     store.close()

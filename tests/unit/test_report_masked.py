@@ -18,7 +18,7 @@ from auditor.api import create_app
 from auditor.config import Settings, validate_settings
 from auditor.history import records
 from auditor.history.runs import as_run
-from auditor.report import day, day_text, history, render, text
+from auditor.report import day, day_text, listing, render, text
 from auditor.report import json as as_json
 from auditor.store import Store, open_store, runs, tokens
 
@@ -101,7 +101,7 @@ def test_reports_of_runs_hide_them(hidden: tuple[Settings, Store], name: str) ->
         for form in render.FORMATS:
             assert secrets_in(render.run(report, records.load_partition_map(store, run.run), form)) == [], form
         shown = as_run(run)
-        assert secrets_in(render.plain_text(history.table([shown]))) == secrets_in(shown.to_json()) == []
+        assert secrets_in(render.plain_text(listing.runs([shown]))) == secrets_in(shown.to_json()) == []
 
 
 @pytest.mark.parametrize("name", AUDITS)

@@ -22,7 +22,7 @@ from auditor.history import records
 from auditor.model import Report, State, Suggestions
 from auditor.repair.keys import Selection
 from auditor.repair.script import VERBS
-from auditor.report.repairs import WRITTEN
+from auditor.report.listing import WRITTEN
 from auditor.service import patch_requests as requests
 from auditor.service import patch_rows
 from auditor.shapes.patch import Patch, PatchRow
