@@ -185,12 +185,12 @@ def _run_one(
 def _due(options: argparse.Namespace) -> int:
     """Request the audits that are due, and run everything pending."""
     from auditor.service import scheduler, workers
-    from auditor.store import runs
+    from auditor.store import leases
 
     with settings_and_store(options) as (loaded, store):
         configured = with_known_groups(loaded)
         try:
-            scheduler.request_due(configured, store, dt.datetime.now(dt.UTC), str(runs.this_process()))
+            scheduler.request_due(configured, store, dt.datetime.now(dt.UTC), str(leases.this_process()))
         except QueueFull as error:  # the pending runs are still carried out
             print(f"auditor: {error}", file=sys.stderr)
         with shared_statement_slots(store):

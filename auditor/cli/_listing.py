@@ -17,10 +17,10 @@ def ls(options: argparse.Namespace) -> int:
     from auditor.config import select_audits
     from auditor.report import listing
     from auditor.service import audits, segment_audits
-    from auditor.store import runs
+    from auditor.store import run_lifecycle
 
     with settings_and_store(options) as (configured, store):
-        runs.recover_runs(store)
+        run_lifecycle.recover_runs(store)
         overviews = audits.overview(configured, store, trends=False)
         of_segments = segment_audits.list_listed(configured, store)
     names = [*(overview.name for overview in overviews), *(segment_audit.audit for segment_audit in of_segments)]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, delete, insert, select
 
 from auditor.model import Side
-from auditor.store._rows import get_run_number
-from auditor.store._run_lifecycle import update_own_run
 from auditor.store._schema import chunks
 from auditor.store._store import Store
+from auditor.store.run_lifecycle import update_own_run
+from auditor.store.runs import get_run_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,53 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import Column, Connection, Row, Table, UniqueConstraint, and_, delete, func, insert, select, update
 
 from auditor.model import Part, TableNote
-from auditor.store import pipelines, schema_history, table_notes
-from auditor.store._pipeline_schema import parts, staged_tables, table_schemas
+from auditor.store import pipelines, schema_changes, table_notes
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+
+parts = Table(
+    "auditor_parts",
+    metadata,
+    Column("number", big_integer(), primary_key=True),
+    Column("pipeline", short_text(), nullable=False),
+    Column("table_name", short_text(), nullable=False),
+    Column("first_position", big_integer(), nullable=False),
+    Column("last_position", big_integer(), nullable=False),
+    Column("row_count", big_integer(), nullable=False),
+    Column("byte_count", big_integer(), nullable=False),
+    Column("schema_id", short_text(64), nullable=False),
+    Column("path", Words(), nullable=False),
+    Column("last_time", Moment(), nullable=False),
+    Column("staged_at", Moment(), nullable=False),
+    Column("checksum", short_text(64)),
+    UniqueConstraint("pipeline", "table_name", "first_position"),
+    **MYSQL,
+)
+"""The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
+
+table_schemas = Table(
+    "auditor_table_schemas",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("schema_id", short_text(64), primary_key=True),
+    Column("body", Json(), nullable=False),
+    **MYSQL,
+)
+"""The columns of a pipeline's tables, by the id that parts state."""
+
+staged_tables = Table(
+    "auditor_staged_tables",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("staged_through", big_integer(), nullable=False),
+    Column("pruned_through", big_integer(), nullable=False),
+    **MYSQL,
+)
+"""For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +93,7 @@ def record_batch(
         for note in notes:
             if note.body.get("advances"):
                 _note_table(connection, pipeline, note.table, "staged_through", note.position)
-        schema_history.note_schemas(connection, pipeline, batch, at, catalogue or {})
+        schema_changes.note_schemas(connection, pipeline, batch, at, catalogue or {})
         newest = max(batch, key=lambda part: part.last, default=None)
         pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
 
