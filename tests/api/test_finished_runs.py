@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from auditor.api import finished_runs
-from auditor.api.finished_runs import FinishedRuns
+from auditor.api import metrics
+from auditor.api.metrics import FinishedRuns
 from auditor.store import Store, chunks, open_store, queue, run_lifecycle, runs
 from auditor.store._schema import runs as table
 from auditor.store.leases import leases
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture(autouse=True)
 def few_late_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for runs that were committed late among a few, as some tests need several times as many."""
-    monkeypatch.setattr(finished_runs, "LATE_COMMITS", 10)
+    monkeypatch.setattr(metrics, "LATE_COMMITS", 10)
 
 
 def new_runs(finished: FinishedRuns) -> list[str]:
@@ -73,7 +73,7 @@ def test_runs_with_the_same_end_time_are_each_returned(store: Store) -> None:
 
 
 def test_run_of_a_dead_process_is_returned_when_recovered(store: Store) -> None:
-    lost, others = start_run(store, new_audit_name()), [start_run(store, new_audit_name()) for _ in range(finished_runs.LATE_COMMITS + 5)]
+    lost, others = start_run(store, new_audit_name()), [start_run(store, new_audit_name()) for _ in range(metrics.LATE_COMMITS + 5)]
     finished = FinishedRuns(store, dt.datetime.now(dt.UTC))
     for one in others:
         run_lifecycle.finish_run(store, one, DONE)
@@ -92,7 +92,7 @@ def test_run_resumed_and_finished_between_two_polls_is_returned_again(store: Sto
     chunks.save_chunk(store, one, make_chunk())
     run_lifecycle.finish_run(store, one, FAILED)
     assert new_runs(finished) == [one]
-    for _ in range(finished_runs.LATE_COMMITS + 5):
+    for _ in range(metrics.LATE_COMMITS + 5):
         run_lifecycle.finish_run(store, start_run(store, new_audit_name()), DONE)
     new_runs(finished)
     queue.requeue_run(store, one, 10)
@@ -118,9 +118,9 @@ def test_run_with_a_reused_number_is_returned(store: Store) -> None:
     finished = FinishedRuns(store, T0)
     keep = start_run(store, new_audit_name())
     run_lifecycle.finish_run(store, keep, DONE)
-    for _ in range(2 * finished_runs.LATE_COMMITS):
+    for _ in range(2 * metrics.LATE_COMMITS):
         run_lifecycle.finish_run(store, start_run(store, new_audit_name()), DONE)
-    assert len(new_runs(finished)) == 2 * finished_runs.LATE_COMMITS + 1
+    assert len(new_runs(finished)) == 2 * metrics.LATE_COMMITS + 1
     store.write(lambda c: c.execute(table.delete().where(table.c.run != keep)) and None)
     again = start_run(store, new_audit_name())
     run_lifecycle.finish_run(store, again, DONE)
@@ -140,10 +140,10 @@ def test_run_whose_processing_failed_is_returned_again(store: Store) -> None:
 
 
 def test_poll_does_not_reread_earlier_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(3 * finished_runs.LATE_COMMITS):
+    for _ in range(3 * metrics.LATE_COMMITS):
         run_lifecycle.finish_run(store, start_run(store, new_audit_name()), DONE)
     finished = FinishedRuns(store, T0)
-    assert len(new_runs(finished)) == 3 * finished_runs.LATE_COMMITS
+    assert len(new_runs(finished)) == 3 * metrics.LATE_COMMITS
     counts: list[int] = []
     list_endings = runs.list_endings
 
@@ -154,6 +154,6 @@ def test_poll_does_not_reread_earlier_runs(store: Store, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(runs, "list_endings", counting_list_endings)
     monkeypatch.setattr(runs, "get_run", lambda *_: pytest.fail("a run that had already been returned was read again"))
-    assert new_runs(finished) == [] and counts == [finished_runs.LATE_COMMITS]
+    assert new_runs(finished) == [] and counts == [metrics.LATE_COMMITS]
     with store.reading() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() == 3 * finished_runs.LATE_COMMITS
+        assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() == 3 * metrics.LATE_COMMITS
