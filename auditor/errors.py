@@ -60,11 +60,11 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
-    │   ├── RunOutdated                                     the run is too old to patch from, or settings or columns changed
-    │   ├── BootstrapRefused                                a table would not be copied again as its plan says
-    │   └── RefreshRefused                                  existing rows would not be sent through a pipeline's stream
+    │   └── RunOutdated                                     the run is too old to patch from, or settings or columns changed
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
-    │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
+    ├── BootstrapRefused              exit 2                a table would not be copied again as its plan says
+    ├── BootstrapFailed               exit 3                the old table stays; what was copied is continued from
+    ├── RefreshRefused                exit 2                existing rows would not be sent through a pipeline's stream
     ├── HeartbeatUnusable             exit 3                a heartbeat lies ahead of the source's clock, or does not arrive
     ├── ResultError                   exit 3                saved results that cannot be compared
     ├── EvidenceBroken                exit 3                evidence is not whole, or a stored run is not what its evidence says
@@ -79,6 +79,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── UnknownRun                exit 2
     │   ├── UnknownRepair             exit 2
     │   ├── UnknownPatch              exit 2
+    │   ├── UnknownBootstrap          exit 2
     │   ├── AlreadyRunning            exit 2
     │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
     │   ├── NotResumable              exit 2
@@ -103,16 +104,37 @@ The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``di
 error is a bug, and ends a command with the exit code ``UNEXPECTED``.
 """
 
-from __future__ import annotations  # noqa: I001 - a line for each name below would make the tree too long for one file
+from __future__ import annotations
 
 from collections.abc import Mapping
 
 from dialects.errors import (
-    AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, JarsDoNotFit,
-    LockTimeout, NoSuchObject, NotVerified, ResultIncomplete,
-    SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, StatementCancelled,
-    StatementRefused, StatementTimeout, UnloadFailed, Unreachable,
-)  # fmt: skip
+    AccessDenied,
+    AuditorError,
+    BadUrl,
+    ConnectionLost,
+    DriverMissing,
+    EngineBroken,
+    EngineError,
+    FilesUnreachable,
+    JarsDoNotFit,
+    LockTimeout,
+    NoSuchObject,
+    NotVerified,
+    ResultIncomplete,
+    SerializationConflict,
+    ServerRefused,
+    ServerSilent,
+    ServerTooOld,
+    SessionNotKept,
+    SessionSwitched,
+    SnapshotLost,
+    StatementCancelled,
+    StatementRefused,
+    StatementTimeout,
+    UnloadFailed,
+    Unreachable,
+)
 
 __all__ = [
     "KIND_BY_NAME",
@@ -201,6 +223,7 @@ __all__ = [
     "TableStopped",
     "Unauthorised",
     "UnknownAudit",
+    "UnknownBootstrap",
     "UnknownDay",
     "UnknownPatch",
     "UnknownPipeline",
@@ -212,7 +235,7 @@ __all__ = [
     "ValuesChanged",
     "error_named",
     "name_of",
-]  # fmt: skip
+]
 
 UNEXPECTED = 4
 """Exit code of a command that fails with an error outside this tree; no verdict has it."""
@@ -371,16 +394,20 @@ class PatchFailed(AuditorError):
     """A batch of a patch was rolled back; those before it stay. Run the audit again."""
 
 
-class BootstrapRefused(PatchRefused):
+class BootstrapRefused(AuditorError):
     """The table cannot be copied again as it is, so nothing was written; change what the message names."""
 
+    exit_code = 2
 
-class RefreshRefused(PatchRefused):
+
+class BootstrapFailed(AuditorError):
+    """A bootstrap did not come to its end, and the old table is as it was; run it again to continue from what was copied."""
+
+
+class RefreshRefused(AuditorError):
     """Existing rows cannot be sent through the stream, so nothing was written; change what the message names."""
 
-
-class BootstrapFailed(PatchFailed):
-    """A bootstrap did not come to its end, and the old table is as it was; run it again to continue from what was copied."""
+    exit_code = 2
 
 
 class HeartbeatUnusable(AuditorError):
@@ -429,6 +456,12 @@ class UnknownRepair(StoreError):
 
 class UnknownPatch(StoreError):
     """There is no such patch; list the patches of a run with: auditor show RUN."""
+
+    exit_code = 2
+
+
+class UnknownBootstrap(StoreError):
+    """There is no such bootstrap; the page of its audit lists them."""
 
     exit_code = 2
 
@@ -545,19 +578,9 @@ class NotOurTable(AuditorError):
     exit_code = 2
 
 
-KIND_BY_NAME: Mapping[str, type[AuditorError]] = {kind.__name__: kind for kind in (
-    AccessDenied, AlreadyRunning, AuditorError, BadExpression, BadUrl, BootstrapFailed, BootstrapRefused, BudgetSpent, ChangeStreamError,
-    ColumnRefused, ColumnsChanged, ConfigError, ConnectionLost, DatabaseBusy, DemoDataMissing, DemoServerMissing, DriverMissing,
-    EngineBroken, EngineError, EventsMissed, EvidenceBroken, FailoverRefused, FilesUnreachable, Forbidden, HashMissing, HazardRefused,
-    HeartbeatUnusable, IncarnationsDiffer, JarsDoNotFit, LiveSummariesUnusable, LiveSummariesWrong, LockTimeout, LogRefused, MayOnlyRead,
-    MergeFailed, NoEvidence, NoKey, NoSuchObject, NotOurTable, NotResumable, NotVerified, NotifyError, OffsetWentBack, PackageMissing,
-    PartDamaged, PartsGone, PatchFailed, PatchRefused, PipelineFailed, PlanError, PositionLost, QueueFull, ReaderReplaced,
-    ReadingContradicted, RefreshRefused, ResultError, ResultIncomplete, RunOutdated, ScanRefused, SchemaChanged, SegmentFailed,
-    SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, SourceReplaced,
-    SourceTaken, StagingFailed, StagingFull, StatementCancelled, StatementRefused, StatementTimeout, StoreError, StoreFull, StoreReadOnly,
-    StoreTooNew, StoreUnavailable, TableShared, TableStopped, Unauthorised, UnknownAudit, UnknownDay, UnknownPatch, UnknownPipeline,
-    UnknownRepair, UnknownRun, UnloadFailed, Unreachable, ValueRefused, ValuesChanged,
-)}  # fmt: skip
+KIND_BY_NAME: Mapping[str, type[AuditorError]] = {
+    kind.__name__: kind for kind in tuple(globals().values()) if isinstance(kind, type) and issubclass(kind, AuditorError)
+}
 """The whole tree by the names under which errors leave a process: in an answer of the API, a task's entry, a traceback of Spark."""
 
 

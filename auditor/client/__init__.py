@@ -268,11 +268,11 @@ class Client:
         return self._service.shapes(Bootstrap, f"/audits/{quoted(audit)}/bootstraps")
 
     def bootstrap(self, bootstrap: str) -> Bootstrap:
-        """Return a bootstrap with its progress. Raises UnknownRepair."""
+        """Return a bootstrap with its progress. Raises UnknownBootstrap."""
         return self._service.shape(Bootstrap, "GET", f"/bootstraps/{quoted(bootstrap)}")
 
     def bootstrap_ranges(self, bootstrap: str) -> Iterator[CopiedRange]:
-        """Yield the ranges of keys that a bootstrap copied. Raises UnknownRepair."""
+        """Yield the ranges of keys that a bootstrap copied. Raises UnknownBootstrap."""
         return self._service.shapes(CopiedRange, f"/bootstraps/{quoted(bootstrap)}/ranges")
 
     def propose_patch(self, run: str, *, idempotency: str | None = None, **selection: Any) -> Patch:

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 from sqlalchemy import Column, Connection, ForeignKey, Index, Integer, Row, Select, Table, delete, insert, select, update
 
-from auditor.errors import BootstrapRefused, UnknownRepair
+from auditor.errors import BootstrapRefused, UnknownBootstrap
 from auditor.shapes.bootstrap import BootstrapStage, BootstrapState
 from auditor.store import events, leases
 from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
@@ -158,13 +158,13 @@ def find_open(store: Store, target: str) -> Bootstrap | None:
 
 
 def get_bootstrap(store: Store, bootstrap: str) -> Bootstrap:
-    """Return the bootstrap whose id is, or begins with, ``bootstrap``. Raises UnknownRepair."""
+    """Return the bootstrap whose id is, or begins with, ``bootstrap``. Raises UnknownBootstrap."""
     begins = select(bootstraps).where(bootstraps.c.bootstrap >= bootstrap, bootstraps.c.bootstrap < f"{bootstrap}\U0010ffff").limit(2)
     with store.reading() as connection:
         rows = connection.execute(begins).all()
         if len(rows) != 1:
             what = f"more than one bootstrap begins with {bootstrap!r}" if rows else f"there is no bootstrap {bootstrap!r}"
-            raise UnknownRepair(f"{what}; the page of its audit lists them")
+            raise UnknownBootstrap(f"{what}; the page of its audit lists them")
         return _to_bootstrap(rows[0])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from auditor.config import Audit, ConnectionSettings
-from auditor.errors import AuditorError, BootstrapFailed, BootstrapRefused, PatchRefused, UnknownRepair
+from auditor.errors import AuditorError, BootstrapFailed, BootstrapRefused, UnknownBootstrap
 from auditor.model import State, Verdict
 from auditor.points import armed, followed
 from auditor.repair.bootstrap import swapping
@@ -67,7 +67,7 @@ def test_files_and_dumps_are_refused(duck: Small, tmp_path: Path) -> None:
     duck.on_target(f"COPY t TO '{tmp_path}/t.parquet' (FORMAT parquet)")
     plain = duck.settings.audits["small"].target
     redefine(duck, target=table)
-    assert "is files, which are not copied again by this command; write them again where they come from" in refused(duck, PatchRefused)
+    assert "is files, which are not copied again by this command; write them again where they come from" in refused(duck, BootstrapRefused)
     redefine(duck, target=plain.model_dump(exclude_unset=True), via={"connection": "b", "table": "dump"})
     says = "small compares a dump, which is older than its source; audit the source itself, and copy from that"
     assert says in refused(duck, BootstrapRefused)
@@ -115,7 +115,7 @@ def test_what_is_at_work_is_neither_dropped_nor_begun_nor_continued(duck: Small)
     assert f"bootstrap {done} of this table has not ended (" in told[1] and told[1].endswith("; continue it, or drop its copy")
     assert f"bootstrap {done} of this table is at work (" in told[2] and told[2].endswith("; wait for its end")
     assert len(duck.rows()) == 40
-    with pytest.raises(UnknownRepair, match="there is no bootstrap 'ffff'; the page of its audit lists them"):
+    with pytest.raises(UnknownBootstrap, match="there is no bootstrap 'ffff'; the page of its audit lists them"):
         stored.get_bootstrap(duck.store, "ffff")
 
 
