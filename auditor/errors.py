@@ -77,6 +77,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StoreFull
     │   ├── StoreTooNew
     │   ├── UnknownRun                exit 2
+    │   ├── RunLost                   exit 2                a process goes on with a run that another one took over or ended
     │   ├── UnknownRepair             exit 2
     │   ├── UnknownPatch              exit 2
     │   ├── UnknownBootstrap          exit 2
@@ -196,6 +197,7 @@ __all__ = [
     "RefreshRefused",
     "ResultError",
     "ResultIncomplete",
+    "RunLost",
     "RunOutdated",
     "ScanRefused",
     "SchemaChanged",
@@ -444,6 +446,12 @@ class StoreTooNew(StoreError):
 
 class UnknownRun(StoreError):
     """There is no such run; list runs with: auditor runs."""
+
+    exit_code = 2
+
+
+class RunLost(StoreError):
+    """The run no longer belongs to this process, because another one took it over or ended it; look at it with: auditor show RUN."""
 
     exit_code = 2
 

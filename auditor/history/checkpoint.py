@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auditor import telemetry
-from auditor.errors import AuditorError, StoreError, UnknownRun
+from auditor.errors import AuditorError, RunLost, StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
 from auditor.history.stored_plan import dump_plan
 from auditor.model import Chunk, Plan, Progress, Side
@@ -112,7 +112,7 @@ class StoreCheckpoint:
             self._count_waits(last - before)
             try:
                 stop_requested = run_lifecycle.record_heartbeat(self.store, self.run, self._progress_by_side(statements))
-            except UnknownRun:
+            except (RunLost, UnknownRun):
                 raise
             except StoreError:
                 return  # readers of the store see a missing heartbeat, which is true

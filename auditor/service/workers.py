@@ -14,7 +14,7 @@ from typing import Any
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections import statement_slots
-from auditor.errors import UNEXPECTED, AuditorError, ConfigError, StoreError, UnknownRun
+from auditor.errors import UNEXPECTED, AuditorError, ConfigError, RunLost, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
@@ -237,7 +237,7 @@ class _RunExecutor:
         while True:
             try:
                 return work()
-            except UnknownRun:
+            except (RunLost, UnknownRun):
                 # An attempt that failed may have been stored nevertheless, with only its response lost.
                 if raises and not retried:
                     raise

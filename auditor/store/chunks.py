@@ -34,7 +34,7 @@ class StoredChunk:
 
 
 def save_chunk(store: Store, run: str, chunk: StoredChunk) -> None:
-    """Store a chunk, replacing an earlier copy of it. Raises UnknownRun, also if this process no longer owns the run."""
+    """Store a chunk, replacing an earlier copy of it. Raises UnknownRun, and RunLost if this process no longer owns the run."""
 
     def work(connection: Connection) -> None:
         # This locks the run's lease first, so that a process that takes over the run waits for this transaction, or this one for it.

@@ -43,7 +43,7 @@ from typing import Any, Literal, TypedDict
 from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, Table, and_, delete, exc, insert, select, update
 
 from auditor.background import Service
-from auditor.errors import AuditorError, SourceTaken, StoreError, UnknownRun
+from auditor.errors import AuditorError, RunLost, SourceTaken, StoreError, UnknownRun
 from auditor.store._schema import MYSQL, Moment, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
 from auditor.waits import waits
@@ -255,7 +255,8 @@ def release_lease(store: Store, kind: Kind, name: str, holder: str) -> None:
 
 
 OnLost = Callable[[AuditorError], None]
-"""Receives why something is no longer owned: SourceTaken or UnknownRun if another process has it, StoreError if it ran out."""
+"""Receives why something is no longer owned: SourceTaken or RunLost if another process has it, UnknownRun if the run was deleted,
+StoreError if it ran out."""
 
 
 class Renewal(Service):
@@ -272,7 +273,7 @@ class Renewal(Service):
         try:
             self._renew()
             self._renewed = time.monotonic()
-        except (SourceTaken, UnknownRun) as error:
+        except (SourceTaken, RunLost, UnknownRun) as error:
             self._on_lost(error)
         except StoreError as error:
             if time.monotonic() - self._renewed > self._lasts:

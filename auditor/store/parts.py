@@ -236,9 +236,14 @@ def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.dateti
     """List a part, and return how many more rows are staged than before."""
     same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
     values = {
-        "last_position": part.last, "row_count": part.rows, "byte_count": part.bytes, "schema_id": part.schema_id, "path": part.path,
-        "last_time": part.time, "checksum": part.checksum,
-    }  # fmt: skip
+        "last_position": part.last,
+        "row_count": part.rows,
+        "byte_count": part.bytes,
+        "schema_id": part.schema_id,
+        "path": part.path,
+        "last_time": part.time,
+        "checksum": part.checksum,
+    }
     replaced = connection.execute(select(parts.c.row_count).where(same)).scalar()
     if replaced is not None:
         connection.execute(update(parts).where(same).values(**values))
@@ -261,9 +266,16 @@ def _note_table(connection: Connection, pipeline: str, table: str, column: str, 
 
 def _part(row: Row[Any]) -> Part:
     return Part(
-        row.table_name, row.first_position, row.last_position, row.row_count, row.byte_count, row.schema_id, row.path, row.last_time,
+        row.table_name,
+        row.first_position,
+        row.last_position,
+        row.row_count,
+        row.byte_count,
+        row.schema_id,
+        row.path,
+        row.last_time,
         row.checksum or "",
-    )  # fmt: skip
+    )
 
 
 def totals(counted: Iterable[Part]) -> tuple[int, int]:

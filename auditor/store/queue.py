@@ -160,7 +160,7 @@ def _assign(connection: Connection, number: int) -> StoredRun:
 
 
 def put_back_run(store: Store, run: str) -> None:
-    """Requeue a run of this process at its place in the order. Raises UnknownRun if this process does not own it.
+    """Requeue a run of this process at its place in the order. Raises RunLost if this process does not own it.
 
     If another run of the audit is pending, this one is cancelled instead: the other compares the same tables, at least as soon.
     """
@@ -214,7 +214,7 @@ def requeue_run(store: Store, run: str, max_pending: int) -> StoredRun:
 
 
 def update_definition(store: Store, run: str, definition: Mapping[str, Any]) -> None:
-    """Replace the definition with which a run of this process was requested. Raises UnknownRun."""
+    """Replace the definition with which a run of this process was requested. Raises UnknownRun and RunLost."""
 
     def work(connection: Connection) -> None:
         audit = connection.execute(select(runs.c.audit).where(runs.c.run == run)).scalar() or ""

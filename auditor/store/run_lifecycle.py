@@ -1,7 +1,7 @@
 """The life of a stored run: start, heartbeat, finish and resume, and recovery where its process has died.
 
 A process may change a run only while it owns it. Once another process has resumed the run, or `recover_runs` has failed it, the
-functions called by its former process raise UnknownRun.
+functions called by its former process raise RunLost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
-from auditor.errors import AlreadyRunning, NotResumable, UnknownRun
+from auditor.errors import AlreadyRunning, NotResumable, RunLost
 from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
 from auditor.store import audit_state, leases
@@ -126,7 +126,7 @@ def start_run(
 
 
 def save_plan(store: Store, run: str, *, plan: bytes, schema: Mapping[str, Any]) -> None:
-    """Store a run's packed plan and both sides' columns, and delete the chunks of an earlier plan. Raises UnknownRun."""
+    """Store a run's packed plan and both sides' columns, and delete the chunks of an earlier plan. Raises UnknownRun and RunLost."""
 
     def work(connection: Connection) -> None:
         version = save_version(connection, schemas, {}, {"columns": schema})
@@ -138,7 +138,7 @@ def save_plan(store: Store, run: str, *, plan: bytes, schema: Mapping[str, Any])
 
 
 def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> bool:
-    """Store a heartbeat and the run's progress, and return whether cancellation was requested. Raises UnknownRun."""
+    """Store a heartbeat and the run's progress, and return whether cancellation was requested. Raises UnknownRun and RunLost."""
 
     def work(connection: Connection) -> bool:
         number = update_own_run(connection, run, progress=progress)
@@ -148,7 +148,7 @@ def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> boo
 
 
 def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = None) -> None:
-    """Store how the run ended, and what it found; with a ``seal`` also its link in the audit's chain. Raises UnknownRun."""
+    """Store how the run ended, and what it found; with a ``seal`` also its link in the audit's chain. Raises UnknownRun and RunLost."""
     rows = outcome.rows or {}
     report = zlib.compress(outcome.report) if outcome.report else b""
 
@@ -281,14 +281,14 @@ def running_columns(audit: str) -> RunningColumns:
 def update_own_run(connection: Connection, run: str, **values: Any) -> int:
     """Renew the lease of a run that this process owns, update its columns, and return its number.
 
-    Raises UnknownRun if this process does not own the run.
+    Raises UnknownRun if there is no such run, and RunLost if this process does not own it.
     """
     if not leases.renew(connection, "run", run, waits().run_silent):
         row = connection.execute(select(runs).where(runs.c.run == run)).first()
         if row is None:
             raise unknown_run(run)
         reason = f"{_owner(connection, row)} owns it" if row.running_audit is not None else f"it is {row.state}"
-        raise UnknownRun(f"run {run} no longer belongs to this process: {reason}")
+        raise RunLost(f"run {run} no longer belongs to this process: {reason}")
     if values:
         connection.execute(update(runs).where(runs.c.run == run).values(**values))
     return get_run_number(connection, run)

@@ -148,11 +148,20 @@ def list_migrations(store: Store, pipeline: str) -> list[TargetMigration]:
         rows = connection.execute(select(migrations).where(migrations.c.pipeline == pipeline).order_by(migrations.c.number)).all()
     return [
         TargetMigration(
-            row.target, row.table_name, row.position, row.from_schema, row.to_schema, row.body["statements"], row.body["said"], row.state,
-            row.reason, row.at, row.ended,
+            row.target,
+            row.table_name,
+            row.position,
+            row.from_schema,
+            row.to_schema,
+            row.body["statements"],
+            row.body["said"],
+            row.state,
+            row.reason,
+            row.at,
+            row.ended,
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def forget(store: Store, pipeline: str, *, history: bool) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.errors import UnknownRun
+from auditor.errors import RunLost, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.model import Chunk
 from auditor.store import Store, audit_state, chunks, rolling_parts, run_lifecycle, schedule_claims
@@ -46,7 +46,7 @@ def test_chunks_of_a_finished_run_are_rejected(store: Store) -> None:
     run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
     chunks.save_chunk(store, run, make_chunk())
     run_lifecycle.finish_run(store, run, FAILED)
-    with pytest.raises(UnknownRun, match="no longer belongs"):
+    with pytest.raises(RunLost, match="no longer belongs"):
         chunks.save_chunk(store, run, make_chunk(5, 15))
     assert chunks.list_chunks(store, run) == [make_chunk()]
 

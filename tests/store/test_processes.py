@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from auditor.errors import NotResumable, UnknownRun
+from auditor.errors import NotResumable, RunLost
 from auditor.model import State, Verdict
 from auditor.store import Store, audit_state, chunks, leases, run_lifecycle, runs
 from auditor.store._schema import runs as table
@@ -103,10 +103,10 @@ def test_former_owner_cannot_write_a_run(store: Store) -> None:
         lambda: run_lifecycle.save_plan(store, run, plan=b"", schema={}),
         lambda: chunks.save_chunk(store, run, make_chunk(5, 10)),
     ):
-        with pytest.raises(UnknownRun, match=r"no longer belongs.*process 1 on"):
+        with pytest.raises(RunLost, match=r"no longer belongs.*process 1 on"):
             step()
     assert run in run_lifecycle.recover_runs(store).failed
-    with pytest.raises(UnknownRun, match=r"no longer belongs.*it is failed"):
+    with pytest.raises(RunLost, match=r"no longer belongs.*it is failed"):
         run_lifecycle.record_heartbeat(store, run, {})
     start_run(store, audit)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from auditor.errors import ConfigError, NotResumable, QueueFull, UnknownRun
+from auditor.errors import ConfigError, NotResumable, QueueFull, RunLost
 from auditor.model import State
 from auditor.store import Store, audit_state, chunks, leases, queue, retention, run_lifecycle, runs
 from auditor.store._schema import runs as table
@@ -177,7 +177,7 @@ def test_runs_of_a_dead_process_are_requeued_and_resumed(empty_queue: Store) -> 
     assert runs.get_run(empty_queue, by_hand).state is State.FAILED and run_lifecycle.recover_runs(empty_queue).failed == []
     assert [(one.run, one.resumable) for one in (claim(empty_queue), claim(empty_queue))] == [(begun_run, False), (planned, True)]
     assert runs.get_plan(empty_queue, planned) == b"plan" and chunks.list_chunks(empty_queue, planned) == [make_chunk()]
-    with pytest.raises(UnknownRun, match="no longer belongs"):
+    with pytest.raises(RunLost, match="no longer belongs"):
         set_dead_process(empty_queue, planned)
         run_lifecycle.finish_run(empty_queue, planned, DONE)
 
@@ -224,7 +224,7 @@ def test_run_is_put_back_at_its_place(empty_queue: Store) -> None:
     ).run_count == 0
     assert [claim(empty_queue).run, claim(empty_queue).run] == [run, other]
     set_dead_process(empty_queue, run)
-    with pytest.raises(UnknownRun, match="no longer belongs"):
+    with pytest.raises(RunLost, match="no longer belongs"):
         queue.put_back_run(empty_queue, run)
 
 
