@@ -59,14 +59,12 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
-    ├── RepairRefused             exit 2                a repair would not do what it says, so nothing was written
-    │   ├── PatchRefused                                    a patch of single rows
-    │   │   └── RunOutdated                                 the run is too old to patch from, or settings or columns changed
-    │   ├── BootstrapRefused                                a table would not be copied again as its plan says
-    │   └── RefreshRefused                                  existing rows would not be sent through a pipeline's stream
-    ├── RepairFailed              exit 3                a repair came to no end
-    │   ├── PatchFailed                                     a batch was rolled back; those before it stay
-    │   └── BootstrapFailed                                 the old table stays; what was copied is continued from
+    ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
+    │   └── RunOutdated                                     the run is too old to patch from, or settings or columns changed
+    ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
+    ├── BootstrapRefused              exit 2                a table would not be copied again as its plan says
+    ├── BootstrapFailed               exit 3                the old table stays; what was copied is continued from
+    ├── RefreshRefused                exit 2                existing rows would not be sent through a pipeline's stream
     ├── HeartbeatUnusable             exit 3                a heartbeat lies ahead of the source's clock, or does not arrive
     ├── ResultError                   exit 3                saved results that cannot be compared
     ├── EvidenceBroken                exit 3                evidence is not whole, or a stored run is not what its evidence says
@@ -79,6 +77,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── StoreFull
     │   ├── StoreTooNew
     │   ├── UnknownRun                exit 2
+    │   ├── RunLost                   exit 2                a process goes on with a run that another one took over or ended
     │   ├── UnknownRepair             exit 2
     │   ├── UnknownPatch              exit 2
     │   ├── UnknownBootstrap          exit 2
@@ -106,16 +105,37 @@ The root, ``EngineError`` with its subclasses and ``BadUrl`` are defined in ``di
 error is a bug, and ends a command with the exit code ``UNEXPECTED``.
 """
 
-from __future__ import annotations  # noqa: I001 - a line for each name below would make the tree too long for one file
+from __future__ import annotations
 
 from collections.abc import Mapping
 
 from dialects.errors import (
-    AccessDenied, AuditorError, BadUrl, ConnectionLost, DriverMissing, EngineBroken, EngineError, FilesUnreachable, JarsDoNotFit,
-    LockTimeout, NoSuchObject, NotVerified, ResultIncomplete,
-    SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, StatementCancelled,
-    StatementRefused, StatementTimeout, UnloadFailed, Unreachable,
-)  # fmt: skip
+    AccessDenied,
+    AuditorError,
+    BadUrl,
+    ConnectionLost,
+    DriverMissing,
+    EngineBroken,
+    EngineError,
+    FilesUnreachable,
+    JarsDoNotFit,
+    LockTimeout,
+    NoSuchObject,
+    NotVerified,
+    ResultIncomplete,
+    SerializationConflict,
+    ServerRefused,
+    ServerSilent,
+    ServerTooOld,
+    SessionNotKept,
+    SessionSwitched,
+    SnapshotLost,
+    StatementCancelled,
+    StatementRefused,
+    StatementTimeout,
+    UnloadFailed,
+    Unreachable,
+)
 
 __all__ = [
     "KIND_BY_NAME",
@@ -175,10 +195,9 @@ __all__ = [
     "ReaderReplaced",
     "ReadingContradicted",
     "RefreshRefused",
-    "RepairFailed",
-    "RepairRefused",
     "ResultError",
     "ResultIncomplete",
+    "RunLost",
     "RunOutdated",
     "ScanRefused",
     "SchemaChanged",
@@ -218,7 +237,7 @@ __all__ = [
     "ValuesChanged",
     "error_named",
     "name_of",
-]  # fmt: skip
+]
 
 UNEXPECTED = 4
 """Exit code of a command that fails with an error outside this tree; no verdict has it."""
@@ -363,38 +382,34 @@ class LiveSummariesUnusable(AuditorError):
     """The audit compares with live summaries, and there are none; see that its pipeline runs, and run it again."""
 
 
-class RepairRefused(AuditorError):
-    """A repair would not do what it says, so nothing was written; change what the message names."""
+class PatchRefused(AuditorError):
+    """A patch would not do what it says, so nothing was written; change what the message names."""
 
     exit_code = 2
-
-
-class PatchRefused(RepairRefused):
-    """A patch would not do what it says, so nothing was written; change what the message names."""
 
 
 class RunOutdated(PatchRefused):
     """The run is too old to patch from; run the audit again."""
 
 
-class BootstrapRefused(RepairRefused):
-    """The table cannot be copied again as it is, so nothing was written; change what the message names."""
-
-
-class RefreshRefused(RepairRefused):
-    """Existing rows cannot be sent through the stream, so nothing was written; change what the message names."""
-
-
-class RepairFailed(AuditorError):
-    """A repair came to no end; run the audit again to see what differs now."""
-
-
-class PatchFailed(RepairFailed):
+class PatchFailed(AuditorError):
     """A batch of a patch was rolled back; those before it stay. Run the audit again."""
 
 
-class BootstrapFailed(RepairFailed):
+class BootstrapRefused(AuditorError):
+    """The table cannot be copied again as it is, so nothing was written; change what the message names."""
+
+    exit_code = 2
+
+
+class BootstrapFailed(AuditorError):
     """A bootstrap did not come to its end, and the old table is as it was; run it again to continue from what was copied."""
+
+
+class RefreshRefused(AuditorError):
+    """Existing rows cannot be sent through the stream, so nothing was written; change what the message names."""
+
+    exit_code = 2
 
 
 class HeartbeatUnusable(AuditorError):
@@ -431,6 +446,12 @@ class StoreTooNew(StoreError):
 
 class UnknownRun(StoreError):
     """There is no such run; list runs with: auditor runs."""
+
+    exit_code = 2
+
+
+class RunLost(StoreError):
+    """The run no longer belongs to this process, because another one took it over or ended it; look at it with: auditor show RUN."""
 
     exit_code = 2
 
@@ -565,20 +586,9 @@ class NotOurTable(AuditorError):
     exit_code = 2
 
 
-KIND_BY_NAME: Mapping[str, type[AuditorError]] = {kind.__name__: kind for kind in (
-    AccessDenied, AlreadyRunning, AuditorError, BadExpression, BadUrl, BootstrapFailed, BootstrapRefused, BudgetSpent, ChangeStreamError,
-    ColumnRefused, ColumnsChanged, ConfigError, ConnectionLost, DatabaseBusy, DemoDataMissing, DemoServerMissing, DriverMissing,
-    EngineBroken, EngineError, EventsMissed, EvidenceBroken, FailoverRefused, FilesUnreachable, Forbidden, HashMissing, HazardRefused,
-    HeartbeatUnusable, IncarnationsDiffer, JarsDoNotFit, LiveSummariesUnusable, LiveSummariesWrong, LockTimeout, LogRefused, MayOnlyRead,
-    MergeFailed, NoEvidence, NoKey, NoSuchObject, NotOurTable, NotResumable, NotVerified, NotifyError, OffsetWentBack, PackageMissing,
-    PartDamaged, PartsGone, PatchFailed, PatchRefused, PipelineFailed, PlanError, PositionLost, QueueFull, ReaderReplaced,
-    ReadingContradicted, RefreshRefused, RepairFailed, RepairRefused, ResultError, ResultIncomplete, RunOutdated, ScanRefused,
-    SchemaChanged, SegmentFailed,
-    SerializationConflict, ServerRefused, ServerSilent, ServerTooOld, SessionNotKept, SessionSwitched, SnapshotLost, SourceReplaced,
-    SourceTaken, StagingFailed, StagingFull, StatementCancelled, StatementRefused, StatementTimeout, StoreError, StoreFull, StoreReadOnly,
-    StoreTooNew, StoreUnavailable, TableShared, TableStopped, Unauthorised, UnknownAudit, UnknownBootstrap, UnknownDay, UnknownPatch,
-    UnknownPipeline, UnknownRepair, UnknownRun, UnloadFailed, Unreachable, ValueRefused, ValuesChanged,
-)}  # fmt: skip
+KIND_BY_NAME: Mapping[str, type[AuditorError]] = {
+    kind.__name__: kind for kind in tuple(globals().values()) if isinstance(kind, type) and issubclass(kind, AuditorError)
+}
 """The whole tree by the names under which errors leave a process: in an answer of the API, a task's entry, a traceback of Spark."""
 
 

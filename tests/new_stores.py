@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
 
-from auditor.store import _migrate, _store
+from auditor.store import _store
 
-upgrade_by_alembic = _migrate._upgrade
+upgrade_by_alembic = _store._upgrade
 
 _known: dict[str, list[tuple[str, Any]]] = {}
 """What the first migration of a new store ran, by database, with what the driver got as parameters."""
@@ -49,7 +49,7 @@ def compile_once(patch: pytest.MonkeyPatch) -> None:
 
 def copy_new_stores(patch: pytest.MonkeyPatch) -> None:
     """Let `open_store` create the tables of an empty store from what it ran for the first."""
-    patch.setattr(_migrate, "_upgrade", _upgrade)
+    patch.setattr(_store, "_upgrade", _upgrade)
 
 
 def _upgrade(connection: Connection, version: str | None, name: str) -> None:

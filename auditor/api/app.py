@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, bootstraps, errors, event_stream, health, middleware, patches, repairs, reports, routing, runs
+from auditor.api import audits, bootstraps, errors, health, middleware, patches, repairs, reports, routing, runs
 from auditor.api import pipelines as pipeline_routes
 from auditor.api import segment_audits as segment_routes
 from auditor.api.dependencies import AppState
@@ -31,9 +31,17 @@ NON_PAGE_PATHS = ("/api", "/healthz", "/readyz", "/metrics")
 """Paths, with everything below them, that are not passed to the pages."""
 
 ROUTERS = (
-    health.open_routes, health.routes, audits.routes, runs.routes, event_stream.routes, repairs.routes, patches.routes, reports.routes,
-    bootstraps.routes, pipeline_routes.routes, segment_routes.routes,
-)  # fmt: skip
+    health.open_routes,
+    health.routes,
+    audits.routes,
+    runs.routes,
+    repairs.routes,
+    patches.routes,
+    reports.routes,
+    bootstraps.routes,
+    pipeline_routes.routes,
+    segment_routes.routes,
+)
 
 API_DESCRIPTION = """Request audits and read their results.
 

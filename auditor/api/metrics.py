@@ -1,7 +1,8 @@
-"""Metrics for Prometheus: the status of each audit, from the store, and counters of this process.
+"""Metrics for Prometheus: the status of audits, pipelines and segment audits, from the store, and counters of this process.
 
-Gauges about audits are read from the store at each scrape, so every process reports the same: aggregate over instances with ``max``,
-not ``sum``. Counters of ended runs also cover the runs of all processes, from the start of the reporting process.
+Gauges are read from the store at each scrape, so every process reports the same: aggregate over instances with ``max``,
+not ``sum``. Counters of ended runs also cover the runs of all processes, from the start of the reporting process. docs/pipelines.md and
+docs/segments.md list those of pipelines and segment audits.
 """
 
 from __future__ import annotations
@@ -9,26 +10,26 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from auditor import telemetry
-from auditor.api import pipeline_metrics, segment_metrics
 from auditor.api.dependencies import AppState
-from auditor.api.finished_runs import FinishedRuns
 from auditor.config import Threshold
 from auditor.errors import StoreError, UnknownRun
 from auditor.history import records
 from auditor.history.status import STATUSES
-from auditor.model import SIDES, Report, State, Verdict
-from auditor.service import audits
+from auditor.model import SIDES, FindingKind, Report, State, Verdict
+from auditor.service import audits, segment_audits
 from auditor.service.audits import Overview
-from auditor.store import patch_requests, queue, runs
-from auditor.store.runs import StoredRun
+from auditor.service.pipeline_status import status
+from auditor.shapes.pipeline import PipelineStatus, TableState, TableStatus
+from auditor.store import Store, patch_requests, queue, runs
+from auditor.store.runs import Ending, StoredRun
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
@@ -62,8 +63,8 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metric families; if the store cannot be read, only ``auditor_store_up`` (0) and the counters of this process."""
         try:
-            families = [*self._audits(), *self._queue(), *self._ended(), *pipeline_metrics.collect(self._app)]
-            families += segment_metrics.collect(self._app)
+            families = [*self._audits(), *self._queue(), *self._ended(), *collect_pipelines(self._app)]
+            families += collect_segments(self._app)
             store_up = 1
         except StoreError:
             families, store_up = [], 0
@@ -244,3 +245,179 @@ def _counter(name: str, help: str, labels: list[str], values: Mapping[Any, float
     for label, value in values.items():
         family.add_metric(list(label), value)
     return family
+
+
+LATE_COMMITS = 100
+"""Numbers below the newest that each poll reads again: a transaction with a lower number may be committed after one with a higher."""
+
+MAX_OPEN = 1000
+"""Open runs that are remembered between polls; beyond that the oldest are forgotten."""
+
+
+class FinishedRuns:
+    """Poll the store for runs that have ended. Each poll reads only new runs and those that had not ended finally.
+
+    Times decide only where the first poll starts. Later they cannot be relied on: two runs may end at the same time, and a run whose
+    process died is recorded as ended at its last heartbeat, long before another process detects it.
+    """
+
+    def __init__(self, store: Store, since: dt.datetime) -> None:
+        self._store = store
+        self._last_poll = since
+        self._newest: int | None = None
+        self._seen: dict[int, Ending] = {}
+
+    def new(self) -> Generator[StoredRun]:
+        """Yield the runs that ended since the last call. A run whose processing by the caller fails is yielded again. Raises StoreError."""
+        now = dt.datetime.now(dt.UTC)
+        since, endings = self._poll()
+        for ending in endings:
+            before = self._seen.get(ending.number)
+            is_new = ending.ended and (before is None or before.ended != ending.ended) and (since is None or ending.ended >= since)
+            if is_new and (run := self._load(ending)):
+                yield run
+            self._seen[ending.number] = ending
+        self._last_poll = now
+        self._newest = max((ending.number for ending in endings), default=0)
+        open_ = [ending for ending in endings if ending.is_open or ending.number > self._newest - LATE_COMMITS]
+        self._seen = {ending.number: ending for ending in open_[-MAX_OPEN:]}
+
+    def _poll(self) -> tuple[dt.datetime | None, list[Ending]]:
+        """Return the runs that may have ended since, and for the first poll the time after which they must have ended."""
+        if self._newest is not None:
+            floor = self._newest - LATE_COMMITS
+            endings = runs.list_endings(self._store, floor, self._seen)
+            # SQLite reuses numbers after all runs above them were deleted; then read all runs.
+            if not self._newest or any(ending.number > floor for ending in endings):
+                return None, endings
+        return self._last_poll, runs.list_endings(self._store)
+
+    def _load(self, ending: Ending) -> StoredRun | None:
+        try:
+            return runs.get_run(self._store, ending.run)
+        except UnknownRun:  # deleted since the poll
+            return None
+
+
+Samples = Sequence[tuple[tuple[str, ...], float | None]]
+
+
+def collect_pipelines(app: AppState) -> Iterator[Metric]:
+    """Yield the metrics of all configured pipelines. Raises StoreError."""
+    statuses = [status(app.configured, app.store, name, look=False) for name in sorted(app.configured.pipelines)]
+    yield from _pipeline_families(statuses)
+    yield from _table_families(statuses)
+
+
+def _pipeline_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
+    def each(name: str, help: str, value: Callable[[PipelineStatus], float | None], kind: Any = GaugeMetricFamily) -> Metric:
+        return _family(
+            f"auditor_pipeline_{name}", help, ["pipeline"], [((pipeline.pipeline,), value(pipeline)) for pipeline in statuses], kind
+        )
+
+    yield each("running", "1 if a process reported on the pipeline within the last 30 s, else 0.", lambda pipeline: float(pipeline.running))
+    yield each("paused", "1 if the pipeline is paused, else 0.", lambda pipeline: float(pipeline.paused))
+    yield each(
+        "staging_failed", "1 while staging is stopped or retried after an error, else 0.", lambda pipeline: float(bool(pipeline.reason))
+    )
+    yield each("warnings", "Warnings of the last look at source and staging.", lambda pipeline: float(len(pipeline.warnings)))
+    yield each(
+        "stopped_tables", "Tables that an event or a statement stops.", lambda pipeline: len({stop.table for stop in pipeline.stopped})
+    )
+    yield each(
+        "skipped_events", "Events that somebody let tables go on without.", lambda pipeline: sum(skip.events for skip in pipeline.skipped)
+    )
+    yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda pipeline: pipeline.lag_seconds)
+    yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda pipeline: pipeline.lag_bytes)
+    yield each("max_lag_seconds", "Seconds by which staging may lag behind the source.", lambda pipeline: pipeline.max_lag)
+    yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda pipeline: pipeline.log_expires)
+    yield each(
+        "staging_free_bytes", "Free bytes on the disk of the staging's folder, at the last look.", lambda pipeline: pipeline.free_bytes
+    )
+    yield each(
+        "staged_timestamp_seconds",
+        "Unix time of the last batch that had events; 0 if none had.",
+        lambda pipeline: _time(pipeline.staged_at),
+    )
+    yield each("staged_events", "Events staged since the pipeline began.", lambda pipeline: pipeline.events, CounterMetricFamily)
+    yield each("batch_events", "Events of the last batch that had any.", lambda pipeline: pipeline.batch.events if pipeline.batch else None)
+    yield each(
+        "batch_duration_seconds",
+        "Seconds that the last batch with events took.",
+        lambda pipeline: pipeline.batch.seconds if pipeline.batch else None,
+    )
+
+
+def _table_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
+    staged = [((pipeline.pipeline, table), values) for pipeline in statuses for table, values in pipeline.tables.items()]
+    sizes = [(labels, values.parts) for labels, values in staged], [(labels, values.bytes) for labels, values in staged]
+    yield _family("auditor_pipeline_parts", "Parts of a table in the staging's folder.", ["pipeline", "table"], sizes[0])
+    yield _family("auditor_pipeline_parts_bytes", "Bytes of the parts of a table.", ["pipeline", "table"], sizes[1])
+    merged = [
+        ((pipeline.pipeline, target, table), values)
+        for pipeline in statuses
+        for target, state in pipeline.targets.items()
+        for table, values in state.tables.items()
+    ]
+
+    def each(name: str, help: str, value: Callable[[TableStatus], float | None], kind: Any = GaugeMetricFamily) -> Metric:
+        samples = [(labels, value(values)) for labels, values in merged]
+        return _family(f"auditor_pipeline_{name}", help, ["pipeline", "target", "table"], samples, kind)
+
+    yield each(
+        "target_lag_seconds",
+        "Age of the oldest part of a table that is missing in the target; 0 if none is.",
+        lambda table: table.lag_seconds,
+    )
+    yield each("target_pending_bytes", "Bytes of staged parts that are missing in the target.", lambda table: table.pending_bytes)
+    yield each("target_pending_events", "Staged events that are missing in the target.", lambda table: table.pending_events)
+    yield each("merged_events", "Events merged since the pipeline began.", lambda table: table.events, CounterMetricFamily)
+    yield each(
+        "merged_through_timestamp_seconds",
+        "Unix time at which the source committed the last event that the target holds; 0 if it holds none.",
+        lambda table: _time(table.through),
+    )
+    limits = [
+        ((pipeline.pipeline, target), target_status.max_lag) for pipeline in statuses for target, target_status in pipeline.targets.items()
+    ]
+    help = "Seconds by which a target's table may lag behind staging: max_lag of the pipeline, and the target's every."
+    yield _family("auditor_pipeline_target_max_lag_seconds", help, ["pipeline", "target"], limits)
+    states = [((*labels, state), float(values.state == state)) for labels, values in merged for state in get_args(TableState)]
+    help = "1 for the state of a target's table, 0 for the others."
+    yield _family("auditor_pipeline_target_state", help, ["pipeline", "target", "table", "state"], states)
+
+
+def _time(moment: dt.datetime | None) -> float:
+    return moment.timestamp() if moment else 0.0
+
+
+def _family(name: str, help: str, labels: list[str], samples: Samples, kind: Any = GaugeMetricFamily) -> Metric:
+    """Return a family of the samples that are known."""
+    family: Metric = kind(name, help, labels=labels)
+    for label, value in samples:
+        if value is not None:
+            family.add_metric(list(label), value)  # type: ignore[attr-defined]
+    return family
+
+
+def collect_segments(app: AppState) -> Iterator[Metric]:
+    """Yield the metrics of all segment audits. Raises StoreError."""
+    overviews = [segment_audits.overview(app.configured, app.store, name) for name in sorted(app.configured.segments)]
+    help = "1 for the segment audit's status, 0 for the others."
+    status = GaugeMetricFamily("auditor_segments_status", help, labels=["audit", "status"])
+    help = "Seconds since a side is awaited that lacks a segment of the other; 0 if none."
+    lag = GaugeMetricFamily("auditor_segments_lag_seconds", help, labels=["audit", "side"])
+    limit = GaugeMetricFamily("auditor_segments_max_lag_seconds", "Seconds for which a side may be awaited: max_lag.", labels=["audit"])
+    wrong = GaugeMetricFamily("auditor_segments_findings", "Stretches that two sides do not have alike.", labels=["audit", "kind"])
+    equal = GaugeMetricFamily("auditor_segments_matches", "Pairs of equal segments in the register.", labels=["audit"])
+    for overview in overviews:
+        for name in STATUSES:
+            status.add_metric([overview.name, name], float(overview.standing.status == name))
+        for number, side in enumerate(overview.sides):
+            lag.add_metric([overview.name, side], max((table.lags[number] for table in overview.tables), default=0.0))
+        limit.add_metric([overview.name], overview.audit.max_lag)
+        kinds = [finding.kind for table in overview.tables for finding in table.findings]
+        for kind in get_args(FindingKind):
+            wrong.add_metric([overview.name, kind], kinds.count(kind))
+        equal.add_metric([overview.name], sum(table.state.matches for table in overview.tables))
+    yield from (status, lag, limit, wrong, equal)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
 from fastapi import File, Form, Query, Request, UploadFile
@@ -11,11 +14,13 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from pydantic import BeforeValidator
 
-from auditor.api import uploads
+from auditor import service
 from auditor.api.dependencies import App
-from auditor.api.routing import RunId, Text, etag_response, route_options, router
-from auditor.errors import UnknownRun
+from auditor.api.routing import RunId, Text, etag_response, route_options, router, slow_request
+from auditor.config import Settings
+from auditor.errors import ResultError, UnknownRun
 from auditor.history import records
+from auditor.model import Report, Side
 from auditor.report import day as days
 from auditor.report import render
 from auditor.shapes import Shape
@@ -90,6 +95,42 @@ def compare_results(
     format: Format = None,
 ) -> Response:
     """Compare two results saved from consoles. Nothing is stored."""
-    report = uploads.compare_uploads(app.settings, {"source": source, "target": target}, audit)
+    report = compare_uploads(app.settings, {"source": source, "target": target}, audit)
     chosen = choose_format(request, format)
     return Response(render.run(report, None, chosen), media_type=MEDIA_TYPES[chosen])
+
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+"""Suffixes that decide how a file is read. Parquet is left to the command line: small files can decompress to more than fits in memory."""
+
+BLOCK = 1 << 20
+"""Bytes that are copied at a time."""
+
+
+def compare_uploads(settings: Settings, uploads: Mapping[Side, UploadFile], audit: str | None) -> Report:
+    """Return the report of two results with the threshold of ``audit``, if given. Nothing is stored.
+
+    Raises UnknownAudit, ResultError, and HTTPException (503) if too many slow requests are running.
+    """
+    threshold = service.audit(settings, audit) if audit else None
+    with slow_request(), tempfile.TemporaryDirectory(prefix="auditor-") as directory:
+        files = {side: Path(directory, f"{side}{_suffix(side, upload)}") for side, upload in uploads.items()}
+        for side, upload in uploads.items():
+            with files[side].open("wb") as file:
+                while block := upload.file.read(BLOCK):
+                    file.write(block)
+        try:
+            return service.compare_files(files["source"], files["target"], threshold)
+        except ResultError as error:
+            message = str(error)
+            for side, path in files.items():
+                message = message.replace(str(path), f"the {side}'s file")
+            raise ResultError(message) from None
+
+
+def _suffix(side: Side, upload: UploadFile) -> str:
+    """Return the suffix of the uploaded file's name if it is in SUFFIXES, else .csv. Nothing else of the name is used."""
+    suffix = PurePath(upload.filename or "").suffix.lower()
+    if suffix == ".parquet":
+        raise ResultError(f"the {side}'s file is Parquet, which is not accepted here; upload CSV or JSON, or use: auditor compare")
+    return suffix if suffix in SUFFIXES else ".csv"

@@ -219,7 +219,6 @@ def require_scope(scope: Scope) -> Callable[[Request], Coroutine[Any, Any, Visit
     return check
 
 
-OptionalVisitor = Annotated[Visitor | None, Depends(current_visitor)]
 Reader = Annotated[Visitor, Depends(require_scope("read"))]
 Runner = Annotated[Visitor, Depends(require_scope("run"))]
 Definer = Annotated[Visitor, Depends(require_scope("define"))]

@@ -1,14 +1,17 @@
-"""Commands about audits: init, check, plan, sql, run, compare and demo."""
+"""Commands about audits: init, check, plan, sql, run, compare, demo, schema and dump."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime as dt
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from auditor import config
 from auditor.cli._output import (
     console,
     current_user,
@@ -29,6 +32,7 @@ from auditor.cli._output import (
 from auditor.config import find_unverified, select_audits
 from auditor.connections import prefetch
 from auditor.errors import AuditorError, ConfigError, QueueFull, StoreError
+from auditor.escaping import shell_word
 from auditor.model import PERMISSIONS, State
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from auditor.model import Report
     from auditor.planning.proxy import Combined
     from auditor.store import Store
+    from dialects.table_form import TableKey
 
 
 def init(options: argparse.Namespace) -> int:
@@ -185,12 +190,12 @@ def _run_one(
 def _due(options: argparse.Namespace) -> int:
     """Request the audits that are due, and run everything pending."""
     from auditor.service import scheduler, workers
-    from auditor.store import runs
+    from auditor.store import leases
 
     with settings_and_store(options) as (loaded, store):
         configured = with_known_groups(loaded)
         try:
-            scheduler.request_due(configured, store, dt.datetime.now(dt.UTC), str(runs.this_process()))
+            scheduler.request_due(configured, store, dt.datetime.now(dt.UTC), str(leases.this_process()))
         except QueueFull as error:  # the pending runs are still carried out
             print(f"auditor: {error}", file=sys.stderr)
         with shared_statement_slots(store):
@@ -221,3 +226,32 @@ def demo(options: argparse.Namespace) -> int:
     if options.format == "text":
         console().print(result.epilogue, highlight=False, soft_wrap=True)
     return code
+
+
+def schema(options: argparse.Namespace) -> int:
+    """Print the statements that make an audit's target hold its source's rows."""
+    from auditor.service import audits  # which loads the store's library
+    from auditor.service.target_schema import print_schema
+
+    configured = load_settings(options)
+    with open_optional_store(configured) as store:
+        known = audits.with_defined_audits(configured, store) if store else configured
+    keys: dict[TableKey, Sequence[str]] = {"dist": options.dist_key, "sort": options.sort_key}
+    data_output().writelines(print_schema(known, options.audit, create=options.create, keys=keys))
+    return 0
+
+
+def dump(options: argparse.Namespace) -> int:
+    """Write a dump of an audit's source, which stands in for it, and print where it is, of which moment, and how many rows it has."""
+    from auditor.service import dumps
+
+    with settings_and_store(options) as (configured, store):
+        folder, dumped = dumps.dump(configured, store, config.find_file(options.config), options.audit, options.master, current_user())
+    if options.format == "json":
+        print_json({"folder": str(folder), **dataclasses.asdict(dumped), "as_of": dumped.as_of.isoformat()})
+        return 0
+    where = f", at {dumped.position}" if dumped.position else f"; position: not known, because {dumped.why_unknown}"
+    print(f"dumped {dumped.rows:,} rows as of {dumped.as_of:%Y-%m-%d %H:%M:%S} UTC{where}")
+    print(f"  {folder}: {dumped.files:,} files by {dumped.connections} connections, {dumped.memory / 1e6:,.0f} MB of memory in the task")
+    print(f"  audit it: auditor run {shell_word(options.audit)}")
+    return 0

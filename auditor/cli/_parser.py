@@ -10,17 +10,6 @@ from importlib import import_module
 from typing import NoReturn
 
 from auditor import __version__
-from auditor.cli import _pipeline_options, _segments
-from auditor.cli._options import (
-    add_format_option,
-    add_list_options,
-    add_quiet_option,
-    add_report_options,
-    count,
-    keys,
-    names,
-    times,
-)
 
 EPILOGUE = """\
 exit codes:
@@ -80,11 +69,9 @@ def parser() -> argparse.ArgumentParser:
     _add_patch_command(command)
     _add_bootstrap_command(command)
     _add_service_commands(command)
-    summary = "Replicate tables from a change stream into targets, on Spark"
-    _pipeline_options.add_options(command("pipeline", _lazy("_pipeline", "pipeline"), summary), _with_config)
+    _add_pipeline_command(command)
     _add_heartbeat_command(command)
-    summary = "Compare two writers of one change stream: what is registered, their files, and mending one from the other"
-    _segments.add_options(command("segments", _lazy("_segments", "segments"), summary), _with_config)
+    _add_segments_command(command)
     _add_offline_commands(command)
     return main
 
@@ -109,44 +96,44 @@ def _add_audit_commands(command: AddCommand) -> None:
     init.add_argument("--source", metavar="URL", help="source database, e.g. mysql://reader:password@db1:3306/shop")
     init.add_argument("--target", metavar="URL", help="target database, e.g. redshift://auditor:password@wh:5439/analytics")
     init.add_argument("--output", metavar="FILE", default="auditor.yaml", help="file to write; it must not exist (default: %(default)s)")
-    add_quiet_option(init)
+    _add_quiet_option(init)
 
     check = _with_config(command("check", _lazy("_audits", "check"), "Connect, plan the audits and report every problem"))
     check.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to check (default: all)")
-    add_format_option(check, "text", "json")
+    _add_format_option(check, "text", "json")
     check.add_argument("--verbose", action="store_true", help="also print partitions, hashes and expected costs, as auditor plan does")
 
     more = "Nothing is written but temporary tables; without them, the values are part of each statement. It exits with 1 if a check fails."
-    selftest = _with_config(command("selftest", _lazy("_selftest", "selftest"), "Test that an engine computes what audits need", more))
+    selftest = _with_config(command("selftest", _lazy("_engines", "selftest"), "Test that an engine computes what audits need", more))
     selftest.add_argument("--connection", required=True, metavar="NAME", help="connection whose engine to test")
-    add_format_option(selftest, "text", "json")
-    add_quiet_option(selftest)
+    _add_format_option(selftest, "text", "json")
+    _add_quiet_option(selftest)
 
     _add_certify_command(command)
 
     plan = _with_config(command("plan", _lazy("_audits", "check"), "Show how an audit will run: partitions, methods, expected costs"))
     plan.add_argument("audits", nargs=1, metavar="AUDIT", help="audit to plan")
-    add_format_option(plan, "text", "json")
+    _add_format_option(plan, "text", "json")
     plan.set_defaults(verbose=True)
 
     schema = _with_config(
         command(
             "schema",
-            _lazy("_schema", "schema"),
+            _lazy("_audits", "schema"),
             "Print the target's CREATE TABLE for the source's table, or the ALTERs that bring a drifted target in line",
             "Nothing is run. Types follow the canonical kinds by which the audit compares, so that the source's rows, loaded, are a match.",
         )
     )
     schema.add_argument("audit", metavar="AUDIT", help="audit whose target to print")
     schema.add_argument("--create", action="store_true", help="print CREATE TABLE even if the target is there")
-    schema.add_argument("--dist-key", type=names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
-    schema.add_argument("--sort-key", type=names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
+    schema.add_argument("--dist-key", type=_names, default=(), metavar="COLUMN", help="distribution key of the table, on Redshift")
+    schema.add_argument("--sort-key", type=_names, default=(), metavar="COLUMN,..", help="sort key of the table, on Redshift")
 
     more = "via: of the audit names its folder, and how many dumps are kept. Needs Spark: pip install 'auditor[pipeline]'."
-    dump = _with_config(command("dump", _lazy("_dump", "dump"), "Dump an audit's source to Parquet files, which stand in for it", more))
+    dump = _with_config(command("dump", _lazy("_audits", "dump"), "Dump an audit's source to Parquet files, which stand in for it", more))
     dump.add_argument("audit", metavar="AUDIT", help="audit whose source is dumped")
     dump.add_argument("--master", default="local[1]", metavar="URL", help="the Spark that runs the dump (default: one in this process)")
-    add_format_option(dump, "text", "json")
+    _add_format_option(dump, "text", "json")
 
     sql = _with_config(command("sql", _lazy("_audits", "sql"), "Print SQL scripts to paste into the engines' own consoles"))
     sql.add_argument("audit", metavar="AUDIT", help="audit to print")
@@ -162,13 +149,13 @@ def _add_diff_command(command: AddCommand) -> None:
     diff = command("diff", _lazy("_diff", "diff"), "Compare two tables without a configuration", more)
     diff.usage = "auditor diff URL1 TABLE1 [URL2] TABLE2 [-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--limit N] [--format FORMAT]"
     diff.add_argument("tables", nargs="+", metavar="URL TABLE", help="source and target, each as URL and table; URL2 may be left out")
-    diff.add_argument("-k", "--key", type=names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
+    diff.add_argument("-k", "--key", type=_names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
     more = "columns to compare (default: all columns of the source)"
-    diff.add_argument("-c", "--columns", type=names, action="extend", default=[], metavar="COLUMN,..", help=more)
+    diff.add_argument("-c", "--columns", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)
     diff.add_argument("-w", "--where", metavar="CONDITION", help="compare only rows that fulfil this, as in: status <> 'draft'")
-    diff.add_argument("-l", "--limit", type=count, metavar="N", help="name at most N differences; all are counted")
-    add_report_options(diff, "csv", "html")
-    add_quiet_option(diff)
+    diff.add_argument("-l", "--limit", type=_count, metavar="N", help="name at most N differences; all are counted")
+    _add_report_options(diff, "csv", "html")
+    _add_quiet_option(diff)
 
 
 def _add_certify_command(command: AddCommand) -> None:
@@ -177,18 +164,18 @@ def _add_certify_command(command: AddCommand) -> None:
         "The schema is dropped again, also after an error or Ctrl-C. What the account may not do is not tried, and said. It exits with 1 if"
         "\nsomething failed, with 2 if the server is refused, with 3 if nothing could be tried."
     )
-    certify = command("certify", _lazy("_certify", "certify"), summary, more)
+    certify = command("certify", _lazy("_engines", "certify"), summary, more)
     certify.add_argument("url", metavar="URL", help="server to try, with an account that may make a schema")
     more = "engine that holds the other side of the audits (default: an embedded DuckDB)"
     certify.add_argument("--against", default="", metavar="URL", help=more)
     more = "try these alone: selftest, facts, types, target, source (default: all that the engine has)"
-    certify.add_argument("--parts", type=names, default=(), metavar="PART,..", help=more)
+    certify.add_argument("--parts", type=_names, default=(), metavar="PART,..", help=more)
     certify.add_argument("--minutes", type=float, default=60.0, metavar="N", help="begin nothing after N minutes (default: %(default)g)")
     certify.add_argument("--dry-run", action="store_true", help="print what it would cost, and do nothing")
     certify.add_argument("--output", metavar="FILE", help="write the certificate to this file, as JSON")
     certify.add_argument("--page", metavar="FILE", help="write the certificate to this file, as Markdown")
-    add_format_option(certify, "text", "json", "markdown")
-    add_quiet_option(certify)
+    _add_format_option(certify, "text", "json", "markdown")
+    _add_quiet_option(certify)
 
 
 def _add_run_command(command: AddCommand) -> None:
@@ -197,15 +184,17 @@ def _add_run_command(command: AddCommand) -> None:
     run.add_argument("audits", nargs="*", metavar="AUDIT", help=more)
     run.add_argument("--all", action="store_true", help="run all audits of the configuration")
     run.add_argument("--due", action="store_true", help="run all audits that are due by their schedules, and all pending runs")
-    add_report_options(run)
-    add_quiet_option(run)
+    _add_report_options(run)
+    _add_quiet_option(run)
     run.add_argument("--reason", default="", metavar="TEXT", help="reason to store with the run")
     run.add_argument(
-        "--keys", type=keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
+        "--keys", type=_keys, metavar="FROM..TO", help="compare only these keys, both ends included; either end may be empty (--keys=-9..9)"
     )
-    run.add_argument("--times", type=times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
+    run.add_argument("--times", type=_times, metavar="FROM..TO", help="compare only rows from FROM until before TO, UTC (ISO 8601)")
     run.add_argument("--method", choices=METHODS, help="use this method instead of the audit's; the audit's status stays as it is")
-    run.add_argument("--t", type=count, metavar="N", help="let a partition name up to N scattered differences from its sums (method exact)")
+    run.add_argument(
+        "--t", type=_count, metavar="N", help="let a partition name up to N scattered differences from its sums (method exact)"
+    )
     run.add_argument("--rescan", action="store_true", help="scan the source in spite of its live summaries, and prove them by that")
     run.add_argument("--force", action="store_true", help="scan large tables even if their key has no index")
     run.add_argument("--no-store", action="store_true", help="do not store the run")
@@ -214,47 +203,47 @@ def _add_run_command(command: AddCommand) -> None:
 def _add_run_commands(command: AddCommand) -> None:
     resume = _with_config(command("resume", _lazy("_runs", "resume"), "Resume a failed or cancelled run from its last completed chunk"))
     resume.add_argument("run", metavar="RUN", help="run id or its first characters (see: auditor runs)")
-    add_report_options(resume)
-    add_quiet_option(resume)
+    _add_report_options(resume)
+    _add_quiet_option(resume)
 
     cancel = _with_server(_with_config(command("cancel", _lazy("_runs", "cancel"), "Cancel a run in any process; it can be resumed later")))
     cancel.add_argument("run", metavar="RUN", help="run id or its first characters")
     cancel.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="how long to wait for its end (default: %(default)g)")
-    add_format_option(cancel, "text", "json")
+    _add_format_option(cancel, "text", "json")
 
     runs = _with_server(_with_config(command("runs", _lazy("_runs", "runs"), "List stored runs, newest first")))
     runs.add_argument("--audit", metavar="AUDIT", help="list runs of this audit only")
-    add_list_options(runs)
+    _add_list_options(runs)
 
     ls = _with_server(
         _with_config(command("ls", _lazy("_listing", "ls"), "List audits: what each stands at, since when, and its next run"))
     )
     ls.add_argument("audits", nargs="*", metavar="AUDIT", help="audits to list, or patterns such as 'shop.*' (default: all)")
-    add_format_option(ls, "text", "json")
+    _add_format_option(ls, "text", "json")
 
     history = _with_server(_with_config(command("history", _lazy("_runs", "runs"), "List the runs of one audit, newest first")))
     history.add_argument("audit", metavar="AUDIT", help="audit whose runs to list")
-    add_list_options(history)
+    _add_list_options(history)
 
     show = _with_server(_with_config(command("show", _lazy("_runs", "show"), "Show the report of a run, or its progress")))
     show.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
     show.add_argument("--follow", action="store_true", help="print its progress until it ends, and exit with the code of its report")
-    add_report_options(show)
-    add_quiet_option(show)
+    _add_report_options(show)
+    _add_quiet_option(show)
 
     summary = "Print the stored differences of a run, or write them to a file"
-    differences = _with_server(_with_config(command("differences", _lazy("_differences", "differences"), summary)))
+    differences = _with_server(_with_config(command("differences", _lazy("_listing", "differences"), summary)))
     differences.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last verdict)")
-    add_format_option(differences, "csv", "json", "parquet")
+    _add_format_option(differences, "csv", "json", "parquet")
     differences.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
-    add_quiet_option(differences)
+    _add_quiet_option(differences)
 
     report = _with_config(command("report", _lazy("_runs", "report"), "Report on all audits of a day, or on one run"))
     report.add_argument("--run", metavar="RUN", help="report on this run, or on the last verdict of this audit")
     report.add_argument("--day", type=datetime.date.fromisoformat, metavar="DATE", help="day to report on, UTC (default: today)")
-    add_format_option(report, "text", "html", "markdown", "json")
+    _add_format_option(report, "text", "html", "markdown", "json")
     report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
-    add_quiet_option(report)
+    _add_quiet_option(report)
 
     _add_evidence_commands(command)
 
@@ -268,7 +257,7 @@ def _add_run_commands(command: AddCommand) -> None:
     )
 
     prune = _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
-    add_format_option(prune, "text", "json")
+    _add_format_option(prune, "text", "json")
 
 
 def _add_evidence_commands(command: AddCommand) -> None:
@@ -287,7 +276,7 @@ def _add_evidence_commands(command: AddCommand) -> None:
     action.add_argument(
         "--erase-row-keys", action="store_true", help="erase the key of the run's digests, or those of all runs of the audit"
     )
-    add_quiet_option(evidence)
+    _add_quiet_option(evidence)
 
     summary = "Say whether files of evidence are whole, and whether the chain is unbroken; without a configuration or a database"
     verify = command("verify", _lazy("_evidence", "verify"), summary, "The exit code is 3 if anything is not whole.")
@@ -296,7 +285,7 @@ def _add_evidence_commands(command: AddCommand) -> None:
     verify.add_argument("--key", action="append", default=[], metavar="KEY", help=more)
     more = "digest of a head that was published; may be repeated. A link in the files must have it"
     verify.add_argument("--head", action="append", default=[], metavar="DIGEST", help=more)
-    add_format_option(verify, "text", "json")
+    _add_format_option(verify, "text", "json")
 
 
 def _add_patch_command(command: AddCommand) -> None:
@@ -317,10 +306,10 @@ def _add_patch_command(command: AddCommand) -> None:
     patch.add_argument("--format", choices=("sql", "json", "csv"), help="output format of a printed patch (default: sql)")
     patch.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     patch.add_argument("--output", metavar="FILE", help="write to this file, readable by its owner alone, instead of standard output")
-    patch.add_argument("--keys", type=keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty")
-    patch.add_argument("--columns", type=names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone")
+    patch.add_argument("--keys", type=_keys, metavar="FROM..TO", help="patch only these keys, both ends included; either end may be empty")
+    patch.add_argument("--columns", type=_names, default=(), metavar="COLUMN,..", help="patch only these columns, of changed rows alone")
     patch.add_argument("--only", choices=("missing", "changed", "extra"), help="patch only rows of this kind")
-    patch.add_argument("--limit", type=count, metavar="N", help="patch at most the first N differences")
+    patch.add_argument("--limit", type=_count, metavar="N", help="patch at most the first N differences")
     patch.add_argument("--delete-extra", action="store_true", help="also delete the rows that only the target has")
     patch.add_argument(
         "--accept",
@@ -329,7 +318,7 @@ def _add_patch_command(command: AddCommand) -> None:
         default=[],
         help="patch although the target's triggers, cascading foreign keys, numbered columns or defaults then do more than is printed",
     )
-    add_quiet_option(patch)
+    _add_quiet_option(patch)
 
 
 def _add_bootstrap_command(command: AddCommand) -> None:
@@ -340,7 +329,7 @@ def _add_bootstrap_command(command: AddCommand) -> None:
     )
     bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), summary, more))
     bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied anew")
-    bootstrap.add_argument("--keys", type=keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
+    bootstrap.add_argument("--keys", type=_keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
     bootstrap.add_argument(
         "--partitions",
         default="",
@@ -357,7 +346,7 @@ def _add_bootstrap_command(command: AddCommand) -> None:
     action.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
     action.add_argument("--due", action="store_true", help="copy anew what is due by schedule: {bootstrap: ...}; for cron")
     action.add_argument("--drop-old", action="store_true", help="drop the replaced rows and unfinished copies of earlier bootstraps")
-    add_quiet_option(bootstrap)
+    _add_quiet_option(bootstrap)
 
 
 def _add_service_commands(command: AddCommand) -> None:
@@ -373,10 +362,10 @@ def _add_service_commands(command: AddCommand) -> None:
     scopes = ("read", "run", "define", "pipeline", "repair", "apply")
     create.add_argument("--scope", required=True, choices=scopes, help="what the token permits")
     create.add_argument("--expires", metavar="TIME", help="lifetime, such as 90d (default: until revoked)")
-    add_format_option(actions.add_parser("list", help="list all tokens"), "text", "json")
+    _add_format_option(actions.add_parser("list", help="list all tokens"), "text", "json")
     revoke = actions.add_parser("revoke", help="revoke a token at once")
     revoke.add_argument("name", metavar="NAME", help="name of the token")
-    add_quiet_option(revoke)
+    _add_quiet_option(revoke)
 
     for name, summary in (("pause", "Stop scheduling an audit"), ("unpause", "Schedule a paused audit again")):
         pause = _with_config(command(name, _lazy("_serving", name), summary))
@@ -387,13 +376,88 @@ def _add_service_commands(command: AddCommand) -> None:
     )
 
 
+def _add_pipeline_command(command: AddCommand) -> None:
+    summary = "Replicate tables from a change stream into targets, on Spark"
+    pipeline = command("pipeline", _lazy("_pipeline", "pipeline"), summary)
+    actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do; all but demo take a name")
+    summaries = {
+        "init": "write the audits that compare a pipeline's source with its targets into the configuration",
+        "check": "connect, and report every missing right, setting and unsupported column with what mends it",
+        "run": "replicate until a signal, which ends it after the batch",
+        "status": "show what was staged, and what each target holds and lacks",
+        "pause": "let a running pipeline stand still",
+        "unpause": "let a paused pipeline go on",
+        "skip": "let a stopped table go on without the events that stop it",
+        "refresh": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
+        "segments": "list the segments of a pipeline's stream with their digests",
+        "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
+        "reset": "forget the staged parts and all positions; asks for the name again",
+    }
+    added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
+    for action in added.values():
+        action.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
+    for name in ("check", "status", "segments", "refresh", "skip", "failover"):
+        _add_format_option(added[name], "text", "json")
+    for name in ("init", "segments", "refresh"):
+        _add_quiet_option(added[name])
+    _add_refresh_options(added["refresh"])
+    prove = "also write a row into the auditor's own table on the source, and wait until it came through the log"
+    added["check"].add_argument("--prove", action="store_true", help=prove)
+    added["run"].add_argument(
+        "--target", metavar="TARGET", help="only load this target from what another process stages; start it before that one"
+    )
+    added["failover"].add_argument("--to", metavar="CONNECTION", required=True, help="connection to the new server")
+    added["failover"].add_argument("--dry-run", action="store_true", help="only say where it would go on, and what may be missing")
+    added["failover"].add_argument("--accept-gap", action="store_true", help="go on although rows may be missing; copy the tables then")
+    added["skip"].add_argument("--table", metavar="TABLE", required=True, help="the table that is stopped")
+    added["skip"].add_argument("--position", metavar="FILE:POS:NUMBER", required=True, help="where it is stopped, as status shows it")
+    added["skip"].add_argument("--reason", metavar="WHY", required=True, help="why the events may be left out; is stored with your name")
+    added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
+    added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
+    demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
+    actions.add_parser("demo", help=demo, description=f"{demo}.")
+    added["reset"].add_argument(
+        "--from-targets", action="store_true", help="let targets keep their positions, and read the source's log again from there"
+    )
+    added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
+
+
+def _add_refresh_options(refresh: argparse.ArgumentParser) -> None:
+    refresh.add_argument("--table", metavar="TABLE", help="of this table, or of those that match a pattern (default: of all)")
+    chosen = refresh.add_mutually_exclusive_group()
+    chosen.add_argument("--keys", type=_keys, metavar="FROM..TO", help="only these keys, both ends included; either end may be empty")
+    chosen.add_argument("--key-list", metavar="FILE", help="only the keys of this file: one a line, of several columns as JSON arrays")
+    chosen.add_argument("--list", action="store_true", help="list the refreshes so far instead, newest first")
+    refresh.add_argument("--ask", action="store_true", help="only ask for it: the pipeline's own process carries it out")
+
+
 def _add_heartbeat_command(command: AddCommand) -> None:
-    heartbeat = command("heartbeat", _lazy("_heartbeat", "heartbeat"), "Write a serial number and the time into a source, again and again")
+    heartbeat = command("heartbeat", _lazy("_pipeline", "heartbeat"), "Write a serial number and the time into a source, again and again")
     actions = heartbeat.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
     summary = "write heartbeats until a signal, into the table auditor_heartbeat, which is made if it is missing"
     run = _with_config(actions.add_parser("run", help=summary, description=f"{summary}."))
     run.add_argument("connection", metavar="CONNECTION", help="connection to the source; it needs write: {url: ...}")
     run.add_argument("--every", metavar="TIME", default="5s", help="time between two heartbeats (default: %(default)s)")
+
+
+def _add_segments_command(command: AddCommand) -> None:
+    summary = "Compare two writers of one change stream: what is registered, their files, and mending one from the other"
+    segments = command("segments", _lazy("_segments", "segments"), summary)
+    actions = segments.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
+    summaries = {
+        "status": "show what both sides of a segment audit registered, and what is wrong between them",
+        "verify": "read the files of both sides anew, check them against manifest and register, and name the first event that differs",
+        "copy": "mend one side's segments from the other: copied, verified, then switched",
+        "reset": "forget the register of a segment audit; files and manifests stay",
+    }
+    added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
+    for action in added.values():
+        action.add_argument("audit", metavar="AUDIT", help="name of the segment audit")
+    for name in ("status", "verify", "copy"):
+        _add_format_option(added[name], "text", "json")
+    for name in ("verify", "copy"):
+        added[name].add_argument("--table", metavar="TABLE", help="of this table alone")
+    added["copy"].add_argument("--from", dest="side", metavar="SIDE", required=True, help="the side that is right: a pipeline, or anew")
 
 
 def _add_offline_commands(command: AddCommand) -> None:
@@ -403,7 +467,7 @@ def _add_offline_commands(command: AddCommand) -> None:
     )
     compare.add_argument("--target", required=True, metavar="FILE", help="result of the target, in one of the same formats")
     compare.add_argument("--audit", metavar="AUDIT", help="use threshold and allow_empty of this audit")
-    add_report_options(compare)
+    _add_report_options(compare)
 
     demo = command(
         "demo",
@@ -415,8 +479,8 @@ def _add_offline_commands(command: AddCommand) -> None:
     demo.add_argument("--target", metavar="URL", help="database to load the damaged data into")
     demo.add_argument("--rows", type=int, metavar="N", help="use only the first N rows")
     demo.add_argument("--directory", metavar="DIR", default="demo-data", help="directory of the embedded databases (default: %(default)s)")
-    add_report_options(demo)
-    add_quiet_option(demo)
+    _add_report_options(demo)
+    _add_quiet_option(demo)
 
     summary = "Print a script that completes commands and options in a shell"
     completion = command("completion", _lazy("_completion", "completion"), summary, 'For bash: eval "$(auditor completion bash)"')
@@ -432,3 +496,61 @@ def _lazy(module: str, name: str) -> Callable[[argparse.Namespace], int]:
         return code
 
     return call
+
+
+# options that several commands share, and how their values are parsed
+
+
+def _keys(text: str) -> dict[str, int]:
+    """Parse a range of keys such as ``1000..2000``; its order and limits are checked when the run is requested."""
+    return {name: int(key) for name, key in _range_ends(text, r"-?\d{1,20}").items()}
+
+
+def _times(text: str) -> dict[str, str]:
+    """Split a range of times such as ``2026-11-01..2026-12-01``; the times are parsed when the run is requested."""
+    return _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Split names at their commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _count(text: str) -> int:
+    """Parse a number of rows, at least 1."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows; write 1 or more")
+    return int(text)
+
+
+def _range_ends(text: str, pattern: str) -> dict[str, str]:
+    match = re.fullmatch(rf"({pattern})?\.\.({pattern})?", text)
+    if not match or not any(match.groups()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range; write FROM..TO, FROM.. or ..TO")
+    return {name: end for name, end in zip(("from", "to"), match.groups(), strict=True) if end}
+
+
+def _add_list_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of commands that list runs."""
+    states = ("pending", "running", "done", "failed", "cancelled")
+    command.add_argument("--state", choices=states, help="list runs in this state only")
+    command.add_argument("--limit", type=int, default=20, metavar="N", help="maximum number of runs (default: %(default)s)")
+    _add_format_option(command, "text", "json")
+
+
+def _add_report_options(command: argparse.ArgumentParser, *more: str) -> None:
+    """Add the options of commands that print reports; ``more`` are further formats."""
+    _add_format_option(command, "text", "json", "markdown", *more)
+    command.add_argument("--verbose", action="store_true", help="also print costs, notes, left-out columns and all unequal partitions")
+
+
+def _add_quiet_option(command: argparse.ArgumentParser) -> None:
+    """Add --quiet to a command that prints progress."""
+    command.add_argument("-q", "--quiet", action="store_true", help="print no progress to standard error")
+
+
+def _add_format_option(command: argparse.ArgumentParser, *formats: str) -> None:
+    """Add --format, of which the first one is the default, and --json."""
+    command.add_argument("--format", choices=formats, default=formats[0], help="output format (default: %(default)s)")
+    if "json" in formats:
+        command.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")

@@ -1,4 +1,4 @@
-"""The command patch: print a patch, apply it, or undo one."""
+"""The command patch: print a patch, apply it, undo one, or hand its rows to what delivers to the target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.repair.keys import Selection
 from auditor.service import patches
-from auditor.service.patches import describe_counts
+from auditor.service.patches import Followed, describe_counts
 from auditor.store.patches import NOT_UNDOABLE, get_patch
 
 if TYPE_CHECKING:
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from auditor.service.patches import PatchResult
     from auditor.store import Store
 
+
 LEFT = 1
-"""Exit code of a patch after which rows still differ, or that was stopped before its end."""
+"""Exit code of a patch after which rows still differ, that was stopped before its end, or whose rows were sent and have not all arrived."""
 
 NO_VERDICT = 3
-"""The exit code of a run without a verdict: nothing proves what the written rows are now."""
+"""The exit code of a run without a verdict: nothing proves what the rows are that were written or sent."""
 
 
 def patch(options: argparse.Namespace) -> int:
@@ -34,9 +35,7 @@ def patch(options: argparse.Namespace) -> int:
     if bool(options.run) == bool(options.undo):
         raise ConfigError("name either a run or audit to patch from, or with --undo the patch to undo")
     if options.through:
-        from auditor.cli import _patch_through
-
-        return _patch_through.send(options, _selection(options))
+        return _send(options, _selection(options))
     if options.undo or options.apply or options.dry_run:
         return _write(options)
     return _print(options)
@@ -113,3 +112,41 @@ def _selection(options: argparse.Namespace) -> Selection:
         limit=options.limit,
         delete_extra=options.delete_extra,
     )
+
+
+def _send(options: argparse.Namespace, selection: Selection) -> int:
+    """Send the rows of a run's differences, wait until they have arrived, and audit them again; a file is only written."""
+    from auditor.service import patch_through
+
+    if options.format or (options.output and options.through != "file"):
+        raise ConfigError("--format prints a patch, and --output belongs to --through file; leave them out")
+    if bool(options.receiver) != (options.through == "command"):
+        raise ConfigError("--command and --through command belong together: write both, or neither")
+    with (
+        settings_and_store(options) as (configured, store),
+        watching(options.quiet) as watch,
+        stopped_by_signals("stopping; what was sent goes its way") as stopped,
+    ):
+        followed = Followed(current_user(), tuple(options.accept), stopped, watch)
+        patch_args = (configured, store, options.run, selection)
+        if options.through == "file":
+            more = f"; audit again once its rows have arrived: auditor run {shell_word(options.run)}"
+            return write_pieces(patch_through.print_changes(*patch_args, followed), options, more)
+        if options.through == "command":
+            sent = patch_through.send_lines(*patch_args, options.receiver, followed)
+        else:
+            sent = patch_through.send_refresh(*patch_args, followed, lambda sentence: _say(f"waiting: {sentence}", options))
+    print(sent.how)
+    if sent.lacking:
+        print(sent.lacking)
+    if sent.after:
+        return print_reports([sent.after], argparse.Namespace(format="text", verbose=False))
+    if sent.not_audited:
+        print(f"the rows were sent, and could not be audited again: {sent.not_audited}; run: auditor run {shell_word(options.run)}")
+        return NO_VERDICT
+    return LEFT if sent.lacking else 0
+
+
+def _say(sentence: str, options: argparse.Namespace) -> None:
+    if not options.quiet:
+        print(sentence, file=sys.stderr)

@@ -77,7 +77,7 @@ def ls(options: argparse.Namespace) -> int:
 
 def differences(options: argparse.Namespace) -> int:
     """Print or write the stored differences of a run."""
-    from auditor.cli._differences import print_differences
+    from auditor.cli._listing import print_differences
     from auditor.report.difference_rows import report_key_kinds
 
     service = client(options)

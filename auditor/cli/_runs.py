@@ -21,7 +21,7 @@ from auditor.cli._output import (
     write_private,
 )
 from auditor.errors import UnknownRun
-from auditor.store import patches, retention
+from auditor.store import patches, retention, run_lifecycle
 from auditor.store import runs as store_runs
 from auditor.waits import waits
 
@@ -69,7 +69,7 @@ def runs(options: argparse.Namespace) -> int:
     from auditor.report import listing
 
     with settings_and_store(options) as (configured, store):
-        store_runs.recover_runs(store)
+        run_lifecycle.recover_runs(store)
         listed = list_runs(store, audit=options.audit, state=options.state, limit=options.limit)
         if options.audit and not list_runs(store, audit=options.audit, limit=1):
             from auditor import service
@@ -128,7 +128,7 @@ def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> Stored
     while run.ended is None:
         watch(as_run(run))
         time.sleep(waits().follow_poll)
-        store_runs.recover_runs(store)  # of a process that died, no other would end the run
+        run_lifecycle.recover_runs(store)  # of a process that died, no other would end the run
         run = store_runs.get_run(store, run.run)
     return run
 
@@ -190,7 +190,7 @@ def find_run(configured: Settings, store: Store, run: str) -> tuple[StoredRun, S
     """
     from auditor.service import audits
 
-    store_runs.recover_runs(store)
+    run_lifecycle.recover_runs(store)
     latest = store_runs.list_runs(store, audit=run, limit=1)
     if not latest:
         return store_runs.get_run(store, run), None

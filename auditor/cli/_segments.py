@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from auditor.cli._options import add_format_option
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 
 if TYPE_CHECKING:
     from auditor.shapes.segment import SegmentAuditStatus
-
-
-def add_options(command: argparse.ArgumentParser, with_config: Callable[[argparse.ArgumentParser], argparse.ArgumentParser]) -> None:
-    """Add the actions of the command to its parser."""
-    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
-    summaries = {
-        "status": "show what both sides of a segment audit registered, and what is wrong between them",
-        "verify": "read the files of both sides anew, check them against manifest and register, and name the first event that differs",
-        "copy": "mend one side's segments from the other: copied, verified, then switched",
-        "reset": "forget the register of a segment audit; files and manifests stay",
-    }
-    added = {name: with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
-    for action in added.values():
-        action.add_argument("audit", metavar="AUDIT", help="name of the segment audit")
-    for name in ("status", "verify", "copy"):
-        add_format_option(added[name], "text", "json")
-    for name in ("verify", "copy"):
-        added[name].add_argument("--table", metavar="TABLE", help="of this table alone")
-    added["copy"].add_argument("--from", dest="side", metavar="SIDE", required=True, help="the side that is right: a pipeline, or anew")
 
 
 def segments(options: argparse.Namespace) -> int:

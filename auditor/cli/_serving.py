@@ -17,7 +17,7 @@ from auditor import config
 from auditor.cli._output import console, current_user, print_json, settings_and_store, with_known_groups
 from auditor.config import find_file, find_secrets, parse_duration
 from auditor.errors import ConfigError, PackageMissing
-from auditor.store import runs
+from auditor.store import leases
 from auditor.store import tokens as store_tokens
 from auditor.waits import waits
 
@@ -53,7 +53,7 @@ def serve(options: argparse.Namespace) -> int:
         if not options.insecure and not store_tokens.has_valid_token(store):
             print("auditor: there is no valid token yet; create one: auditor token create --scope run --name NAME", file=sys.stderr)
         workers = Workers(configured, store, service.workers)
-        ticker = Ticker(configured, store, str(runs.this_process()))
+        ticker = Ticker(configured, store, str(leases.this_process()))
         config_file = find_file(options.config).resolve()
         processes = PipelineProcesses(config_file, service.pipelines)
         heartbeats = PipelineProcesses(config_file, service.heartbeats, heartbeat_command)

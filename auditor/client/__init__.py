@@ -25,18 +25,22 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from urllib.parse import urlencode
 
 from auditor.client.http import MAX_ANSWER, Transport, quoted
-from auditor.client.pipelines import Pipelines
 from auditor.errors import AuditorError
+from auditor.shapes import AnyShape
 from auditor.shapes.audit_status import Audit, AuditDetails, PauseState
 from auditor.shapes.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
 from auditor.shapes.day import DayReport
 from auditor.shapes.difference import Difference
 from auditor.shapes.event import Event
+from auditor.shapes.lag import LagHistory
 from auditor.shapes.patch import Patch, PatchRow
+from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
 from auditor.shapes.plan import ConsoleScripts, Plan
+from auditor.shapes.refresh import Refresh
 from auditor.shapes.repair import Repair
 from auditor.shapes.report import RunReport
 from auditor.shapes.run import Partition, Run
+from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
 from auditor.waits import waits
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_ANSWER", "Client"]
 
 
-class Client(Pipelines):
+class Client:
     """A service and the token to use it with. ``timeout`` is in seconds, per request.
 
     Every method raises Unreachable if the service cannot be reached, and Unauthorised or Forbidden for a token that does not allow it.
@@ -55,7 +59,7 @@ class Client(Pipelines):
     """
 
     def __init__(self, url: str, token: str | None = None, timeout: float = 60.0) -> None:
-        super().__init__(Transport(url, token, timeout))
+        self._service = Transport(url, token, timeout)
         self.url = self._service.url
         self._streams: set[HTTPResponse] = set()
 
@@ -305,6 +309,73 @@ class Client(Pipelines):
         """Have the rows that a patch wrote written back; ``rows`` is how many it wrote. Returns the undo, which is a patch, too."""
         return self._send(Patch, f"/patches/{quoted(patch)}/undo", {"rows": rows}, idempotency)
 
+    def pipelines(self) -> list[PipelineStatus]:
+        """Return the status of all pipelines."""
+        return list(self._service.shapes(PipelineStatus, "/pipelines"))
+
+    def pipeline(self, pipeline: str) -> PipelineStatus:
+        """Return the status of a pipeline. Raises UnknownPipeline."""
+        return self._service.shape(PipelineStatus, "GET", f"/pipelines/{quoted(pipeline)}")
+
+    def pipeline_lag(self, pipeline: str, table: str | None = None, since: str | None = None) -> LagHistory:
+        """Return what a pipeline and its targets, or a table in each target, lagged behind; ``since`` is ISO 8601, by default a day ago.
+
+        Raises UnknownPipeline, and ConfigError for a table that the pipeline does not have.
+        """
+        parameters = {name: value for name, value in (("table", table), ("since", since)) if value is not None}
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        return self._service.shape(LagHistory, "GET", f"/pipelines/{quoted(pipeline)}/lag{query}")
+
+    def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
+        """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
+        return self._service.shapes(SegmentEntry, f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
+
+    def segment_audits(self) -> list[SegmentAuditStatus]:
+        """Return all segment audits with what their sides registered; `request` runs one, like any audit."""
+        return list(self._service.shapes(SegmentAuditStatus, "/segments"))
+
+    def segment_audit(self, audit: str) -> SegmentAuditStatus:
+        """Return a segment audit with what its sides registered. Raises UnknownAudit."""
+        return self._service.shape(SegmentAuditStatus, "GET", f"/segments/{quoted(audit)}")
+
+    def registered_segments(self, audit: str, table: str, side: str) -> Iterator[RegisteredEntry]:
+        """Yield the segments that a side registered of a table. Raises UnknownAudit, and ConfigError for another side."""
+        return self._service.shapes(RegisteredEntry, f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
+
+    def refresh_pipeline(self, pipeline: str, **asked: Any) -> list[Refresh]:
+        """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
+
+        Raises UnknownPipeline and RefreshRefused.
+        """
+        return self._service.shape_list(Refresh, "POST", f"/pipelines/{quoted(pipeline)}/refreshes", asked)
+
+    def pipeline_refreshes(self, pipeline: str) -> list[Refresh]:
+        """Return the last refreshes of a pipeline, newest first. Raises UnknownPipeline."""
+        return self._service.shape_list(Refresh, "GET", f"/pipelines/{quoted(pipeline)}/refreshes")
+
+    def skip_events(self, pipeline: str, table: str, position: str, reason: str) -> list[StoppedTable]:
+        """Let a stopped table go on without the events that stop it at a place. Raises UnknownPipeline and ConfigError."""
+        body = {"table": table, "position": position, "reason": reason}
+        return self._service.shape_list(StoppedTable, "POST", f"/pipelines/{quoted(pipeline)}/skips", body)
+
+    def pause_pipeline(self, pipeline: str) -> PipelinePause:
+        """Let a pipeline stand still after the batch under way. Raises UnknownPipeline."""
+        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/pause")
+
+    def unpause_pipeline(self, pipeline: str) -> PipelinePause:
+        """Let a paused pipeline go on. Raises UnknownPipeline."""
+        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/unpause")
+
+    def start_pipeline(self, pipeline: str) -> PipelinePause:
+        """Let a pipeline go on, and start its process of the service again at once.
+
+        Raises UnknownPipeline, and ConfigError for one that the service does not run.
+        """
+        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/start")
+
     def events(self) -> Iterator[Event]:
         """Yield the log of requests that changed something, newest first."""
         return self._service.shapes(Event, "/events")
+
+    def _send(self, shape: type[AnyShape], path: str, body: Any = None, idempotency: str | None = None) -> AnyShape:
+        return self._service.shape(shape, "POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})

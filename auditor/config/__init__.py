@@ -7,22 +7,32 @@ so that a password may contain any character.
 
 from __future__ import annotations
 
-from auditor.config._audit import Audit, Columns, Limits, Override, Partition
-from auditor.config._audit_names import is_pattern, select_audits
+from auditor.config._audit import (
+    MAX_KEY,
+    MIN_KEY,
+    Audit,
+    AuditGroup,
+    Columns,
+    KeyRange,
+    Limits,
+    Override,
+    Partition,
+    SliceSettings,
+    TableRef,
+    TimeRange,
+    is_pattern,
+    select_audits,
+    table_name,
+)
 from auditor.config._base import Budget, DialectSql, PerSide, Sql, parse_duration
-from auditor.config._carried import Carrier, find_carriers, why_not_aligned
+from auditor.config._carriers import Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
-from auditor.config._edit import add_audits, set_source
-from auditor.config._groups import AuditGroup
-from auditor.config._load import find_file, load, validate_audit, validate_settings, validate_slice
+from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging, TargetKeys
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
-from auditor.config._secrets import find_secrets
 from auditor.config._segment_audit import ANEW, SegmentAudit
 from auditor.config._service import Schedule, Service
-from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Settings, Store
-from auditor.config._slice import MAX_KEY, MIN_KEY, KeyRange, SliceSettings, TimeRange
-from auditor.config._table import TableRef, table_name
+from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Settings, Store, find_secrets
 
 __all__ = [
     "ANEW",
@@ -88,4 +98,4 @@ __all__ = [
     "validate_settings",
     "validate_slice",
     "why_not_aligned",
-]  # fmt: skip
+]

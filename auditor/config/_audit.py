@@ -1,19 +1,92 @@
-"""The definition of an audit: which tables and columns are compared, and how."""
+"""Audits: their tables and settings, groups of them with one template, their names in commands, and the slice that one run reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from auditor import canonical
 from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone
 from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, ThresholdField, Tolerance
 from auditor.config._service import ScheduleField
-from auditor.config._table import Source, TableRef, check_shards
-from auditor.errors import ConfigError
-from auditor.model import Method, Side, shard_side
+from auditor.errors import ConfigError, UnknownAudit
+from auditor.model import Method, Side, parse_time, shard_side
+from dialects import Place
+
+_QUOTED = r'"(?:[^"]|"")+"|`(?:[^`]|``)+`'
+"""A quoted part of a table's name."""
+
+
+def _unquote(part: str) -> str:
+    return part[1:-1].replace(part[0] * 2, part[0]) if re.fullmatch(_QUOTED, part) else part
+
+
+def table_name(*parts: str) -> str:
+    """Return a table's name of these parts, as ``table`` takes it: one with other characters than letters, digits and _ is quoted."""
+    return ".".join(part if re.fullmatch(r"\w+", part) else f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts)
+
+
+class TableRef(Strict):
+    """A table of a connection, or files by their path; for the target also its names of the columns."""
+
+    connection: str
+    """The connection's name."""
+    table: str
+    """The table's name, with its schema if need be, or the path of files."""
+    format: Literal["parquet", "csv", "delta", "iceberg"] | None = None
+    """The format of the files at a path; by default that of the file's ending, else Parquet."""
+    version: int | None = None
+    """The version of a Delta or Iceberg table that is read; by default the newest."""
+    timestamp: str | None = None
+    """The time whose version of a Delta or Iceberg table is read, instead of ``version``."""
+    columns: dict[str, str] = {}
+    """This side's name of a column, by the source's name."""
+
+    @property
+    def label(self) -> str:
+        """The text ``connection: table``."""
+        return f"{self.connection}: {self.table}"
+
+    @property
+    def place(self) -> Place:
+        """The table's name split at its dots, or a path if it has a slash or a file extension, or a format is given.
+
+        A part in double quotes or backticks, doubled inside, may have any character: ``shop."orders/2024"``.
+        """
+        plain = re.sub(_QUOTED, "", self.table)
+        is_path = self.format or "/" in plain or re.search(r"\.(parquet|csv)(\.gz)?$", plain)
+        if not is_path:
+            parts = tuple(_unquote(part) for part in re.findall(rf"{_QUOTED}|[^.]+", self.table))
+            return Place(parts, version=self.version, timestamp=self.timestamp)
+        ending = "csv" if re.search(r"\.csv(\.gz)?$", self.table) else "parquet"
+        return Place((), self.table, self.format or ending, self.version, self.timestamp)
+
+
+FORMS = ("one table", "several shards")
+"""The forms of a source, as they stand in the places of pydantic's errors."""
+
+
+def _form_of_source(value: Any) -> str:
+    return FORMS[isinstance(value, list | tuple)]
+
+
+Source = Annotated[
+    Annotated[TableRef, Tag(FORMS[0])] | Annotated[tuple[TableRef, ...], Field(min_length=2), Tag(FORMS[1])], Discriminator(_form_of_source)
+]
+"""One table, or the tables that together are the source."""
+
+
+def check_shards(shards: Sequence[TableRef]) -> None:
+    """Raise ValueError for shards that are the same table, or name columns, which only a target does."""
+    labels = [shard.label for shard in shards]
+    if twice := next((label for label in labels if labels.count(label) > 1), None):
+        raise ValueError(f"the shard {twice} occurs twice, so that its rows would count twice; remove one")
+    if any(shard.columns for shard in shards):
+        raise ValueError("columns: belongs to the target; the shards of a source have the same names of columns")
 
 
 def _check_kind(text: str) -> str:
@@ -216,10 +289,16 @@ class Audit(Strict):
     def _check_live(self) -> None:
         """Raise ValueError for settings that live summaries cannot serve, which are sums over all rows of one table."""
         unfit = {
-            "ladder": self.ladder, "rolling": self.rolling, "via": self.via, "settle": self.settle, "k": self.k,
-            "a source of several shards": self.shards, "encoding: published": self.encoding == "published",
-            "partition: strategy: time": self.partition.strategy == "time", "snapshot: per_chunk": self.snapshot == "per_chunk",
-        }  # fmt: skip
+            "ladder": self.ladder,
+            "rolling": self.rolling,
+            "via": self.via,
+            "settle": self.settle,
+            "k": self.k,
+            "a source of several shards": self.shards,
+            "encoding: published": self.encoding == "published",
+            "partition: strategy: time": self.partition.strategy == "time",
+            "snapshot: per_chunk": self.snapshot == "per_chunk",
+        }
         if setting := next((name for name, given in unfit.items() if given), None):
             raise ValueError(f"summaries: live and {setting} cannot be combined; remove one of them")
         if self.method not in ("exact", "signature"):
@@ -269,3 +348,148 @@ class Audit(Strict):
     def algorithm(self) -> Literal["sha256", "md5"]:
         """The hash function of rows; the published encoding implies MD5."""
         return "md5" if self.encoding == "published" else self.hash
+
+
+ANY = "*"
+"""Stands for the tables that a group's template does not name."""
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class AuditGroup(Strict):
+    """Tables of two connections, each of which is an audit of its own called ``group.table``."""
+
+    tables: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
+    """Patterns of the source's tables, with or without their schema: ``orders_*``, ``shop.*``."""
+    template: Audit
+    """The settings of each audit."""
+
+    @model_validator(mode="after")
+    def _is_plain(self) -> AuditGroup:
+        if self.template.via:
+            raise ValueError("via and tables cannot be combined; a dump stands in for one table")
+        if self.template.shards:
+            raise ValueError("tables and a source of several shards cannot be combined; write an audit for each table")
+        return self
+
+    def matches(self, schema: str, name: str) -> bool:
+        """Return whether a table of the source is meant."""
+        return any(fnmatchcase(text, pattern) for pattern in self.tables for text in (name, f"{schema}.{name}"))
+
+    def audit(self, source: str, target: str) -> Audit:
+        """Return the audit of two tables, named as a configuration names them."""
+        sides = {"source": source, "target": target}
+        return self.template.model_copy(
+            update={side: getattr(self.template, side).model_copy(update={"table": table}) for side, table in sides.items()}
+        )
+
+
+def split_groups(values: Any) -> Any:
+    """Move the entries under ``audits`` that have ``tables`` to ``groups``. Raises ValueError."""
+    if not isinstance(values, Mapping) or not isinstance(values.get("audits"), Mapping):
+        return values
+    if "groups" in values:
+        raise ValueError("unknown setting 'groups'; write tables: in an audit instead of two tables")
+    written = {name: group for name, group in values["audits"].items() if isinstance(group, Mapping) and "tables" in group}
+    groups: dict[str, Any] = {}
+    for name, group in written.items():
+        sides: dict[str, Any] = {}
+        for side in ("source", "target"):
+            given = group.get(side)
+            if isinstance(given, list):
+                raise ValueError(f"audits.{name}: tables and a source of several shards cannot be combined; write an audit for each table")
+            if isinstance(given, Mapping):
+                if "table" in given:
+                    raise ValueError(f"audits.{name}: tables and {side}: table cannot be combined; write one of them")
+                sides[side] = {**given, "table": ANY}
+        groups[name] = {"tables": group["tables"], "template": {**{key: v for key, v in group.items() if key != "tables"}, **sides}}
+    audits = {name: audit for name, audit in values["audits"].items() if name not in written}
+    return {**values, "audits": audits, "groups": groups} if groups else values
+
+
+def written_place(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return where a setting of a group stands in the configuration."""
+    if where[:1] != ("groups",):
+        return where
+    return ("audits", *(part for index, part in enumerate(where[1:], 1) if (index, part) != (2, "template")))
+
+
+def select_audits(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
+    """Return the names that are wanted, in this order; in a pattern, ``*`` is any characters, ``?`` is one, ``[ab]`` is a or b.
+
+    A name without these characters, or of an audit that is called just so, is returned as it is, known or not, and as often as it is
+    wanted; a pattern adds only names that are not there yet. Raises UnknownAudit if a pattern matches none.
+    """
+    names = list(known)
+    selected: list[str] = []
+    for wish in wanted:
+        if wish in names or not is_pattern(wish):
+            selected.append(wish)
+            continue
+        matching = [name for name in names if fnmatchcase(name, wish)]
+        if not matching:
+            raise UnknownAudit(f"no audit matches {wish!r} (audits here: {', '.join(sorted(names)) or 'none'})")
+        selected += [name for name in matching if name not in selected]
+    return selected
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name holds a character that stands for others."""
+    return re.search(r"[*?\[]", name) is not None
+
+
+MIN_KEY, MAX_KEY = -(2**63), 2**64 - 1
+"""The range of 64-bit integer keys, signed and unsigned."""
+
+Key = Annotated[int, Field(ge=MIN_KEY, le=MAX_KEY, strict=True)]
+
+
+def _check_time(text: str) -> str:
+    parse_time(text)
+    return text
+
+
+Time = Annotated[str, Field(max_length=40), AfterValidator(_check_time)]
+
+
+class KeyRange(Strict):
+    """Rows by a single integer key, from ``from`` to ``to``, both inclusive. Either can be omitted."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"from": 1000, "to": 2000}]})
+
+    from_: Key | None = Field(None, alias="from", description="The least key; by default no lower bound.")
+    to: Key | None = Field(None, description="The greatest key, inclusive; by default no upper bound.")
+
+    @model_validator(mode="after")
+    def _holds_keys(self) -> KeyRange:
+        if self.from_ is None and self.to is None:
+            raise ValueError("write from, to or both")
+        if self.from_ is not None and self.to is not None and self.from_ > self.to:
+            raise ValueError("from is greater than to; exchange them")
+        return self
+
+
+class TimeRange(Strict):
+    """Rows by their time, from ``from`` (inclusive) to ``to`` (exclusive), so that adjacent ranges share no row. Either can be omitted."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"from": "2026-11-01", "to": "2026-12-01"}]})
+
+    from_: Time | None = Field(None, alias="from", description="ISO 8601, by default in UTC; rows at this time or later.")
+    to: Time | None = Field(None, description="ISO 8601, by default in UTC; rows before this time.")
+
+    @model_validator(mode="after")
+    def _holds_times(self) -> TimeRange:
+        if self.from_ is None and self.to is None:
+            raise ValueError("write from, to or both")
+        if self.from_ is not None and self.to is not None and parse_time(self.from_) >= parse_time(self.to):
+            raise ValueError("from is not before to; exchange them")
+        return self
+
+
+class SliceSettings(Strict):
+    """The slice of a run: the rows that are in all given ranges."""
+
+    keys: KeyRange | None = None
+    times: TimeRange | None = None

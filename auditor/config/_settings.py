@@ -1,20 +1,19 @@
-"""The complete configuration."""
+"""The complete configuration, and its texts that nothing may show."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from auditor.config._audit import Audit
+from auditor.config._audit import Audit, AuditGroup, split_groups
 from auditor.config._base import Duration, Strict, check_key, suggest
-from auditor.config._carried import find_unalignable
+from auditor.config._carriers import find_unalignable, find_unordered
 from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
-from auditor.config._groups import AuditGroup, split_groups
-from auditor.config._ordered import find_unordered
 from auditor.config._pipeline import Pipeline, find_problems
 from auditor.config._segment_audit import SegmentAudit, find_segment_problems
 from auditor.config._service import Service
@@ -225,3 +224,25 @@ def _policy_apart(values: Any) -> Any:
     if not isinstance(connections.get("require_tls", {}), str):  # as of a connection that is so named
         return values
     return {**values, "require_tls": connections.pop("require_tls"), "connections": connections}
+
+
+SECRET_OPTIONS = ("token", "password", "sslpassword", "secret_access_key", "session_token", "client_secret", "web_identity_token")
+"""Options of URLs that are secrets."""
+
+
+def find_secrets(settings: Settings) -> list[str]:
+    """Return the texts of a configuration that logs must not show: passwords, keys, and the URLs of notification
+    channels."""
+    urls = [connection.url for connection in settings.connections.values()] + ([settings.store.url] if settings.store else [])
+    urls += [connection.write.url for connection in settings.connections.values() if connection.write]
+    urls += [pipeline.tracker.url for pipeline in settings.pipelines.values() if pipeline.tracker]
+    secrets = [channel.url for channel in settings.notify.channels.values()] + [settings.keep.journal_key or ""]
+    urls += [pipeline.master for pipeline in settings.pipelines.values()]
+    for url in urls:
+        try:
+            password, options = urlsplit(url).password or "", parse_qs(urlsplit(url).query)
+            tokens = [value for name in SECRET_OPTIONS for value in options.get(name, [])]
+        except ValueError:  # not a URL: hide all of it
+            password, tokens = url, []
+        secrets += [password, unquote(password), *tokens]
+    return [secret for secret in secrets if secret]

@@ -13,9 +13,20 @@ from typing import TypeVar
 
 from auditor import telemetry
 from auditor.config import ConnectionSettings
-from auditor.connections import prefetch, retry
+from auditor.connections import prefetch
 from auditor.connections.throttle import Throttle, get_throttle
-from auditor.errors import AuditorError, ConfigError, ConnectionLost, LockTimeout, SessionSwitched, StatementCancelled, Unreachable
+from auditor.errors import (
+    AuditorError,
+    ConfigError,
+    ConnectionLost,
+    EngineError,
+    LockTimeout,
+    ServerSilent,
+    SessionSwitched,
+    StatementCancelled,
+    StatementTimeout,
+    Unreachable,
+)
 from auditor.model import Side
 from auditor.waits import waits
 from dialects import Session
@@ -284,7 +295,7 @@ class Connection:
 
     def may_retry(self, error: AuditorError) -> bool:
         """Whether an error may be retried: not if the run is being cancelled, nor if this connection is not patient."""
-        return self._patient and not self._stopped.is_set() and retry.is_worth_retrying(error, self.attempts)
+        return self._patient and not self._stopped.is_set() and is_worth_retrying(error, self.attempts)
 
     def recover(self, error: AuditorError) -> None:
         """Wait, then reconnect if the connection was lost. Raises the last error when that fails, StatementCancelled when cancelled."""
@@ -427,3 +438,16 @@ def prefix_errors(side: Side, connection: str) -> Iterator[None]:
         if not str(error).startswith(f"{side}"):
             raise type(error)(f"{side} ({connection}): {error}") from error
         raise
+
+
+def is_worth_retrying(error: AuditorError, attempts: int) -> bool:
+    """Whether an error of an engine may succeed when retried after ``attempts`` failures.
+
+    A statement that timed out would take as long again: it is cut smaller where it can be, and never repeated. One that was never
+    answered took longer still, but perhaps only its connection was lost: it is repeated once.
+    """
+    if isinstance(error, ServerSilent) and attempts:
+        return False
+    return (
+        isinstance(error, EngineError) and error.retryable and not isinstance(error, StatementTimeout) and attempts < len(waits().retries)
+    )

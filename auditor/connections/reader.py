@@ -1,4 +1,4 @@
-"""Both sides' connections of one run: every statement of the run goes through them."""
+"""Both sides' connections of one run: every statement of the run goes through them, within the budgets of what it may cost."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from auditor.background import NEVER, Service
 from auditor.config import Budget, ConnectionSettings
-from auditor.connections.budget import Budgets
 from auditor.connections.connection import CONTINUING, Connection
-from auditor.connections.pauses import PauseWatch
 from auditor.connections.waiting import wait_for_first_failure
-from auditor.errors import AuditorError, StatementCancelled
+from auditor.errors import AuditorError, BudgetSpent, StatementCancelled
 from auditor.model import SIDES, Progress, Side, SideCost, side_of
 from auditor.waits import waits
 from dialects import ServerTimes, Session
@@ -344,3 +343,81 @@ def on_both_sides(
             errors = [error for future in futures.values() if (error := future.exception())]
             raise min([first, *errors], key=lambda error: isinstance(error, StatementCancelled))
         return {side: future.result() for side, future in futures.items()}
+
+
+class Budgets:
+    """The budgets of one run. Any number of threads spend of them."""
+
+    def __init__(
+        self, audit: str, whole: Budget, names: Mapping[Side, str], each: Mapping[str, Budget], cost: Callable[[Side], SideCost]
+    ) -> None:
+        """``whole`` is the audit's budget, ``each`` those of connections by name; ``cost`` says what a side has cost so far."""
+        self._audit, self._whole, self._names, self._each, self._cost = audit, whole, names, each, cost
+        self._seconds = dict.fromkeys(names, 0.0)
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def statement(self, side: Side) -> Iterator[None]:
+        """Add the time of the block to what a side has cost. Raises BudgetSpent if nothing is left for it."""
+        self._check(side)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._seconds[side] += time.monotonic() - began
+
+    def _check(self, side: Side) -> None:
+        name = self._names[side]
+        sharing = [sharer for sharer, its in self._names.items() if its == name]
+        for whose, budget, sides in (
+            (f"the audit {self._audit}", self._whole, list(self._names)),
+            (f"the connection {name}", self._each[name], sharing),
+        ):
+            for what, limit in budget.limits.items():
+                if (spent := self._spent(what, sides)) >= limit:
+                    raise BudgetSpent(
+                        f"the run has cost {spent:,.0f} {what}, and the budget of {whose} is {limit:,.0f}; raise budget: {what}, or"
+                        " continue the run by auditor resume, which has the whole budget again"
+                    )
+
+    def _spent(self, what: str, sides: Sequence[Side]) -> float:
+        if what == "seconds":
+            return sum(self._seconds[side] for side in sides)
+        return float(sum(getattr(self._cost(side), what) for side in sides))
+
+
+LOOKS = 20
+"""Looks at the connections in ``snapshot_in_pause`` seconds."""
+
+
+class PauseWatch:
+    """Closes idle snapshots of a run, in a thread that lives while one of its statements is held back."""
+
+    def __init__(self, connections: Callable[[], Iterable[Connection]], stopped: threading.Event) -> None:
+        self._connections = connections
+        self._stopped = stopped
+        self._lock = threading.Lock()
+        self._is_watching = False
+
+    def begin(self) -> None:
+        """Watch until no statement is held back."""
+        with self._lock:
+            if not self._is_watching:
+                self._is_watching = True
+                Service("pause", self._watch, waits().snapshot_in_pause / LOOKS, waits_first=True, stopping=self._stopped).start()
+
+    def _watch(self) -> float | None:
+        if self._longest_wait() >= waits().snapshot_in_pause:
+            for connection in self._connections():
+                connection.give_up_idle_snapshot(waits().snapshot_in_pause)
+        return None if self._continues() else NEVER
+
+    def _continues(self) -> bool:
+        with self._lock:
+            self._is_watching = any(connection.waiting_since is not None for connection in self._connections())
+            return self._is_watching
+
+    def _longest_wait(self) -> float:
+        now = time.monotonic()
+        return max((now - since for connection in self._connections() if (since := connection.waiting_since) is not None), default=0.0)

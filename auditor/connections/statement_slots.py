@@ -27,12 +27,12 @@ class _Shared:
     """
 
     def __init__(self, store: Store) -> None:
-        from auditor.store import slots
+        from auditor.store import leases
         from auditor.store.leases import Renewal
 
-        self.take = partial(slots.take_slot, store)
-        self.renew = partial(slots.renew_slot, store)
-        self.release = partial(slots.release_slot, store)
+        self.take = partial(leases.take_slot, store)
+        self.renew = partial(leases.renew_slot, store)
+        self.release = partial(leases.release_slot, store)
         self.databases: dict[str, str] = {}
         """The database of each holder."""
         self.renewal = Renewal("slots", self._renew_all, waits().slot_lapse / 4)

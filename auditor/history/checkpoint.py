@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auditor import telemetry
-from auditor.errors import AuditorError, StoreError, UnknownRun
+from auditor.errors import AuditorError, RunLost, StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
 from auditor.history.stored_plan import dump_plan
 from auditor.model import Chunk, Plan, Progress, Side
-from auditor.store import Store, chunks, runs
+from auditor.store import Store, chunks, run_lifecycle, runs
 from auditor.store.leases import Renewal
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
@@ -53,7 +53,7 @@ class StoreCheckpoint:
     def save_plan(self, plan: Plan, schema: Schemas) -> None:
         """Save the plan. Raises StoreError for the first one: a run that cannot be stored from its start does not begin."""
         try:
-            runs.save_plan(self.store, self.run, plan=dump_plan(plan), schema=schema)
+            run_lifecycle.save_plan(self.store, self.run, plan=dump_plan(plan), schema=schema)
         except StoreError as error:
             if not self._has_plan:
                 raise
@@ -111,8 +111,8 @@ class StoreCheckpoint:
             last, before = time.monotonic(), last
             self._count_waits(last - before)
             try:
-                stop_requested = runs.record_heartbeat(self.store, self.run, self._progress_by_side(statements))
-            except UnknownRun:
+                stop_requested = run_lifecycle.record_heartbeat(self.store, self.run, self._progress_by_side(statements))
+            except (RunLost, UnknownRun):
                 raise
             except StoreError:
                 return  # readers of the store see a missing heartbeat, which is true

@@ -18,8 +18,8 @@ from auditor.config import Audit, ConnectionSettings, Retention
 from auditor.history import fingerprint, left_out, masking, rolling
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
-from auditor.store import Store, audit_state, retention, rolling_parts, runs, salt
-from auditor.store import left_out as stored_left_out
+from auditor.store import Store, audit_state, retention, rolling_parts, run_lifecycle, runs, salt
+from auditor.store import audit_state as stored_left_out
 from auditor.store.evidence import Seal
 from auditor.store.rolling_parts import RollingPart
 from auditor.store.runs import StoredDifference, StoredRun
@@ -137,7 +137,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
         rows = masking.hide_left_out(outcome.left_out, plan, digest)
         stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
     # After the parts, because a finished run would not record them again.
-    runs.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map), seal)
+    run_lifecycle.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map), seal)
     if outcome.proved and settings and report.state is State.DONE:
         before = [shape for shape in audit_state.get_state(store, report.audit).counted_shapes if shape not in outcome.proved]
         audit_state.update_state(store, report.audit, counted_shapes=[*before, *outcome.proved][-MOST_PROVED:])
@@ -240,7 +240,7 @@ def partitions_in_range(partition_map: PartitionMap, first: int, end: int, lowes
     return np.asarray(((partition_map.partition >= first) & (partition_map.partition < end)) | null_key, np.bool_)
 
 
-def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> runs.Outcome:
+def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run_lifecycle.Outcome:
     comparison, differences = report.comparison, report.differences
     score = report.jaccard.score if report.jaccard else comparison.published if comparison else None
     slim = report
@@ -248,7 +248,7 @@ def _to_store_outcome(report: Report, partition_map: PartitionMap | None) -> run
         slim = dataclasses.replace(report, comparison=dataclasses.replace(comparison, divergent=comparison.divergent[:MAX_DIVERGENT]))
     if differences:
         slim = dataclasses.replace(slim, differences=dataclasses.replace(differences, named=(), ranges=()))
-    return runs.Outcome(
+    return run_lifecycle.Outcome(
         state=report.state,
         verdict=report.verdict,
         exit_code=report.exit_code,

@@ -22,10 +22,10 @@ from auditor.shapes.pipeline import (
     TableStatus,
     TargetStatus,
 )
-from auditor.store import Store, live_epochs, parts, pipelines, table_notes, target_migrations
+from auditor.store import Store, live_epochs, parts, pipelines, schema_changes, table_notes
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
-from auditor.store.target_migrations import TargetMigration
+from auditor.store.schema_changes import TargetMigration
 from auditor.waits import waits
 
 SHOWN_MIGRATIONS = 20
@@ -70,7 +70,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> Pi
         tables={table: _staged(pile) for table, pile in sorted(parts.sum_parts(store, name, {}).items())},
         stopped=[describe_stop(note, file) for note in notes if note.stops],
         skipped=[describe_stop(note, file) for note in notes if note.skip],
-        migrations=[_migration(migration, file) for migration in target_migrations.list_migrations(store, name)[-SHOWN_MIGRATIONS:]],
+        migrations=[_migration(migration, file) for migration in schema_changes.list_migrations(store, name)[-SHOWN_MIGRATIONS:]],
         live_summaries=[_live_summaries(epoch) for epoch in _newest_epochs(store, name)],
         targets={target: targets.status(target, pipeline.max_lag + chosen.every) for target, chosen in pipeline.targets.items()},
     )

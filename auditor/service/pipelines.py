@@ -30,20 +30,7 @@ from auditor.pipeline.staged_parts import sweep
 from auditor.pipeline.tracker.check import check_tracker
 from auditor.service.audits import with_defined_audits
 from auditor.shapes.segment import CheckedSegment
-from auditor.store import (
-    events,
-    leases,
-    live_epochs,
-    parts,
-    pipelines,
-    refreshes,
-    salt,
-    schema_history,
-    segments,
-    table_notes,
-    target_migrations,
-    trackers,
-)
+from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
 
 if TYPE_CHECKING:
     from auditor.pipeline.check import Finding
@@ -194,9 +181,7 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         pipelines.forget(store, name)
         segments.forget(store, name)
         table_notes.forget(store, name)
-        if not from_targets:
-            schema_history.forget(store, name)
-        target_migrations.forget(store, name)
+        schema_changes.forget(store, name, history=not from_targets)
         refreshes.forget(store, name)
         trackers.forget(store, name)
         with suppress(FileNotFoundError):

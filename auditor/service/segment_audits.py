@@ -28,7 +28,7 @@ from auditor.service.definitions import RunValues
 from auditor.service.outcomes import check_evidence, save_outcome
 from auditor.shapes.definition import Definition
 from auditor.shapes.segment import ComparedTable, ConcludedSegmentAudit, RegisteredEntry, SegmentAuditStatus, SegmentFinding, SideOfTable
-from auditor.store import Store, audit_state, events, queue, runs, segment_register
+from auditor.store import Store, audit_state, events, queue, run_lifecycle, runs, segment_register
 
 if TYPE_CHECKING:
     from auditor.compare.segment_findings import Finding
@@ -136,7 +136,7 @@ def run(settings: Settings, store: Store, name: str, *, reason: str = "", reques
     """Run a segment audit, store the run and record the event. Raises UnknownAudit, AlreadyRunning and StoreError."""
     check_evidence(settings)
     run_id, definition = uuid.uuid4().hex, definition_of(settings, name)
-    runs.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)
+    run_lifecycle.start_run(store, run=run_id, audit=name, definition=definition, method=None, reason=reason, requested_by=requested_by)
     events.record_event(store, actor=requested_by, action="run requested", subject=run_id, detail={"audit": name, "reason": reason})
     return execute(settings, name, StoreCheckpoint(store, run_id), reason, save_outcome)
 

@@ -24,7 +24,7 @@ from auditor.run import audit_run
 from auditor.service import alignments, audits, live_summaries, planning, proxies, suggestions
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
-from auditor.store import Store, events, queue, runs
+from auditor.store import Store, events, queue, run_lifecycle, runs
 from auditor.store.runs import StoredRun
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def start(
         planning.check_slice(settings, name, audit, slice)
     check_evidence(settings)
     run_id = uuid.uuid4().hex
-    runs.start_run(
+    run_lifecycle.start_run(
         store,
         run=run_id,
         audit=name,
@@ -90,7 +90,7 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
             f"run {stored.run} was aligned, and its snapshots ended with it; start a new one: auditor run {shell_word(stored.audit)}"
         )
     check_evidence(settings)
-    resumed = runs.resume_run(store, stored.run)
+    resumed = run_lifecycle.resume_run(store, stored.run)
     checkpoint = StoreCheckpoint(store, stored.run)
     checkpoint.load()
     _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
@@ -131,7 +131,7 @@ def cancel(store: Store, run: str, wait: float = 0.0, *, by: str = "") -> Stored
     A run that has ended stays as it is. Raises UnknownRun.
     """
     before = runs.get_run(store, run)
-    stored = runs.request_cancel(store, before.run)
+    stored = run_lifecycle.request_cancel(store, before.run)
     if before.ended is None:
         events.record_event(store, actor=by, action="run cancelled", subject=stored.run, detail={"audit": stored.audit})
     until = time.monotonic() + wait

@@ -14,12 +14,12 @@ from typing import Any
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections import statement_slots
-from auditor.errors import UNEXPECTED, AuditorError, ConfigError, StoreError, UnknownRun
+from auditor.errors import UNEXPECTED, AuditorError, ConfigError, RunLost, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
 from auditor.service import audits, definitions, evidence, notify, outcomes, patch_requests, planning, proxies, segment_audits, stored_runs
-from auditor.store import Store, events, queue, runs
+from auditor.store import Store, events, queue, run_lifecycle, runs
 from auditor.store.evidence import Seal
 from auditor.store.queue import Enqueued
 from auditor.store.runs import StoredRun
@@ -202,7 +202,7 @@ class _RunExecutor:
             if held_run.requeue_when_stopped:
                 queue.put_back_run(self.store, held_run.run)
                 return
-            outcome = runs.Outcome(
+            outcome = run_lifecycle.Outcome(
                 state=State.CANCELLED,
                 verdict=Verdict.UNKNOWN,
                 exit_code=Verdict.UNKNOWN.exit_code,
@@ -210,15 +210,15 @@ class _RunExecutor:
                 reasons=("the run was cancelled",),
                 resumable=True,
             )
-            runs.finish_run(self.store, held_run.run, outcome, self._get_seal())
+            run_lifecycle.finish_run(self.store, held_run.run, outcome, self._get_seal())
 
         self._retry(save)
 
     def _save_failed(self, claimed: StoredRun, reason: str, code: int) -> Report:
         """Store that a run could not be executed, and notify the channels."""
         log.warning("the run failed: %s", reason, extra={"action": "run_failed", "run": claimed.run})
-        outcome = runs.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
-        self._retry(lambda: runs.finish_run(self.store, claimed.run, outcome, self._get_seal()))
+        outcome = run_lifecycle.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=code, seconds=0.0, reasons=(reason,))
+        self._retry(lambda: run_lifecycle.finish_run(self.store, claimed.run, outcome, self._get_seal()))
         report = _report_without_result(claimed, State.FAILED, (reason,), code)
         notify.notify_run(self.settings.notify, self.store, report, evidence=self.settings.evidence)
         return report
@@ -237,7 +237,7 @@ class _RunExecutor:
         while True:
             try:
                 return work()
-            except UnknownRun:
+            except (RunLost, UnknownRun):
                 # An attempt that failed may have been stored nevertheless, with only its response lost.
                 if raises and not retried:
                     raise
@@ -270,7 +270,7 @@ def run_pending(settings: Settings, store: Store) -> Iterator[Report]:
     """
     executor = _RunExecutor(settings, store)
     executor.gave_up.set()
-    queue.requeue_lost_runs(store)
+    run_lifecycle.recover_runs(store)
     while claimed := queue.claim_run(store):
         report = executor.execute(claimed, _HeldRun(store, claimed.run, requeue_when_stopped=True))
         if report is None:
@@ -371,6 +371,6 @@ class Workers:
                 self._last_requeue = time.monotonic()
         if not due:
             return
-        if lost := queue.requeue_lost_runs(self._store):
+        if lost := run_lifecycle.recover_runs(self._store).requeued:
             log.info("runs of dead processes returned to the queue", extra={"action": "requeued", "runs": lost})
         patch_requests.settle_dead(self._executor.settings, self._store)

@@ -1,26 +1,42 @@
-"""Open a store, read it, and write it in transactions."""
+"""Open a store by its URL, create or migrate its tables, read it, and write it in transactions."""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import os
 import random
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, bindparam, create_engine, event, exc, func, select, type_coerce
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    bindparam,
+    create_engine,
+    event,
+    exc,
+    func,
+    inspect,
+    select,
+    text,
+    type_coerce,
+)
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
-from auditor.errors import StoreError, StoreUnavailable
-from auditor.store import _migrate
-from auditor.store._errors import is_write_conflict, translate_errors
-from auditor.store._types import Moment
-from auditor.store._url import parse_store_url, postgres_settings
+import dialects
+from auditor.errors import BadUrl, StoreError, StoreTooNew, StoreUnavailable
+from auditor.store._driver_errors import is_write_conflict, translate_errors
+from auditor.store._schema import HEAD, VERSION_TABLE, Moment
 from auditor.waits import waits
+from dialects import mysql_login, postgres_login
 
 Result = TypeVar("Result")
 
@@ -155,7 +171,7 @@ def open_store(url: str) -> Store:
         # The same isolation on PostgreSQL and MySQL, whatever the server's default is.
         shared["pool_pre_ping"] = True
         if address.url.get_backend_name() == "postgresql":
-            from auditor.store._bounded import BoundedConnection
+            from auditor.store._bounded_postgres import BoundedConnection
 
             shared["connect_args"]["connection_factory"] = BoundedConnection
         engine = create_engine(address.url, isolation_level="READ COMMITTED", **shared)
@@ -166,7 +182,7 @@ def open_store(url: str) -> Store:
         with translate_errors(address.name):
             if engine.dialect.name == "sqlite":
                 _prepare_sqlite(engine)
-            _migrate.migrate(engine, address.name)
+            migrate(engine, address.name)
     except BaseException:
         engine.dispose()
         raise
@@ -222,3 +238,128 @@ def _switch_to_wal(driver: Any) -> None:
 
 def _is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
+DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg2", "postgres": "postgresql+psycopg2"}
+"""SQLAlchemy's name of the driver by a URL's scheme; a scheme that already names the driver means the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of a store. ``name`` is its URL without the password; ``options`` are arguments of the driver's ``connect``."""
+
+    name: str
+    url: URL
+    options: Mapping[str, Any]
+
+
+def parse_store_url(text: str) -> Address:
+    """Parse a store's URL. Raises BadUrl; its message does not contain ``text``, which may hold a password."""
+    if text.startswith("sqlite:"):
+        return _sqlite_address(text)
+    given = dialects.parse_url(text)
+    driver = DRIVERS.get(given.scheme.removesuffix("+pymysql").removesuffix("+psycopg2"))
+    if driver is None:
+        raise BadUrl(
+            f"store: url has the scheme {given.scheme}://, which is not supported; use sqlite:///, postgresql://, mysql:// or mariadb://"
+        )
+    if not given.database:
+        raise BadUrl(f"store: url {given} names no database; append its name: /DATABASE")
+    if driver.startswith("postgresql"):
+        options = postgres_login.libpq_options(given)
+        url = URL.create(driver, database=given.database)
+        return Address(str(given), url, options)
+    url = URL.create(driver, given.user, given.password, given.host or "localhost", given.port, given.database)
+    return Address(str(given), url, _mysql_options(given))
+
+
+def _sqlite_address(text: str) -> Address:
+    path = text.removeprefix("sqlite:///")
+    if path == text or path in ("", ":memory:"):
+        raise BadUrl("store: url names no SQLite file; write sqlite:///relative/path or sqlite:////absolute/path")
+    if "?" in path:
+        raise BadUrl("store: url of a SQLite file has options after a question mark, and SQLite's has none; remove them")
+    return Address(text, URL.create("sqlite", database=path), {"timeout": waits().store_lock})
+
+
+def _mysql_options(url: dialects.Url) -> dict[str, Any]:
+    return {
+        **mysql_login.login_options(url),
+        "charset": "utf8mb4",
+        "read_timeout": waits().store_answer,
+        "write_timeout": waits().store_answer,
+        "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+        "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {waits().store_lock}",
+    }
+
+
+def postgres_settings() -> str:
+    """Return a session's settings, which are statements because connection poolers reject them as connection options."""
+    lock = f"SET lock_timeout = '{waits().store_lock}s'"
+    return f"SET TIME ZONE 'UTC'; SET extra_float_digits = 3; {lock}; SET standard_conforming_strings = on"
+
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+_alembic_lock = threading.Lock()
+"""Held while a migration runs: Alembic keeps the current migration in module globals."""
+
+
+def migrate(engine: Engine, name: str) -> None:
+    """Create the tables, or migrate them to `HEAD`.
+
+    Raises StoreTooNew if this version does not know their schema, StoreUnavailable if another process does not finish migrating.
+    """
+    with engine.connect() as connection, connection.begin():
+        if _stored_version(connection) == HEAD:
+            return
+    with _exclusive_transaction(engine, name) as connection:
+        version = _stored_version(connection)
+        if version != HEAD:
+            _upgrade(connection, version, name)
+
+
+def _stored_version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    version: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    return version
+
+
+@contextmanager
+def _exclusive_transaction(engine: Engine, name: str) -> Iterator[Connection]:
+    """A write transaction that only one process holds at a time."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(7305804402)"))
+        if engine.dialect.name != "mysql":
+            yield connection
+            return
+        # https://dev.mysql.com/doc/refman/en/locking-functions.html: names are global to the server, 64 characters at most.
+        lock = {"lock": f"auditor_{hashlib.sha256(str(engine.url.database).encode()).hexdigest()[:32]}"}
+        if connection.execute(text(f"SELECT GET_LOCK(:lock, {waits().store_lock})"), lock).scalar() != 1:
+            raise StoreUnavailable(f"store {name}: another process has not finished migrating it; retry")
+        try:
+            yield connection
+        finally:
+            if not connection.invalidated:
+                connection.execute(text("SELECT RELEASE_LOCK(:lock)"), lock)
+
+
+def _upgrade(connection: Connection, version: str | None, name: str) -> None:
+    # Imported here because it is slow, and only needed for a migration.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if version is not None and version not in known:
+        raise StoreTooNew(
+            f"store {name}: another version of the auditor made it: its schema is {version}, and this version knows {HEAD};"
+            " upgrade the auditor, or use another store"
+        )
+    with _alembic_lock:
+        command.upgrade(config, "head")

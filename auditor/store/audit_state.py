@@ -1,4 +1,5 @@
-"""What is remembered of each audit beyond its runs: up to when it is verified, what the channels were sent, whether it is paused."""
+"""What is remembered of each audit beyond its runs: up to when it is verified, what the channels were sent, whether it is paused, and
+which rows its last runs did not compare."""
 
 from __future__ import annotations
 
@@ -8,11 +9,31 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Boolean, Column, Connection, Row, Table, delete, insert, select
 
-from auditor.store._rows import OWN_SETTINGS
-from auditor.store._schema import audit_states, runs
+from auditor.store._schema import MYSQL, Json, Moment, big_integer, long_binary, metadata, runs, short_text
 from auditor.store._store import Store
+from auditor.store.runs import OWN_SETTINGS
+
+audit_states = Table(
+    "auditor_audit_states",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("verified_through", Moment()),
+    Column("within_threshold_through", Moment()),
+    Column("verified_settings", short_text(64)),
+    Column("notified_verdict", short_text(16)),
+    Column("notified_failure", Boolean()),
+    Column("notified_at", Moment()),
+    Column("run_count", big_integer(), nullable=False),
+    Column("paused", Boolean(), nullable=False),
+    # Shapes of statements whose rows were held against a count of the whole table, the latest last; null where there are none.
+    Column("counted_shapes", Json()),
+    **MYSQL,
+)
+"""What is remembered of an audit, and outlives its runs. ``verified_settings`` is the hash of the settings under which it was verified;
+``notified_verdict`` and ``notified_at`` are the last verdict sent to the channels, ``notified_failure`` whether they know that runs fail
+since; ``run_count`` is how many runs with the audit's own settings ended."""
 
 _ALL = select(audit_states)
 
@@ -111,3 +132,32 @@ def lock_state(connection: Connection, audit: str) -> None:
     """Insert the audit's row if there is none, and lock it until the transaction ends."""
     if connection.execute(select(audit_states.c.audit).where(audit_states.c.audit == audit).with_for_update()).first() is None:
         connection.execute(insert(audit_states).values(audit=audit, run_count=0, paused=False))
+
+
+left_out_rows = Table(
+    "auditor_left_out_rows",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("settings", short_text(64), nullable=False),
+    Column("body", long_binary(), nullable=False),
+    **MYSQL,
+)
+"""The rows of each audit that its last runs did not compare, packed; ``settings`` is the hash of the settings of these runs."""
+
+
+def save_left_out(store: Store, audit: str, settings: str, body: bytes) -> None:
+    """Store an audit's packed rows, replacing those of earlier runs. ``settings`` is the hash of the settings that they are about."""
+
+    def work(connection: Connection) -> None:
+        lock_state(connection, audit)
+        connection.execute(delete(left_out_rows).where(left_out_rows.c.audit == audit))
+        connection.execute(insert(left_out_rows).values(audit=audit, settings=settings, body=body))
+
+    store.write(work)
+
+
+def get_left_out(store: Store, audit: str, settings: str) -> bytes:
+    """Return an audit's packed rows under these settings; empty if there are none."""
+    with store.reading() as connection:
+        statement = select(left_out_rows.c.body).where(left_out_rows.c.audit == audit, left_out_rows.c.settings == settings)
+        return bytes(connection.execute(statement).scalar() or b"")

@@ -7,14 +7,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy import Column, Connection, ForeignKey, Index, Integer, Row, Select, Table, delete, insert, select, update
 
 from auditor.errors import BootstrapRefused, UnknownBootstrap
 from auditor.shapes.bootstrap import BootstrapStage, BootstrapState
 from auditor.store import events, leases
-from auditor.store._repair_schema import bootstrap_ranges, bootstraps
+from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time
 from auditor.waits import waits
+
+bootstraps = Table(
+    "auditor_bootstraps",
+    metadata,
+    Column("bootstrap", short_text(64), primary_key=True),
+    Column("audit", short_text(), nullable=False),
+    Column("target", short_text(64), nullable=False),
+    Column("requested_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("stage", short_text(16), nullable=False),
+    Column("detail", Json(), nullable=False),
+    Index("auditor_bootstraps_target_at", "target", "at"),
+    **MYSQL,
+)
+"""Bootstraps that were begun. ``target`` is a hash of the table that is copied anew."""
+
+bootstrap_ranges = Table(
+    "auditor_bootstrap_ranges",
+    metadata,
+    Column("bootstrap", short_text(64), ForeignKey("auditor_bootstraps.bootstrap", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer(), primary_key=True, autoincrement=False),
+    Column("detail", Json(), nullable=False),
+    **MYSQL,
+)
+"""The ranges of keys of a bootstrap that were copied, each with its rows, bytes and digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

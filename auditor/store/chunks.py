@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, delete, insert, select
 
 from auditor.model import Side
-from auditor.store._rows import get_run_number
-from auditor.store._run_lifecycle import update_own_run
 from auditor.store._schema import chunks
 from auditor.store._store import Store
+from auditor.store.run_lifecycle import update_own_run
+from auditor.store.runs import get_run_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class StoredChunk:
 
 
 def save_chunk(store: Store, run: str, chunk: StoredChunk) -> None:
-    """Store a chunk, replacing an earlier copy of it. Raises UnknownRun, also if this process no longer owns the run."""
+    """Store a chunk, replacing an earlier copy of it. Raises UnknownRun, and RunLost if this process no longer owns the run."""
 
     def work(connection: Connection) -> None:
         # This locks the run's lease first, so that a process that takes over the run waits for this transaction, or this one for it.

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Column, Connection, Table, delete, insert, select
 
 from auditor.errors import UnknownAudit
 from auditor.shapes.definition import Definition
-from auditor.store._schema import definitions
+from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time
+
+definitions = Table(
+    "auditor_definitions",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("definition", Json(), nullable=False),
+    Column("defined_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    **MYSQL,
+)
+"""Audits that were defined through the API, not in a configuration."""
 
 _ALL = select(definitions.c.audit, definitions.c.definition).order_by(definitions.c.audit)
 

@@ -7,10 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Column, Connection, Table, insert, select, update
 
-from auditor.store._schema import events
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+
+events = Table(
+    "auditor_events",
+    metadata,
+    Column("number", big_integer(), primary_key=True),
+    Column("at", Moment(), nullable=False),
+    Column("actor", Words(), nullable=False),
+    Column("action", short_text(64), nullable=False),
+    Column("subject", Words(), nullable=False),
+    Column("detail", Json(), nullable=False),
+    **MYSQL,
+)
+"""The log of requests by people and programs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,45 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Text, func, insert, select, type_coerce, update
+from sqlalchemy import Column, Connection, Index, Table, Text, func, insert, select, type_coerce, update
 
 from auditor.model import State
-from auditor.store._reading import StoredDifference
-from auditor.store._rows import StoredRun, fetch_runs
-from auditor.store._schema import audit_versions, chunks, differences, evidence, run_documents, runs, schemas
+from auditor.store._schema import (
+    MYSQL,
+    Json,
+    audit_versions,
+    big_integer,
+    chunks,
+    differences,
+    long_binary,
+    metadata,
+    run_documents,
+    runs,
+    schemas,
+    short_text,
+)
 from auditor.store._store import Store
-from auditor.store._types import Json
 from auditor.store.audit_state import lock_state
+from auditor.store.runs import StoredDifference, StoredRun, fetch_runs
+
+evidence = Table(
+    "auditor_evidence",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("number", big_integer(), primary_key=True, autoincrement=False),
+    # No foreign key, because a link outlives its run.
+    Column("run", short_text(64), nullable=False),
+    Column("run_number", big_integer(), nullable=False),
+    Column("link", long_binary(), nullable=False),
+    Column("signature", short_text(128), nullable=False),
+    # Null once the run was deleted, resumed or scrubbed.
+    Column("payload", long_binary()),
+    # Null as soon as the payload is, or when it was erased.
+    Column("row_key", long_binary()),
+    Index("auditor_evidence_run", "run"),
+    **MYSQL,
+)
+"""The links of each audit's chain, as they were signed; ``payload`` is what a run found, ``row_key`` makes its keyed digests."""
 
 SEALED_COLUMNS = (
     "run", "audit", "version", "schema_version", "state", "verdict", "exit_code", "method", "reason", "requested_by", "overrides",
@@ -30,7 +60,6 @@ SEALED_COLUMNS = (
     "unequal", "missing", "extra", "changed", "unsettled", "reasons", "verified_through", "within_threshold", "within_threshold_through",
 )  # fmt: skip
 """The columns of a run that do not change once it has ended."""
-
 
 MAX_DIFFERENCES = 100_000
 """Differences that a payload lists at most; it counts all."""

@@ -22,10 +22,25 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Row, Table, and_, delete, insert, select, update
 
-from auditor.store._pipeline_schema import holds
+from auditor.store._schema import MYSQL, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+
+holds = Table(
+    "auditor_holds",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("target", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("holder", short_text(64), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("position", big_integer()),
+    Column("reason", Words(), nullable=False),
+    Column("until", Moment(), nullable=False),
+    **MYSQL,
+)
+"""Which tables of which targets audits hold still, up to which position these are wanted, and when a hold ends by itself."""
 
 HoldState = Literal["intent", "frozen", "wanted", "held", "failed"]
 

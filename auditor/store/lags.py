@@ -15,11 +15,25 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Integer, Table, and_, delete, func, insert, or_, select
 
 from auditor.errors import StoreError
-from auditor.store._pipeline_schema import lags
+from auditor.store._schema import MYSQL, Moment, Real, big_integer, long_binary, metadata, short_text
 from auditor.store._store import Store
+
+lags = Table(
+    "auditor_pipeline_lags",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("at", Moment(), primary_key=True),
+    Column("span", Integer(), nullable=False),
+    Column("seconds", Real()),
+    Column("byte_count", big_integer()),
+    Column("rate", Real()),
+    Column("tables", long_binary(), nullable=False),
+    **MYSQL,
+)
+"""How far a pipeline lagged behind from a moment on, for a span of seconds: itself, and in ``tables`` its targets and their tables."""
 
 SPAN = 30
 """Seconds of a look: at most one is stored for each multiple of this."""

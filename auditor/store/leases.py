@@ -11,11 +11,15 @@ run         a running run                           with its heartbeats and chun
 patch       a patch at work                         with its batches                 likewise
 bootstrap   a bootstrap at work                     with its ranges                  likewise
 slot        a statement slot of a database, or a    by `statement_slots`             after its time
-            place in the queue for one (`slots`)
+            place in the queue for one (`take_slot`)
 =========== ======================================= ================================ ==========================================
 
 Who changes what is owned renews the lease first, in the same transaction (`renew`): that locks its row, so that a process that takes it
 over waits for this transaction, or this one finds that it lost the lease.
+
+A statement slot limits the concurrent statements on a connection's database over all processes that share the store, first come first
+served. A database has several of these leases: each slot in use is a row with the slot's number, from 0, which is part of the primary key,
+so that the database guarantees the limit. Each waiting holder has a row too, with a negative number: the lower, the later it arrived.
 
 A hold of a target's table is no lease: see `holds`.
 """
@@ -24,21 +28,106 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
+import random
 import secrets
+import socket
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, Select, Table, and_, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, Table, and_, delete, exc, insert, select, update
 
 from auditor.background import Service
-from auditor.errors import AuditorError, SourceTaken, StoreError, UnknownRun
-from auditor.store._process import Owner, has_ended, this_process
-from auditor.store._schema import leases
+from auditor.errors import AuditorError, RunLost, SourceTaken, StoreError, UnknownRun
+from auditor.store._schema import MYSQL, Moment, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+from auditor.waits import waits
+
+leases = Table(
+    "auditor_leases",
+    metadata,
+    Column("kind", short_text(16), primary_key=True),
+    Column("name", short_text(), primary_key=True),
+    Column("slot", Integer(), primary_key=True, autoincrement=False),
+    Column("holder", short_text(64), nullable=False),
+    Column("host", short_text(), nullable=False),
+    Column("pid", big_integer(), nullable=False),
+    Column("process", short_text(64), nullable=False),
+    Column("heartbeat", Moment(), nullable=False),
+    Column("until", Moment(), nullable=False),
+    **MYSQL,
+)
+"""Who owns what until when (`auditor.store.leases`). ``slot`` is 0 but for statement slots, of which a database has several: those in
+use from 0 on, and a negative number for each waiting holder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process: its host name, process id, and when it started.
+
+    ``started`` distinguishes it from a later process with the same id: boot id, PID namespace and start time in clock ticks since the boot,
+    as Linux's /proc has them; '' on other systems.
+    """
+
+    host: str
+    pid: int
+    started: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+def this_process() -> Owner:
+    """Return the calling process."""
+    return Owner(socket.gethostname(), os.getpid(), _start_marker(os.getpid()))
+
+
+def has_ended(owner: Owner) -> bool | None:
+    """Return whether the process has ended; None if this cannot be determined from this host."""
+    if owner.host != socket.gethostname():
+        return None
+    if not owner.started or not _pid_namespace():
+        return True if not _pid_exists(owner.pid) else None  # a living process may be another one that got the same id
+    # Containers can share a host name but not their PID namespace, and a reboot makes earlier process ids meaningless.
+    return _start_marker(owner.pid) != owner.started if owner.started.startswith(_pid_namespace()) else None
+
+
+def _pid_exists(pid: int) -> bool:
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _start_marker(pid: int) -> str:
+    """Return the process's PID namespace and its start time in clock ticks since boot; '' if it has ended or /proc is missing."""
+    try:
+        # The program's name, in parentheses, may contain any character: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return ""
+    return "" if state in "ZX" or not _pid_namespace() else f"{_pid_namespace()}{fields[18]}"
+
+
+@cache
+def _pid_namespace() -> str:
+    """Return the boot id and PID namespace, in which process ids are unique; '' if /proc is missing."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot[:13]}/{Path('/proc/self/ns/pid').readlink().name.strip('pid:[]')}/"
+    except OSError:
+        return ""
+
 
 Kind = Literal["source", "target", "refreshes", "run", "patch", "bootstrap", "slot"]
 
@@ -166,7 +255,8 @@ def release_lease(store: Store, kind: Kind, name: str, holder: str) -> None:
 
 
 OnLost = Callable[[AuditorError], None]
-"""Receives why something is no longer owned: SourceTaken or UnknownRun if another process has it, StoreError if it ran out."""
+"""Receives why something is no longer owned: SourceTaken or RunLost if another process has it, UnknownRun if the run was deleted,
+StoreError if it ran out."""
 
 
 class Renewal(Service):
@@ -183,7 +273,7 @@ class Renewal(Service):
         try:
             self._renew()
             self._renewed = time.monotonic()
-        except (SourceTaken, UnknownRun) as error:
+        except (SourceTaken, RunLost, UnknownRun) as error:
             self._on_lost(error)
         except StoreError as error:
             if time.monotonic() - self._renewed > self._lasts:
@@ -243,3 +333,73 @@ def _is_owned_by(holder: str, owner: Owner) -> ColumnElement[bool]:
 def _is_unchanged(lease: Lease) -> ColumnElement[bool]:
     is_owned = _is_owned_by(lease.holder, lease.owner)
     return and_(_is(lease.kind, lease.name), is_owned, leases.c.heartbeat == lease.heartbeat)
+
+
+def take_slot(store: Store, connection: str, limit: int, holder: str, seconds: float) -> bool:
+    """Take one of a connection's ``limit`` slots for ``holder``, which holds at most one, and return whether one was free.
+
+    If not, the holder is queued and must call this again soon. The slot expires after ``seconds`` unless `renew_slot` extends it.
+    """
+
+    def work(database: Connection) -> bool:
+        at = database_time(database)
+        rows = database.execute(select(leases).where(_slots_of(connection))).all()
+        last_place = min((row.slot for row in rows if row.slot < 0), default=0) - 1
+        own_place = next((row.slot for row in rows if row.slot < 0 and row.holder == holder), last_place)
+        ahead = sum(own_place < row.slot < 0 and row.until > at for row in rows)
+        taken = {row.slot: row.holder for row in rows if row.slot >= 0 and row.until > at}
+        expired = {row.slot: row.holder for row in rows if row.slot >= 0 and row.until <= at}
+        free = [slot for slot in range(limit) if slot not in taken]
+        # A random one, so that concurrent holders seldom try the same slot.
+        slot = random.choice(free) if len(free) > ahead else None
+        taking = {"holder": holder, **lease_times(database, seconds, at)}
+        if slot is not None and _write_slot(database, connection, slot, expired.get(slot), taking):
+            database.execute(delete(leases).where(_slots_held_by(connection, holder), leases.c.slot < 0))
+            return True
+        waiting, times = and_(_slots_held_by(connection, holder), leases.c.slot < 0), lease_times(database, waits().slot_waiter, at)
+        if not database.execute(update(leases).where(waiting).values(**times)).rowcount:
+            database.execute(delete(leases).where(_slots_of(connection), leases.c.slot < 0, leases.c.until <= at))
+            # Where another holder takes this place concurrently, the next call takes the one after it.
+            _write_slot(database, connection, last_place, None, {"holder": holder, **times})
+        return False
+
+    return store.write(work)
+
+
+def renew_slot(store: Store, connection: str, holder: str, seconds: float) -> bool:
+    """Extend the holder's slot to ``seconds`` from now; returns False if it expired and was taken by another holder."""
+
+    def work(database: Connection) -> bool:
+        own_slot = and_(_slots_held_by(connection, holder), leases.c.slot >= 0)
+        return bool(database.execute(update(leases).where(own_slot).values(**lease_times(database, seconds))).rowcount)
+
+    return store.write(work)
+
+
+def release_slot(store: Store, connection: str, holder: str) -> None:
+    """Release the holder's slot, or its place among the waiting; does nothing if another holder has taken the slot."""
+    store.write(lambda database: database.execute(delete(leases).where(_slots_held_by(connection, holder))) and None)
+
+
+def _slots_of(connection: str) -> ColumnElement[bool]:
+    return and_(leases.c.kind == "slot", leases.c.name == connection)
+
+
+def _slots_held_by(connection: str, holder: str) -> ColumnElement[bool]:
+    return and_(_slots_of(connection), leases.c.holder == holder)
+
+
+def _write_slot(database: Connection, connection: str, slot: int, before: str | None, values: dict[str, object]) -> bool:
+    """Write a free slot or place, or a slot that expired under ``before``; returns False if another process took it concurrently."""
+    values = {**values, **owner_columns(this_process())}
+    if before is not None:
+        same = and_(_slots_held_by(connection, before), leases.c.slot == slot)
+        return bool(database.execute(update(leases).where(same).values(**values)).rowcount)
+    # A failed statement ends a transaction of PostgreSQL alone; MySQL drops the savepoint after a deadlock, which would hide that.
+    guard = database.begin_nested() if database.dialect.name == "postgresql" else nullcontext()
+    try:
+        with guard:
+            database.execute(insert(leases).values(kind="slot", name=connection, slot=slot, **values))
+    except exc.IntegrityError:
+        return False
+    return True

@@ -22,12 +22,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, insert, select, update
+from sqlalchemy import Column, Connection, Index, Row, Table, and_, func, insert, select, update
 
 from auditor.errors import LiveSummariesWrong
 from auditor.model import LiveEpoch
-from auditor.store._pipeline_schema import live_epochs
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
 from auditor.store._store import Store, database_time
+
+live_epochs = Table(
+    "auditor_live_epochs",
+    metadata,
+    Column("epoch", short_text(16), primary_key=True),
+    Column("audit", short_text(), nullable=False),
+    Column("pipeline", short_text(), nullable=False),
+    Column("target", short_text(), nullable=False),
+    Column("table_name", short_text(), nullable=False),
+    Column("fingerprint", short_text(16), nullable=False),
+    Column("layout", short_text(64), nullable=False),
+    Column("plan", Json(), nullable=False),
+    Column("condition", Words(), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("requested_at", Moment(), nullable=False),
+    Column("position", big_integer(), nullable=False),
+    Column("log_place", Words(), nullable=False),
+    Column("begun_at", Moment()),
+    Column("proved_position", big_integer(), nullable=False),
+    Column("proved_log_place", Words(), nullable=False),
+    Column("proved_at", Moment()),
+    Column("ended", Moment()),
+    Column("reason", Words(), nullable=False),
+    Column("base", long_binary()),
+    Column("base_check", short_text(64), nullable=False),
+    Index("auditor_live_epochs_audit", "audit", "requested_at"),
+    Index("auditor_live_epochs_pipeline", "pipeline", "state"),
+    **MYSQL,
+)
+"""The epochs of audits' live summaries: under which plan, since where, and the summaries of the scan with which each began."""
 
 COLUMNS = [column for column in live_epochs.c if column.name not in ("base", "base_check", "requested_at")]
 """What is read of an epoch; its base may have megabytes."""

@@ -6,10 +6,21 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Column, Connection, Table, insert, select, update
 
-from auditor.store._schema import channel_messages
+from auditor.store._schema import MYSQL, Json, big_integer, metadata, short_text
 from auditor.store._store import Store
+
+channel_messages = Table(
+    "auditor_channel_messages",
+    metadata,
+    Column("channel", short_text(), primary_key=True),
+    Column("sent", Json(), nullable=False),
+    Column("held_back", big_integer(), nullable=False),
+    Column("titles", Json(), nullable=False),
+    **MYSQL,
+)
+"""For each channel the times of the last hour's messages (``sent``, seconds since 1970), and the number and titles of those held back."""
 
 WINDOW = 3600.0
 """Seconds to which the limit of messages applies."""

@@ -7,12 +7,53 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import Column, Connection, Row, Table, UniqueConstraint, and_, delete, func, insert, select, update
 
 from auditor.model import Part, TableNote
-from auditor.store import pipelines, schema_history, table_notes
-from auditor.store._pipeline_schema import parts, staged_tables, table_schemas
+from auditor.store import pipelines, schema_changes, table_notes
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+
+parts = Table(
+    "auditor_parts",
+    metadata,
+    Column("number", big_integer(), primary_key=True),
+    Column("pipeline", short_text(), nullable=False),
+    Column("table_name", short_text(), nullable=False),
+    Column("first_position", big_integer(), nullable=False),
+    Column("last_position", big_integer(), nullable=False),
+    Column("row_count", big_integer(), nullable=False),
+    Column("byte_count", big_integer(), nullable=False),
+    Column("schema_id", short_text(64), nullable=False),
+    Column("path", Words(), nullable=False),
+    Column("last_time", Moment(), nullable=False),
+    Column("staged_at", Moment(), nullable=False),
+    Column("checksum", short_text(64)),
+    UniqueConstraint("pipeline", "table_name", "first_position"),
+    **MYSQL,
+)
+"""The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
+
+table_schemas = Table(
+    "auditor_table_schemas",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("schema_id", short_text(64), primary_key=True),
+    Column("body", Json(), nullable=False),
+    **MYSQL,
+)
+"""The columns of a pipeline's tables, by the id that parts state."""
+
+staged_tables = Table(
+    "auditor_staged_tables",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("staged_through", big_integer(), nullable=False),
+    Column("pruned_through", big_integer(), nullable=False),
+    **MYSQL,
+)
+"""For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +93,7 @@ def record_batch(
         for note in notes:
             if note.body.get("advances"):
                 _note_table(connection, pipeline, note.table, "staged_through", note.position)
-        schema_history.note_schemas(connection, pipeline, batch, at, catalogue or {})
+        schema_changes.note_schemas(connection, pipeline, batch, at, catalogue or {})
         newest = max(batch, key=lambda part: part.last, default=None)
         pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
 
@@ -195,9 +236,14 @@ def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.dateti
     """List a part, and return how many more rows are staged than before."""
     same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
     values = {
-        "last_position": part.last, "row_count": part.rows, "byte_count": part.bytes, "schema_id": part.schema_id, "path": part.path,
-        "last_time": part.time, "checksum": part.checksum,
-    }  # fmt: skip
+        "last_position": part.last,
+        "row_count": part.rows,
+        "byte_count": part.bytes,
+        "schema_id": part.schema_id,
+        "path": part.path,
+        "last_time": part.time,
+        "checksum": part.checksum,
+    }
     replaced = connection.execute(select(parts.c.row_count).where(same)).scalar()
     if replaced is not None:
         connection.execute(update(parts).where(same).values(**values))
@@ -220,9 +266,16 @@ def _note_table(connection: Connection, pipeline: str, table: str, column: str, 
 
 def _part(row: Row[Any]) -> Part:
     return Part(
-        row.table_name, row.first_position, row.last_position, row.row_count, row.byte_count, row.schema_id, row.path, row.last_time,
+        row.table_name,
+        row.first_position,
+        row.last_position,
+        row.row_count,
+        row.byte_count,
+        row.schema_id,
+        row.path,
+        row.last_time,
         row.checksum or "",
-    )  # fmt: skip
+    )
 
 
 def totals(counted: Iterable[Part]) -> tuple[int, int]:

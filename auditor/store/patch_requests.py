@@ -13,9 +13,8 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from auditor.errors import ConfigError, PatchRefused
 from auditor.store import events, leases
-from auditor.store._repair_schema import patch_plans, patches
 from auditor.store._store import Store, database_time
-from auditor.store.patches import NOT_UNDOABLE, JournalColumns, JournalRow, Patch, fetch_patch, to_patch
+from auditor.store.patches import NOT_UNDOABLE, JournalColumns, JournalRow, Patch, fetch_patch, patch_plans, patches, to_patch
 from auditor.waits import waits
 
 WRITTEN = ("updated", "inserted", "deleted")

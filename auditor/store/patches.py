@@ -9,15 +9,62 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
 
-from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
+from sqlalchemy import Boolean, Column, Connection, ForeignKey, Index, Integer, Row, Table, and_, delete, insert, or_, select, update
 
 from auditor.errors import PatchRefused, UnknownPatch
 from auditor.model import DifferenceKind
 from auditor.shapes.patch import PatchState
 from auditor.store import events, leases
-from auditor.store._repair_schema import patch_batches, patch_plans, patches
+from auditor.store._schema import MYSQL, Json, Moment, Words, long_binary, metadata, short_text
 from auditor.store._store import Store, database_time
 from auditor.waits import waits
+
+patches = Table(
+    "auditor_patches",
+    metadata,
+    Column("patch", short_text(64), primary_key=True),
+    Column("run", short_text(64), nullable=False),
+    Column("audit", short_text(), nullable=False),
+    Column("undoes", short_text(64)),
+    Column("target", short_text(64), nullable=False),
+    Column("requested_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("undoable", Boolean(), nullable=False),
+    Column("detail", Json(), nullable=False),
+    Column("request_key", short_text(64)),
+    Column("after_run", short_text(64)),
+    Index("auditor_patches_run_at", "run", "at"),
+    Index("auditor_patches_request_key", "request_key", unique=True),
+    Index("auditor_patches_after_run", "after_run"),
+    **MYSQL,
+)
+"""Patches that were proposed or applied. ``target`` is a hash of the patched table; ``run`` no foreign key, as a patch outlives its run.
+
+``request_key`` is a hash of the idempotency key of the request to apply it, or of the request for an undo; ``after_run`` the run that
+looked at its rows afterwards.
+"""
+
+patch_plans = Table(
+    "auditor_patch_plans",
+    metadata,
+    Column("patch", short_text(64), ForeignKey("auditor_patches.patch", ondelete="CASCADE"), primary_key=True),
+    Column("body", long_binary(), nullable=False),
+    **MYSQL,
+)
+"""What a patch was proposed to change, packed: its rows, and its script unless a column is masked. Deleted with its journal's rows."""
+
+patch_batches = Table(
+    "auditor_patch_batches",
+    metadata,
+    Column("patch", short_text(64), ForeignKey("auditor_patches.patch", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer(), primary_key=True, autoincrement=False),
+    Column("state", short_text(16), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("body", long_binary()),
+    **MYSQL,
+)
+"""The journal: for each batch of a patch its rows as they were and as they should be, packed; null once that was dropped."""
 
 BatchState = Literal["prepared", "committed", "applied", "void"]
 """``prepared``: about to be written. ``committed``: the target has it. ``applied``: and the source was read again. ``void``: it was not

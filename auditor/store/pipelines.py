@@ -7,11 +7,50 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Boolean, Column, Connection, Table, and_, delete, insert, select, update
 
 from auditor.shapes.pipeline import MergeState, PipelineProgress
-from auditor.store._pipeline_schema import lags, merges, pipelines, problems
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+from auditor.store.lags import lags
+from auditor.store.problems import problems
+
+pipelines = Table(
+    "auditor_pipelines",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("paused", Boolean(), nullable=False),
+    Column("staged_through", big_integer()),
+    Column("staged_time", Moment()),
+    Column("staged_at", Moment()),
+    Column("source_offset", Json()),
+    Column("reason", Words(), nullable=False),
+    Column("event_count", big_integer()),
+    Column("progress", Json()),
+    Column("paused_by", Words()),
+    Column("paused_at", Moment()),
+    Column("incarnation", short_text(64)),
+    **MYSQL,
+)
+"""What a pipeline staged: up to which position, when its source committed that, when it was staged, the offset of the stream's last batch,
+as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; who paused it when; and
+its incarnation, which its staging and its targets carry too."""
+
+merges = Table(
+    "auditor_merges",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("target", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("position", big_integer(), nullable=False),
+    Column("through_time", Moment()),
+    Column("at", Moment(), nullable=False),
+    Column("event_count", big_integer(), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("reason", Words(), nullable=False),
+    **MYSQL,
+)
+"""What targets reported of their tables: up to which position they hold them. The position that counts stands in the target itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,27 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Row, Table, and_, delete, insert, select, update
 
 from auditor.shapes.pipeline import PipelineProblem, ProblemKey, ProblemKind
-from auditor.store._pipeline_schema import problems
+from auditor.store._schema import MYSQL, Moment, Words, metadata, short_text
 from auditor.store._store import Store
+
+problems = Table(
+    "auditor_pipeline_problems",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("kind", Integer(), primary_key=True, autoincrement=False),
+    Column("target", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("since", Moment(), nullable=False),
+    Column("reason", Words(), nullable=False),
+    Column("notified", Boolean(), nullable=False),
+    **MYSQL,
+)
+"""The problems that pipelines have, since when, and whether the channels were notified; '' where a problem is of no target or table.
+
+A kind is its number in `problems.KINDS`: with one more text InnoDB's key would be too long."""
 
 KINDS: tuple[ProblemKind, ...] = get_args(ProblemKind)
 """The kinds, the gravest first; their numbers here are stored, so that new ones go to the end."""

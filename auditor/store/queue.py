@@ -13,18 +13,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Column, Connection, ForeignKey, Table, func, insert, select, update
 
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
 from auditor.store import audit_state, leases, schedule_claims
-from auditor.store._dead_runs import has_checkpoint, recover_dead_runs
-from auditor.store._rows import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
-from auditor.store._run_lifecycle import NOT_ENDED, running_columns, save_version, update_own_run
-from auditor.store._schema import audit_versions, idempotency_keys, queue, runs
+from auditor.store._schema import MYSQL, audit_versions, big_integer, metadata, queue, runs, short_text
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import forget_payloads
+from auditor.store.run_lifecycle import NOT_ENDED, has_checkpoint, recover_runs, running_columns, save_version, update_own_run
+from auditor.store.runs import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.waits import waits
+
+idempotency_keys = Table(
+    "auditor_idempotency_keys",
+    metadata,
+    Column("hash", short_text(64), primary_key=True),
+    Column("run", big_integer(), ForeignKey("auditor_runs.number", ondelete="CASCADE"), nullable=False),
+    Column("request_hash", short_text(64), nullable=False),
+    **MYSQL,
+)
+"""Hashes of the idempotency keys of requests; ``request_hash`` is that of the request."""
 
 CLAIM_CANDIDATES = 16
 """Pending runs that `claim_run` tries in turn, skipping those that other processes are claiming."""
@@ -65,7 +74,7 @@ def enqueue_run(
     requested = {"audit": audit, "overrides": dict(overrides)}
     values = {"run": run, "method": method, "reason": reason, "requested_by": requested_by, **requested}
     request_hash = _hash(requested if request is None else request)
-    requeue_lost_runs(store)
+    recover_runs(store)
 
     def work(connection: Connection) -> Enqueued:
         if idempotency_key is not None and (earlier := _find_request(connection, idempotency_key, request_hash)):
@@ -151,7 +160,7 @@ def _assign(connection: Connection, number: int) -> StoredRun:
 
 
 def put_back_run(store: Store, run: str) -> None:
-    """Requeue a run of this process at its place in the order. Raises UnknownRun if this process does not own it.
+    """Requeue a run of this process at its place in the order. Raises RunLost if this process does not own it.
 
     If another run of the audit is pending, this one is cancelled instead: the other compares the same tables, at least as soon.
     """
@@ -175,7 +184,7 @@ def put_back_run(store: Store, run: str) -> None:
 
 def requeue_run(store: Store, run: str, max_pending: int) -> StoredRun:
     """Enqueue a run that ended early, to be resumed. Raises UnknownRun, NotResumable and QueueFull."""
-    requeue_lost_runs(store)
+    recover_runs(store)
 
     def work(connection: Connection) -> StoredRun:
         row = connection.execute(select(runs).where(runs.c.run == run).with_for_update()).first()
@@ -205,7 +214,7 @@ def requeue_run(store: Store, run: str, max_pending: int) -> StoredRun:
 
 
 def update_definition(store: Store, run: str, definition: Mapping[str, Any]) -> None:
-    """Replace the definition with which a run of this process was requested. Raises UnknownRun."""
+    """Replace the definition with which a run of this process was requested. Raises UnknownRun and RunLost."""
 
     def work(connection: Connection) -> None:
         audit = connection.execute(select(runs.c.audit).where(runs.c.run == run)).scalar() or ""
@@ -213,11 +222,6 @@ def update_definition(store: Store, run: str, definition: Mapping[str, Any]) -> 
         update_own_run(connection, run, version=version)
 
     store.write(work)
-
-
-def requeue_lost_runs(store: Store) -> list[str]:
-    """Recover the runs whose process has died, as `runs.recover_runs` does, and return the ids of those that are pending again."""
-    return recover_dead_runs(store).requeued
 
 
 def count_waiting(store: Store) -> int:

@@ -8,13 +8,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Column, Connection, Index, Row, Table, delete, insert, select, update
 
 from auditor.errors import StoreError
 from auditor.shapes.refresh import RefreshState
 from auditor.store import events
-from auditor.store._pipeline_schema import refreshes
+from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time
+
+refreshes = Table(
+    "auditor_refreshes",
+    metadata,
+    Column("refresh", short_text(64), primary_key=True),
+    Column("pipeline", short_text(), nullable=False),
+    Column("table_name", short_text(), nullable=False),
+    Column("scope", Json(), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("requested_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("ended", Moment()),
+    Column("progress", Json(), nullable=False),
+    Column("reason", Words(), nullable=False),
+    Index("auditor_refreshes_pipeline_at", "pipeline", "at"),
+    **MYSQL,
+)
+"""Refreshes that were asked for: of which table and keys, how far their rows were written into the source's log, and what stops them."""
 
 UNFINISHED = ("requested", "running")
 

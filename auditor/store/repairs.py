@@ -8,13 +8,29 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, insert, or_, select
+from sqlalchemy import Column, Connection, Index, Row, Table, and_, insert, or_, select
 
 from auditor.errors import ConfigError, UnknownRepair
 from auditor.shapes.repair import Repair, RepairKind
 from auditor.store import events
-from auditor.store._repair_schema import repairs
+from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time
+
+repairs = Table(
+    "auditor_repairs",
+    metadata,
+    Column("id", short_text(64), primary_key=True),
+    Column("run", short_text(64), nullable=False),
+    Column("audit", short_text(), nullable=False),
+    Column("requested_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("kind", short_text(16), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("detail", Json(), nullable=False),
+    Index("auditor_repairs_run_at", "run", "at"),
+    **MYSQL,
+)
+"""Recorded repairs. ``run`` is the run's id, not a foreign key, because a repair outlives its run."""
 
 STATE_RECORDED = "recorded"
 """The state of a repair that a person recorded; the auditor has not verified it."""

@@ -14,12 +14,16 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, or_, 
 from auditor.errors import StoreFull
 from auditor.model import State
 from auditor.store import patches
-from auditor.store._errors import translate_errors
-from auditor.store._rows import OWN_SETTINGS, ad_hoc_audit
-from auditor.store._schema import audit_states, audit_versions, events, rolling_parts, runs, schedule_claims, tokens
+from auditor.store._driver_errors import translate_errors
+from auditor.store._schema import audit_versions, runs
 from auditor.store._store import Store
+from auditor.store.audit_state import audit_states
+from auditor.store.events import events
 from auditor.store.evidence import forget_payloads
-from auditor.store.tokens import SESSION_PREFIX
+from auditor.store.rolling_parts import rolling_parts
+from auditor.store.runs import OWN_SETTINGS, ad_hoc_audit
+from auditor.store.schedule_claims import claims as schedule_claims
+from auditor.store.tokens import SESSION_PREFIX, tokens
 
 KEEP_RESUMABLE = dt.timedelta(days=7)
 """How long a resumable run is stored after its end, regardless of the limits."""

@@ -6,13 +6,27 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Column, Connection, ForeignKey, Table, delete, func, insert, select
 
 from auditor.store import audit_state
-from auditor.store._rows import get_run_number
-from auditor.store._schema import rolling_parts, runs
+from auditor.store._schema import MYSQL, Moment, big_integer, metadata, runs, short_text
 from auditor.store._store import Store
 from auditor.store.chunks import format_bound, parse_bound
+from auditor.store.runs import get_run_number
+
+rolling_parts = Table(
+    "auditor_rolling_parts",
+    metadata,
+    Column("audit", short_text(), ForeignKey("auditor_audit_states.audit"), primary_key=True),
+    Column("number", big_integer(), primary_key=True, autoincrement=False),
+    Column("layout", short_text(), nullable=False),
+    Column("first", short_text(), nullable=False),
+    Column("end_before", short_text(), nullable=False),
+    Column("run", big_integer(), ForeignKey("auditor_runs.number"), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("watermark", Moment()),
+    **MYSQL,
+)
 
 
 @dataclass(frozen=True, slots=True)

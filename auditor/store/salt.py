@@ -5,10 +5,19 @@ from __future__ import annotations
 import secrets
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Column, Connection, Integer, Table, insert, select
 
-from auditor.store._schema import salts
+from auditor.store._schema import MYSQL, long_binary, metadata
 from auditor.store._store import Store
+
+salts = Table(
+    "auditor_salt",
+    metadata,
+    Column("number", Integer(), primary_key=True, autoincrement=False),
+    Column("salt", long_binary(), nullable=False),
+    **MYSQL,
+)
+"""The store's salt, in one row, whose number is 1."""
 
 BYTES = 32
 """Length of a salt."""

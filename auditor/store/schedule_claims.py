@@ -5,10 +5,20 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 
-from sqlalchemy import Connection, and_, insert, or_, select
+from sqlalchemy import Column, Connection, Table, and_, insert, or_, select
 
-from auditor.store._schema import schedule_claims as claims
+from auditor.store._schema import MYSQL, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time
+
+claims = Table(
+    "auditor_schedule_claims",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("tick", Moment(), primary_key=True),
+    Column("claimed_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    **MYSQL,
+)
 
 
 def claim_tick(store: Store, audit: str, tick: dt.datetime, by: str) -> bool:

@@ -12,13 +12,54 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, Table, and_, delete, func, insert, or_, select, update
 
 from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, SegmentVerdict, compare_segment
-from auditor.store._segment_schema import registered_segments, segment_registers
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+
+segment_registers = Table(
+    "auditor_segment_registers",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("sides", Json(), nullable=False),
+    Column("compared_by", short_text(16), nullable=False),
+    Column("sequence", short_text()),
+    Column("refused", Words(), nullable=False),
+    **MYSQL,
+)
+"""The registers of segment audits: the names of their two sides, whether these are compared by position or by global id, the sequence that
+the numbers of the global ids belong to, and why segments are not comparable; '' if they are. Who enters a segment locks its register."""
+
+registered_segments = Table(
+    "auditor_registered_segments",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("side", Integer(), primary_key=True, autoincrement=False),
+    Column("start_at", big_integer(), primary_key=True, autoincrement=False),
+    Column("start_row", big_integer(), primary_key=True, autoincrement=False),
+    Column("overlap", Integer(), primary_key=True, autoincrement=False),
+    Column("end_at", big_integer(), nullable=False),
+    Column("end_row", big_integer(), nullable=False),
+    Column("row_count", big_integer(), nullable=False),
+    Column("schema_id", short_text(64), nullable=False),
+    Column("sha256", short_text(64), nullable=False),
+    Column("encoding", Integer(), nullable=False),
+    Column("first_position", big_integer(), nullable=False),
+    Column("last_position", big_integer(), nullable=False),
+    Column("gtid", Words()),
+    Column("began", Moment(), nullable=False),
+    Column("ended", Moment(), nullable=False),
+    Column("registered", Moment(), nullable=False),
+    Column("verdict", short_text(16), nullable=False),
+    Column("matched_position", big_integer()),
+    Column("matched_row", big_integer()),
+    **MYSQL,
+)
+"""The segments of both sides of segment audits, each with the verdict on it and the place of what it was compared with."""
 
 Place = tuple[int, int]
 

@@ -6,12 +6,57 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Column, Connection, Integer, Row, Table, and_, delete, func, insert, or_, select, update
 
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
-from auditor.store._segment_schema import segment_progress, segmented_tables, segments
+from auditor.store._schema import MYSQL, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store
+
+segments = Table(
+    "auditor_segments",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("last_position", big_integer(), primary_key=True, autoincrement=False),
+    Column("last_row", big_integer(), primary_key=True, autoincrement=False),
+    Column("first_position", big_integer(), nullable=False),
+    Column("first_row", big_integer(), nullable=False),
+    Column("row_count", big_integer(), nullable=False),
+    Column("byte_count", big_integer(), nullable=False),
+    Column("schema_id", short_text(64), nullable=False),
+    Column("sha256", short_text(64), nullable=False),
+    Column("encoding", Integer(), nullable=False),
+    Column("path", Words(), nullable=False),
+    Column("began", Moment(), nullable=False),
+    Column("ended", Moment(), nullable=False),
+    Column("gtid", Words()),
+    Column("first_gtid", Words()),
+    **MYSQL,
+)
+"""The segments of a pipeline's tables, each with its digest and its file."""
+
+segmented_tables = Table(
+    "auditor_segmented_tables",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("free_through", big_integer(), nullable=False),
+    **MYSQL,
+)
+"""Up to which position a table's parts are no longer needed for segments; the open segment begins behind it."""
+
+segment_progress = Table(
+    "auditor_segment_progress",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("through", big_integer(), nullable=False),
+    Column("latest_commit", big_integer(), nullable=False),
+    Column("replacements", Integer(), nullable=False, default=0),
+    **MYSQL,
+)
+"""Up to which position a pipeline's events were cut, the latest commit until there, in microseconds since 1970, and how often segments were
+replaced, by which their writer notices it."""
 
 
 @dataclass(frozen=True, slots=True)

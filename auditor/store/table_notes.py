@@ -6,11 +6,34 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Index, Row, Table, and_, delete, insert, select, update
 
 from auditor.model import NoteKind, Skip, TableNote
-from auditor.store._pipeline_schema import table_notes as notes
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+
+notes = Table(
+    "auditor_table_notes",
+    metadata,
+    Column("number", big_integer(), primary_key=True),
+    Column("pipeline", short_text(), nullable=False),
+    Column("table_name", short_text(), nullable=False),
+    Column("position", big_integer(), nullable=False),
+    Column("last_position", big_integer(), nullable=False),
+    Column("first_row", big_integer(), nullable=False),
+    Column("kind", short_text(16), nullable=False),
+    Column("target", short_text(), nullable=False),
+    Column("event_count", big_integer(), nullable=False),
+    Column("time", Moment(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("body", Json(), nullable=False),
+    Column("skipped_at", Moment()),
+    Column("skipped_by", Words()),
+    Column("skip_reason", Words()),
+    Index("auditor_table_notes_place", "pipeline", "table_name", "position"),
+    **MYSQL,
+)
+"""Events of a table that stop it, with who skipped them, and statements that changed the table; '' as target stands for all targets."""
 
 
 def write_notes(connection: Connection, pipeline: str, table_notes: Sequence[TableNote]) -> None:

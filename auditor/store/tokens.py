@@ -12,13 +12,32 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Column, Connection, Index, Row, Select, Table, and_, bindparam, delete, insert, or_, select, update
 
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.escaping import shell_word
 from auditor.shapes.token import Scope
-from auditor.store._schema import tokens
+from auditor.store._schema import MYSQL, Moment, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time, time_expression
+
+tokens = Table(
+    "auditor_tokens",
+    metadata,
+    Column("number", big_integer(), primary_key=True),
+    Column("name", short_text(), nullable=False),
+    # The name while no other token may have it: the unique constraint allows one valid token of a name.
+    Column("valid_name", short_text(), unique=True),
+    Column("hash", short_text(64), nullable=False, unique=True),
+    Column("scope", short_text(16), nullable=False),
+    Column("created_at", Moment(), nullable=False),
+    Column("expires", Moment()),
+    Column("revoked", Moment()),
+    Column("last_used", Moment()),
+    # The number of the token that created it, by which it ends; null for those made on the command line.
+    Column("created_by", big_integer()),
+    Index("auditor_tokens_created_by", "created_by"),
+    **MYSQL,
+)
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 

@@ -8,10 +8,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Column, Connection, Table, and_, delete, insert, select, update
 
-from auditor.store._pipeline_schema import columns, dumps, trackers
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+
+trackers = Table(
+    "auditor_trackers",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("token", short_text(64), nullable=False),
+    Column("checkpoint", Json()),
+    Column("pending_statement", Json()),
+    Column("at", Moment(), nullable=False),
+    **MYSQL,
+)
+"""The text by which a tracker's server is known as a pipeline's own, the place of the log up to which it was brought, and the statement
+that is being replayed."""
+
+dumps = Table(
+    "auditor_tracker_dumps",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("digest", short_text(64), primary_key=True),
+    Column("database_name", Words(), nullable=False),
+    Column("table_name", Words(), nullable=False),
+    Column("statement", Json(), nullable=False),
+    **MYSQL,
+)
+"""The statements that make a tracker's schema at its checkpoint; '' as table stands for the database itself. The digest is of the names,
+which are compared as their bytes."""
+
+columns = Table(
+    "auditor_tracker_columns",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("digest", short_text(64), primary_key=True),
+    Column("position", big_integer(), primary_key=True, autoincrement=False),
+    Column("database_name", Words(), nullable=False),
+    Column("table_name", Words(), nullable=False),
+    Column("body", Json(), nullable=False),
+    **MYSQL,
+)
+"""The columns that a table has behind a position of the log, or why they are not known."""
 
 Name = tuple[str, str]
 """Database and table."""

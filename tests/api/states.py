@@ -26,7 +26,7 @@ from auditor.model import Report, State, Verdict
 from auditor.report import render
 from auditor.report.day import load_day
 from auditor.service import notify
-from auditor.store import Store, open_store, runs
+from auditor.store import Store, open_store, run_lifecycle
 from auditor.store._schema import runs as table
 from tests.api.conftest import make_client
 
@@ -60,7 +60,7 @@ class Service:
     def start(self, audit: str, overrides: dict[str, Any] | None = None) -> str:
         """Start a run that does not end."""
         run, own = uuid.uuid4().hex, service.definition(self.settings.audit(audit))
-        runs.start_run(self.store, run=run, audit=audit, definition=own, method="exact", overrides=overrides or {})
+        run_lifecycle.start_run(self.store, run=run, audit=audit, definition=own, method="exact", overrides=overrides or {})
         return run
 
     def end_early(self, audit: str, state: State) -> None:

@@ -21,7 +21,7 @@ from auditor.service import stored_runs
 from auditor.service.notify import choose_occasion
 from auditor.service.workers import request_ad_hoc, run_pending
 from auditor.sql import render
-from auditor.store import audit_state, events, queue, retention, runs
+from auditor.store import audit_state, events, queue, retention, run_lifecycle, runs
 from auditor.store._schema import audit_versions as definitions
 from auditor.summary import arrays
 from tests.api.conftest import Service, TemporaryService, make_client
@@ -159,8 +159,8 @@ def cancel_planned_run(own: Service) -> runs.StoredRun:
     saver = StoreCheckpoint(own.store, claimed.run)
     saver.save_plan(plan, {})
     saver.save_chunk("source", Chunk(None, plan.least), arrays.read([], render.result_columns(plan)), 0.1, 1)
-    outcome = runs.Outcome(state=State.CANCELLED, verdict=claimed.verdict, exit_code=3, seconds=0.1, resumable=True)
-    runs.finish_run(own.store, claimed.run, outcome)
+    outcome = run_lifecycle.Outcome(state=State.CANCELLED, verdict=claimed.verdict, exit_code=3, seconds=0.1, resumable=True)
+    run_lifecycle.finish_run(own.store, claimed.run, outcome)
     return runs.get_run(own.store, claimed.run)
 
 

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from auditor import config, service
-from auditor.api import event_stream, routing
+from auditor.api import routing, runs
 from auditor.report import difference_rows
 from auditor.service.workers import Workers
 from auditor.store import events
@@ -195,7 +195,7 @@ def test_event_stream_follows_a_run_to_its_end(own: Service, set_waits: SetWaits
 
 
 def test_number_of_event_streams_is_limited(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "MAX_LISTENERS", 0)
+    monkeypatch.setattr(runs, "MAX_LISTENERS", 0)
     assert own.client("read").get(f"/api/v1/runs/{own.runs['same']}/events").status_code == 429
 
 
@@ -298,11 +298,11 @@ def test_internal_error_reveals_no_details(own: Service, monkeypatch: pytest.Mon
 
 
 def test_event_streams_of_a_token_are_limited(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = dict.fromkeys(range(event_stream.MAX_LISTENERS_OF_TOKEN), "the read token")
-    monkeypatch.setattr(event_stream, "_listeners", taken)
+    taken = dict.fromkeys(range(runs.MAX_LISTENERS_OF_TOKEN), "the read token")
+    monkeypatch.setattr(runs, "_listeners", taken)
     place = f"/api/v1/runs/{served.runs['orders']}/events"
     refused = served.client("read").get(place)
     assert refused.status_code == 429
     assert "retry-after" in refused.headers
     assert served.client("run").get(place).status_code == 200
-    assert len(taken) == event_stream.MAX_LISTENERS_OF_TOKEN, "a stream that ended is counted no more"
+    assert len(taken) == runs.MAX_LISTENERS_OF_TOKEN, "a stream that ended is counted no more"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from auditor.api import finished_runs
-from auditor.api.finished_runs import FinishedRuns
-from auditor.store import Store, chunks, open_store, queue, runs
-from auditor.store._schema import leases
+from auditor.api import metrics
+from auditor.api.metrics import FinishedRuns
+from auditor.store import Store, chunks, open_store, queue, run_lifecycle, runs
 from auditor.store._schema import runs as table
+from auditor.store.leases import leases
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
 
 LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture(autouse=True)
 def few_late_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for runs that were committed late among a few, as some tests need several times as many."""
-    monkeypatch.setattr(finished_runs, "LATE_COMMITS", 10)
+    monkeypatch.setattr(metrics, "LATE_COMMITS", 10)
 
 
 def new_runs(finished: FinishedRuns) -> list[str]:
@@ -42,12 +42,12 @@ def set_columns(store: Store, run: str, **values: object) -> None:
 
 def test_only_runs_that_end_after_the_start_are_returned(store: Store) -> None:
     before, open_ = start_run(store, new_audit_name()), start_run(store, new_audit_name())
-    runs.finish_run(store, before, DONE)
+    run_lifecycle.finish_run(store, before, DONE)
     finished = FinishedRuns(store, dt.datetime.now(dt.UTC))
     after = start_run(store, new_audit_name())
-    runs.finish_run(store, after, DONE)
+    run_lifecycle.finish_run(store, after, DONE)
     assert new_runs(finished) == [after]
-    runs.finish_run(store, open_, DONE)
+    run_lifecycle.finish_run(store, open_, DONE)
     assert new_runs(finished) == [open_]
     assert new_runs(finished) == []
 
@@ -56,7 +56,7 @@ def test_run_with_an_early_end_time_is_returned_from_an_empty_store(store: Store
     finished = FinishedRuns(store, dt.datetime.now(dt.UTC))
     assert new_runs(finished) == []
     one = start_run(store, new_audit_name())
-    runs.finish_run(store, one, DONE)
+    run_lifecycle.finish_run(store, one, DONE)
     set_columns(store, one, ended=LONG_AGO)  # by the clock of another machine
     assert new_runs(finished) == [one] and new_runs(finished) == []
 
@@ -64,23 +64,23 @@ def test_run_with_an_early_end_time_is_returned_from_an_empty_store(store: Store
 def test_runs_with_the_same_end_time_are_each_returned(store: Store) -> None:
     finished = FinishedRuns(store, T0)
     first, second = start_run(store, new_audit_name()), start_run(store, new_audit_name())
-    runs.finish_run(store, first, DONE)
+    run_lifecycle.finish_run(store, first, DONE)
     set_columns(store, first, ended=T0)
     assert new_runs(finished) == [first]
-    runs.finish_run(store, second, DONE)
+    run_lifecycle.finish_run(store, second, DONE)
     set_columns(store, second, ended=T0)
     assert new_runs(finished) == [second] and new_runs(finished) == []
 
 
 def test_run_of_a_dead_process_is_returned_when_recovered(store: Store) -> None:
-    lost, others = start_run(store, new_audit_name()), [start_run(store, new_audit_name()) for _ in range(finished_runs.LATE_COMMITS + 5)]
+    lost, others = start_run(store, new_audit_name()), [start_run(store, new_audit_name()) for _ in range(metrics.LATE_COMMITS + 5)]
     finished = FinishedRuns(store, dt.datetime.now(dt.UTC))
     for one in others:
-        runs.finish_run(store, one, DONE)
+        run_lifecycle.finish_run(store, one, DONE)
     assert new_runs(finished) == others
     killed = leases.update().where(leases.c.name == lost).values(pid=1, heartbeat=LONG_AGO)
     store.write(lambda connection: connection.execute(killed) and None)  # which is detected only now
-    runs.recover_runs(store)
+    run_lifecycle.recover_runs(store)
     assert runs.get_run(store, lost).ended == LONG_AGO
     assert new_runs(finished) == [lost] and new_runs(finished) == []
 
@@ -88,16 +88,16 @@ def test_run_of_a_dead_process_is_returned_when_recovered(store: Store) -> None:
 def test_run_resumed_and_finished_between_two_polls_is_returned_again(store: Store) -> None:
     finished = FinishedRuns(store, T0)
     one = start_run(store, new_audit_name())
-    runs.save_plan(store, one, plan=b"plan", schema={})
+    run_lifecycle.save_plan(store, one, plan=b"plan", schema={})
     chunks.save_chunk(store, one, make_chunk())
-    runs.finish_run(store, one, FAILED)
+    run_lifecycle.finish_run(store, one, FAILED)
     assert new_runs(finished) == [one]
-    for _ in range(finished_runs.LATE_COMMITS + 5):
-        runs.finish_run(store, start_run(store, new_audit_name()), DONE)
+    for _ in range(metrics.LATE_COMMITS + 5):
+        run_lifecycle.finish_run(store, start_run(store, new_audit_name()), DONE)
     new_runs(finished)
     queue.requeue_run(store, one, 10)
     assert queue.claim_run(store)
-    runs.finish_run(store, one, DONE)
+    run_lifecycle.finish_run(store, one, DONE)
     assert new_runs(finished) == [one] and new_runs(finished) == []
 
 
@@ -105,7 +105,7 @@ def test_run_committed_after_one_with_a_higher_number_is_returned(store: Store) 
     finished = FinishedRuns(store, T0)
     first, second = start_run(store, new_audit_name()), start_run(store, new_audit_name())
     for one in (first, second):
-        runs.finish_run(store, one, DONE)
+        run_lifecycle.finish_run(store, one, DONE)
     with store.reading() as connection:
         row = dict(connection.execute(table.select().where(table.c.run == first)).one()._mapping)
     store.write(lambda c: c.execute(table.delete().where(table.c.run == first)) and None)
@@ -117,13 +117,13 @@ def test_run_committed_after_one_with_a_higher_number_is_returned(store: Store) 
 def test_run_with_a_reused_number_is_returned(store: Store) -> None:
     finished = FinishedRuns(store, T0)
     keep = start_run(store, new_audit_name())
-    runs.finish_run(store, keep, DONE)
-    for _ in range(2 * finished_runs.LATE_COMMITS):
-        runs.finish_run(store, start_run(store, new_audit_name()), DONE)
-    assert len(new_runs(finished)) == 2 * finished_runs.LATE_COMMITS + 1
+    run_lifecycle.finish_run(store, keep, DONE)
+    for _ in range(2 * metrics.LATE_COMMITS):
+        run_lifecycle.finish_run(store, start_run(store, new_audit_name()), DONE)
+    assert len(new_runs(finished)) == 2 * metrics.LATE_COMMITS + 1
     store.write(lambda c: c.execute(table.delete().where(table.c.run != keep)) and None)
     again = start_run(store, new_audit_name())
-    runs.finish_run(store, again, DONE)
+    run_lifecycle.finish_run(store, again, DONE)
     assert new_runs(finished) == [again] and new_runs(finished) == []
 
 
@@ -131,7 +131,7 @@ def test_run_whose_processing_failed_is_returned_again(store: Store) -> None:
     finished = FinishedRuns(store, T0)
     first, second = start_run(store, new_audit_name()), start_run(store, new_audit_name())
     for one in (first, second):
-        runs.finish_run(store, one, DONE)
+        run_lifecycle.finish_run(store, one, DONE)
     seen = finished.new()
     assert next(seen).run == first
     assert next(seen).run == second
@@ -140,10 +140,10 @@ def test_run_whose_processing_failed_is_returned_again(store: Store) -> None:
 
 
 def test_poll_does_not_reread_earlier_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(3 * finished_runs.LATE_COMMITS):
-        runs.finish_run(store, start_run(store, new_audit_name()), DONE)
+    for _ in range(3 * metrics.LATE_COMMITS):
+        run_lifecycle.finish_run(store, start_run(store, new_audit_name()), DONE)
     finished = FinishedRuns(store, T0)
-    assert len(new_runs(finished)) == 3 * finished_runs.LATE_COMMITS
+    assert len(new_runs(finished)) == 3 * metrics.LATE_COMMITS
     counts: list[int] = []
     list_endings = runs.list_endings
 
@@ -154,6 +154,6 @@ def test_poll_does_not_reread_earlier_runs(store: Store, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(runs, "list_endings", counting_list_endings)
     monkeypatch.setattr(runs, "get_run", lambda *_: pytest.fail("a run that had already been returned was read again"))
-    assert new_runs(finished) == [] and counts == [finished_runs.LATE_COMMITS]
+    assert new_runs(finished) == [] and counts == [metrics.LATE_COMMITS]
     with store.reading() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() == 3 * finished_runs.LATE_COMMITS
+        assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() == 3 * metrics.LATE_COMMITS

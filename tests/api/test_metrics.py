@@ -16,7 +16,7 @@ from auditor import service
 from auditor.errors import StoreUnavailable
 from auditor.history import checkpoint
 from auditor.model import Progress
-from auditor.store import audit_state, runs
+from auditor.store import audit_state, run_lifecycle, runs
 from tests.api.conftest import Service, TemporaryService
 from tests.store.samples import FAILED, start_run
 from tests.waits import SetWaits
@@ -85,7 +85,7 @@ def test_waits_are_counted_while_they_last(own: Service, set_waits: SetWaits) ->
             assert time.monotonic() < until, "no wait was counted"
     assert read_metrics(own)["auditor_database_wait_seconds_total", source] >= first
     assert ("auditor_database_wait_seconds_total", (("audit", "waiting"), ("side", "target"))) not in read_metrics(own)
-    runs.finish_run(own.store, run, FAILED)
+    run_lifecycle.finish_run(own.store, run, FAILED)
 
 
 def test_errors_are_counted_by_class(own: Service) -> None:

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from auditor.api import pipeline_metrics, segment_metrics
+from auditor.api import metrics
 from auditor.api.dependencies import AppState
 from auditor.config import validate_settings
 from auditor.store import open_store
@@ -49,7 +49,7 @@ class Pipelines(Collector):
         self.app = app
 
     def collect(self) -> Iterator[Metric]:
-        return chain(pipeline_metrics.collect(self.app), segment_metrics.collect(self.app))
+        return chain(metrics.collect_pipelines(self.app), metrics.collect_segments(self.app))
 
 
 def test_alerts_fire_for_what_needs_attention_alone(tmp_path: Path) -> None:

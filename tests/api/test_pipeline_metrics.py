@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from auditor.api import pipeline_metrics
+from auditor.api import metrics
 from auditor.api.dependencies import AppState
 from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import open_store, pipelines
@@ -29,7 +29,7 @@ class Pipelines(Collector):
         self.app = app
 
     def collect(self) -> Iterator[Metric]:
-        return pipeline_metrics.collect(self.app)
+        return metrics.collect_pipelines(self.app)
 
 
 @pytest.fixture

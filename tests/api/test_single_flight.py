@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from auditor.api.single_flight import SingleFlight
+from auditor.api.dependencies import SingleFlight
 
 
 class BlockingComputation:

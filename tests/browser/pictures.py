@@ -24,7 +24,7 @@ from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
 from auditor.report import day, render
 from auditor.service import patch_requests, segment_audits
-from auditor.store import Store, _schema, audit_state, open_store, runs
+from auditor.store import Store, _schema, audit_state, open_store, rolling_parts, run_lifecycle, runs
 from tests.browser import pipeline_samples, segment_samples
 from tests.browser.conftest import CHROMIUM_OPTIONS, find_chromium
 from tests.browser.served import serve_app
@@ -118,9 +118,11 @@ def create_shop(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
         report = service.run_audit(configured, "events", store=store, requested_by="schedule")
         move_run(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
     with store.engine.begin() as connection:  # the time of each part is the start of its run
-        read = sa.select(_schema.runs.c.started).where(_schema.runs.c.number == _schema.rolling_parts.c.run).scalar_subquery()
-        connection.execute(sa.update(_schema.rolling_parts).values(at=read))
-    runs.start_run(store, run="4f" * 16, audit="payments", definition={}, method="exact", requested_by="ada", reason="after the backfill")
+        read = sa.select(_schema.runs.c.started).where(_schema.runs.c.number == rolling_parts.rolling_parts.c.run).scalar_subquery()
+        connection.execute(sa.update(rolling_parts.rolling_parts).values(at=read))
+    run_lifecycle.start_run(
+        store, run="4f" * 16, audit="payments", definition={}, method="exact", requested_by="ada", reason="after the backfill"
+    )
     return configured, store
 
 
@@ -128,7 +130,9 @@ def record_heartbeat(store: Store) -> None:
     """Record the heartbeat and progress of the run that is still running."""
     busy = "waits: Threads_running is 41, and more than 30"
     reading = {"doing": "summarising", "done": 3_145_728, "total": 4_812_000, "statements": 27, "running": 4}
-    runs.record_heartbeat(store, "4f" * 16, {"source": {**reading, "doing": busy, "done": 1_835_008, "running": 0}, "target": reading})
+    run_lifecycle.record_heartbeat(
+        store, "4f" * 16, {"source": {**reading, "doing": busy, "done": 1_835_008, "running": 0}, "target": reading}
+    )
 
 
 @contextmanager

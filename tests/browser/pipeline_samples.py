@@ -11,9 +11,9 @@ from auditor.model import Part, Segment, TableNote
 from auditor.pipeline.binlog.beats import Beat, Trail
 from auditor.service.pipeline_notices import look_at_pipelines
 from auditor.shapes.pipeline import MergeState, PipelineProgress, StagedBatch
-from auditor.store import Store, lags, live_epochs, parts, pipelines, refreshes, segments, table_notes, target_migrations
+from auditor.store import Store, lags, live_epochs, parts, pipelines, refreshes, schema_changes, segments, table_notes
 from auditor.store.lags import Lag
-from auditor.store.target_migrations import TargetMigration
+from auditor.store.schema_changes import TargetMigration
 
 LONG = "shop.order_lines_of_the_second_warehouse_with_a_name_that_is_wider_than_any_phone_is"
 TABLES = ("shop.orders", "shop.customers", "shop.items", "shop.payments", LONG, "shop.log")
@@ -136,7 +136,7 @@ def _notes(store: Store, now: dt.datetime) -> None:
     table_notes.record_poison(store, "shop", poison(place + 100, 2))
     added = ["ALTER TABLE shop.payments ADD COLUMN note varchar(20)"]
     said = ["rows from before have NULL in note"]
-    target_migrations.record_migration(
+    schema_changes.record_migration(
         store, "shop", TargetMigration("warehouse", "shop.payments", place - 100, "5b", "5c", added, said, state="applied")
     )
 

@@ -15,7 +15,7 @@ from redshift_connector.error import ProgrammingError
 import auditor
 import dialects
 from auditor.config import Audit, ConnectionSettings
-from auditor.connections import retry
+from auditor.connections import connection
 from auditor.errors import (
     AuditorError,
     BadUrl,
@@ -261,7 +261,7 @@ def test_a_serialisation_conflict_is_retried_and_its_detail_shown(stand_in: Stan
     with closing(dialects.connect(engine.url)) as session:
         with pytest.raises(SerializationConflict, match="1023: Serializable isolation violation on table - 119371") as caught:
             session.query("SELECT conflict()")
-    assert retry.is_worth_retrying(caught.value, 0)
+    assert connection.is_worth_retrying(caught.value, 0)
 
 
 def test_a_statement_that_cannot_be_cancelled_loses_its_session(

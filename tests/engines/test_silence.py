@@ -18,7 +18,7 @@ import pytest
 import dialects
 from auditor.api.errors import http_status
 from auditor.config import Audit, ConnectionSettings
-from auditor.connections import retry
+from auditor.connections import connection
 from auditor.errors import ServerSilent, StatementCancelled, StatementRefused, StatementTimeout, Unreachable
 from auditor.model import Report, State
 from auditor.run import audit_run
@@ -95,7 +95,7 @@ def test_statement_that_is_never_answered_fails(proxy: Proxy) -> None:
     assert isinstance(error, ServerSilent), repr(error)
     assert "no answer within 1.5 s to a statement that the server itself should have ended after 1 s" in str(error)
     assert "127.0.0.1" in str(error) and error.retryable and http_status(error) == 504
-    assert retry.is_worth_retrying(error, 0) and not retry.is_worth_retrying(error, 1)
+    assert connection.is_worth_retrying(error, 0) and not connection.is_worth_retrying(error, 1)
 
 
 def test_result_that_breaks_off_fails(proxy: Proxy, engine: LiveEngine) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.merge.loader import Loader
-from auditor.store import pipelines, table_notes, target_migrations
+from auditor.store import pipelines, schema_changes, table_notes
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.road import PIPELINE, Road
@@ -97,7 +97,7 @@ def test_a_table_through_its_life(line: Line) -> None:
     )
     line.run("UPDATE moving SET l = 3 WHERE l = 1")
     assert line.both()[0] == line.both()[1] == [("a", 2), ("a", 3)]
-    assert {one.state for one in target_migrations.list_migrations(line.road.store, PIPELINE)} == {"applied"}
+    assert {one.state for one in schema_changes.list_migrations(line.road.store, PIPELINE)} == {"applied"}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from auditor.store import pipelines, target_migrations
+from auditor.store import pipelines, schema_changes
 from tests.binlog import LiveLog
 from tests.forking import ROOT
 from tests.live import LiveEngine
@@ -123,7 +123,7 @@ def test_each_change_with_a_kill_before_inside_and_after_it(
                 for table in ("moving", "moving_on") if change == "rename table" else ("moving",):
                     _compare(log, road, table, change)
     print(f"{source} to {target}: {writer.rows:,} rows written, {kills} kills, {time.monotonic() - began:.0f} s")
-    assert {one.state for one in target_migrations.list_migrations(road.store, PIPELINE)} == {"applied"}
+    assert {one.state for one in schema_changes.list_migrations(road.store, PIPELINE)} == {"applied"}
     killed.close()
     road.close()
 

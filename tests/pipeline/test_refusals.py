@@ -23,7 +23,7 @@ from auditor.pipeline.run import Run
 from auditor.pipeline.spark import check_alive
 from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.store import parts, pipelines
-from auditor.store._pipeline_schema import table_schemas
+from auditor.store.parts import table_schemas
 from tests.pipeline.conftest import TARGETS
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table

@@ -12,7 +12,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.points import armed
 from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
-from auditor.store import pipelines, schema_history, target_migrations
+from auditor.store import pipelines, schema_changes
 from tests.pipeline.conftest import CHANGED
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, note, table, update
@@ -78,10 +78,10 @@ def test_columns_are_added_dropped_renamed_and_widened(road: Road) -> None:
     assert columns(road, new) == [
         (1, Decimal("9.0000"), "b", None, None), (2, Decimal("2.0000"), "it's", -7, None), (3, Decimal("3.2500"), "new", 1, "x"),
     ]  # fmt: skip
-    [found] = target_migrations.list_migrations(road.store, PIPELINE)
+    [found] = schema_changes.list_migrations(road.store, PIPELINE)
     assert (found.state, found.from_schema, found.to_schema, found.said) == ("applied", ORDERS.id, new.id, [])
     assert len(found.statements) == 8 and loader.merge_all() == 0
-    history = schema_history.list_history(road.store, PIPELINE, "shop.orders")
+    history = schema_changes.list_history(road.store, PIPELINE, "shop.orders")
     assert [(one.position, one.schema_id) for one in history] == [(10, ORDERS.id), (30, new.id)]
 
 
@@ -130,7 +130,7 @@ def test_without_a_statement_columns_are_told_by_name_and_it_is_said(road: Road)
     road.stage_task(batch(change("orders", 20, {"op": "unread", "text": "ALTER TABLE orders ..."}), comes(new, 30, ["3", "x", None])))
     loader.merge_all()
     assert [row[:2] for row in columns(road, new)] == [(1, None), (2, None), (3, "x")]
-    [found] = target_migrations.list_migrations(road.store, PIPELINE)
+    [found] = schema_changes.list_migrations(road.store, PIPELINE)
     assert [sentence.partition(": ")[2] for sentence in found.said] == [
         "'ALTER TABLE orders ...' was not understood, so columns are told by their names",
         "thing came and item went, and no statement says that one was renamed: the old column is dropped and the new one added",
@@ -234,14 +234,14 @@ def test_what_cannot_be_done_alone_is_refused_until_it_was_done_by_hand(
     road.stage_task(batch(change("orders", 20, op), comes(new, 30, row)))
     loader.merge_all()
     assert report(road).state == "stopped" and report(road).reason.startswith(sentence), report(road).reason
-    assert len(road.rows()) == 2 and target_migrations.list_migrations(road.store, PIPELINE)[0].state == "refused"
+    assert len(road.rows()) == 2 and schema_changes.list_migrations(road.store, PIPELINE)[0].state == "refused"
     statement = report(road).reason.partition("run there: ")[2].partition(", and give")[0]
     if "ADD COLUMN" not in statement and new is OTHER_KIND and "duckdb" not in road.settings.connections["warehouse"].url:
         statement += " USING item::bigint"
     road.execute(statement)
     loader.merge_all()
     assert len(road.rows()) == 3 and report(road).state == "merged"
-    assert {one.state for one in target_migrations.list_migrations(road.store, PIPELINE)} == {"applied"}
+    assert {one.state for one in schema_changes.list_migrations(road.store, PIPELINE)} == {"applied"}
 
 
 def test_another_key_is_refused(road: Road) -> None:
@@ -294,7 +294,7 @@ def test_an_error_at_each_step_leaves_all_or_nothing(road: Road) -> None:
             road.loader().merge_all()
     road.loader().merge_all()
     assert columns(road, new) == [(7, "x", None), (8, "y", None)]
-    assert [one.state for one in target_migrations.list_migrations(road.store, PIPELINE)] == ["applied"]
+    assert [one.state for one in schema_changes.list_migrations(road.store, PIPELINE)] == ["applied"]
 
 
 def test_a_type_that_was_changed_and_back_stops_the_table_until_it_is_skipped(road: Road) -> None:

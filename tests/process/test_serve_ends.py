@@ -21,7 +21,7 @@ from auditor.config import Settings
 from auditor.model import State
 from auditor.service import workers
 from auditor.store import Store, chunks, open_store, queue, runs
-from auditor.store._schema import schedule_claims
+from auditor.store.schedule_claims import claims as schedule_claims
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params

@@ -16,7 +16,7 @@ from auditor.connections import statement_slots, throttle
 from auditor.connections.limiter import Waiter
 from auditor.errors import StatementCancelled, StoreReadOnly, StoreUnavailable
 from auditor.service.workers import request_run
-from auditor.store import Store, open_store, runs, slots
+from auditor.store import Store, leases, open_store, runs
 from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.serving import Serving
@@ -173,7 +173,7 @@ def test_lowest_limit_applies_to_all_connections_of_a_database(
 
 
 def test_store_is_not_queried_without_a_limit_or_outside_a_service(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "take_slot", lambda *_: pytest.fail("the store was queried"))
+    monkeypatch.setattr(leases, "take_slot", lambda *_: pytest.fail("the store was queried"))
     stopped = threading.Event()
     with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, stopped)):
         pass
@@ -186,7 +186,7 @@ def test_waiting_for_a_slot_is_reported_and_ends_on_release_or_cancellation(stor
     reasons: list[str] = []
     stopped, inside = threading.Event(), threading.Event()
     statement_slots.share_through(store)
-    assert slots.take_slot(store, "a", 1, "another process", 30.0)
+    assert leases.take_slot(store, "a", 1, "another process", 30.0)
 
     def enter() -> None:
         with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, stopped)):
@@ -197,10 +197,10 @@ def test_waiting_for_a_slot_is_reported_and_ends_on_release_or_cancellation(stor
     while not reasons:
         time.sleep(0.01)
     assert not inside.is_set()
-    slots.release_slot(store, "a", "another process")
+    leases.release_slot(store, "a", "another process")
     thread.join()
     assert inside.is_set() and reasons == ["waits for the one statement at once over all processes", ""]
-    assert slots.take_slot(store, "a", 1, "another process", 30.0)
+    assert leases.take_slot(store, "a", 1, "another process", 30.0)
     stopped.set()
     with pytest.raises(StatementCancelled):
         enter()
@@ -210,7 +210,7 @@ def test_waiting_for_a_slot_is_reported_and_ends_on_release_or_cancellation(stor
 def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
     store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception, waits: bool
 ) -> None:
-    take = slots.take_slot
+    take = leases.take_slot
     reasons: list[str] = []
     attempts: list[int] = []
 
@@ -220,7 +220,7 @@ def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
             raise error
         return take(*arguments)
 
-    monkeypatch.setattr(slots, "take_slot", failing)
+    monkeypatch.setattr(leases, "take_slot", failing)
     statement_slots.share_through(store)
     with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, threading.Event())):
         pass
@@ -232,6 +232,6 @@ def test_slot_is_held_as_long_as_the_statement_runs(store: Store, set_waits: Set
     statement_slots.share_through(store)
     with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, threading.Event())):
         time.sleep(1.5)
-        assert not slots.take_slot(store, "a", 1, "another process", 30.0)
-    slots.release_slot(store, "a", "another process")
-    assert slots.take_slot(store, "a", 1, "another process", 30.0)
+        assert not leases.take_slot(store, "a", 1, "another process", 30.0)
+    leases.release_slot(store, "a", "another process")
+    assert leases.take_slot(store, "a", 1, "another process", 30.0)

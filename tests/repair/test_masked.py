@@ -17,7 +17,7 @@ from auditor.service import patch_requests, patches
 from auditor.service.scrub import scrub
 from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
-from auditor.store._repair_schema import patch_batches
+from auditor.store.patches import patch_batches
 from tests.live import LiveEngine
 from tests.repair import small
 from tests.repair.killed import kill

@@ -10,15 +10,15 @@ from sqlalchemy import update
 
 from auditor.cli import main
 from auditor.config import Audit
-from auditor.errors import AuditorError, PatchFailed, PatchRefused, RunOutdated
+from auditor.errors import AuditorError, PatchFailed, PatchRefused, RefreshRefused, RunOutdated
 from auditor.points import armed
 from auditor.repair.keys import Selection
 from auditor.service import patch_requests, patch_rows, patch_through, patches
 from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
-from auditor.store._repair_schema import patch_batches
-from auditor.store._repair_schema import patches as patch_table
 from auditor.store._schema import runs as run_table
+from auditor.store.patches import patch_batches
+from auditor.store.patches import patches as patch_table
 from tests import tables
 from tests.live import LiveEngine
 from tests.repair import small
@@ -157,7 +157,7 @@ def test_a_claimed_patch_that_another_process_settled_is_not_begun(duck: Small) 
 def test_what_cannot_be_sent_is_refused(duck: Small, tmp_path: Path) -> None:
     run = duck.run().run
     about = (duck.settings, duck.store, run)
-    with pytest.raises(PatchRefused, match=r"no pipeline carries s of a into t; write --apply"):
+    with pytest.raises(RefreshRefused, match=r"no pipeline carries s of a into t; write --apply"):
         patch_through.send_refresh(*about, small.EVERYTHING)
     with pytest.raises(PatchFailed, match=r"the command cannot be run: .*nowhere"):
         patch_through.send_lines(*about, small.EVERYTHING, f"{tmp_path}/nowhere")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.cli import main
-from auditor.store import open_store, runs
+from auditor.store import open_store, run_lifecycle
 from tests.store.samples import DONE, start_run
 
 RUNS = 60
@@ -28,7 +28,7 @@ def fill(directory: Path) -> None:
     store = open_store(f"sqlite:///{directory}/store.db")
     for _ in range(RUNS):
         run = start_run(store, "large")
-        runs.finish_run(store, run, replace(DONE, report=os.urandom(REPORT)))
+        run_lifecycle.finish_run(store, run, replace(DONE, report=os.urandom(REPORT)))
     store.close()
 
 

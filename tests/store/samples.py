@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from auditor.model import State, Verdict
-from auditor.store import Store, chunks, runs
+from auditor.store import Store, chunks, run_lifecycle, runs
 
 T0 = dt.datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=dt.UTC)
 
-DONE = runs.Outcome(
+DONE = run_lifecycle.Outcome(
     state=State.DONE,
     verdict=Verdict.MISMATCH,
     exit_code=1,
@@ -46,7 +46,7 @@ DONE = runs.Outcome(
     ),
 )
 
-FAILED = runs.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=3, seconds=1.0, reasons=("lost",), resumable=True)
+FAILED = run_lifecycle.Outcome(state=State.FAILED, verdict=Verdict.UNKNOWN, exit_code=3, seconds=1.0, reasons=("lost",), resumable=True)
 
 _numbers = itertools.count()
 
@@ -59,18 +59,18 @@ def new_audit_name() -> str:
 def start_run(store: Store, audit: str, run: str | None = None, **more: Any) -> str:
     """Start a run in this process and return its id."""
     run = run or uuid.uuid4().hex
-    runs.start_run(store, run=run, audit=audit, definition={"source": "orders", "n": 1}, method="exact", **more)
+    run_lifecycle.start_run(store, run=run, audit=audit, definition={"source": "orders", "n": 1}, method="exact", **more)
     return run
 
 
-def add_finished_run(store: Store, audit: str, outcome: runs.Outcome = DONE, **more: Any) -> str:
+def add_finished_run(store: Store, audit: str, outcome: run_lifecycle.Outcome = DONE, **more: Any) -> str:
     """Start and finish a run, and return its id."""
     run = start_run(store, audit)
-    runs.save_plan(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
+    run_lifecycle.save_plan(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
     outcome = replace(outcome, **more)
     if outcome.resumable:
         chunks.save_chunk(store, run, make_chunk())
-    runs.finish_run(store, run, outcome)
+    run_lifecycle.finish_run(store, run, outcome)
     return run
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.errors import UnknownRun
+from auditor.errors import RunLost, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.model import Chunk
-from auditor.store import Store, audit_state, chunks, rolling_parts, runs, schedule_claims
+from auditor.store import Store, audit_state, chunks, rolling_parts, run_lifecycle, schedule_claims
 from auditor.store.rolling_parts import RollingPart
 from auditor.summary import arrays, codec
 from tests.store.samples import FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
@@ -43,10 +43,10 @@ def test_saving_a_chunk_again_replaces_it(store: Store) -> None:
 
 def test_chunks_of_a_finished_run_are_rejected(store: Store) -> None:
     run = start_run(store, new_audit_name())
-    runs.save_plan(store, run, plan=b"plan", schema={})
+    run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
     chunks.save_chunk(store, run, make_chunk())
-    runs.finish_run(store, run, FAILED)
-    with pytest.raises(UnknownRun, match="no longer belongs"):
+    run_lifecycle.finish_run(store, run, FAILED)
+    with pytest.raises(RunLost, match="no longer belongs"):
         chunks.save_chunk(store, run, make_chunk(5, 15))
     assert chunks.list_chunks(store, run) == [make_chunk()]
 

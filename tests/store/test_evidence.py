@@ -14,11 +14,11 @@ from auditor import config
 from auditor.config import Settings
 from auditor.model import State, Verdict
 from auditor.service import evidence
-from auditor.store import Store, chunks, queue, retention, runs
+from auditor.store import Store, chunks, queue, retention, run_lifecycle
 from auditor.store import evidence as chains
 from auditor.store._schema import differences, run_documents
-from auditor.store._schema import evidence as links_table
 from auditor.store._schema import runs as runs_table
+from auditor.store.evidence import evidence as links_table
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 
 NUMBERS = {"score": 0.1 + 0.2, "lower": 1 / 3, "upper": 2 / 3, "published": 5e-324, "coverage": 1.0, "seconds": 1e-7}
@@ -32,13 +32,13 @@ def settings(tmp_path: Path) -> Settings:
     return found
 
 
-def add_run(store: Store, audit: str, settings: Settings, outcome: runs.Outcome = DONE, **more: object) -> str:
+def add_run(store: Store, audit: str, settings: Settings, outcome: run_lifecycle.Outcome = DONE, **more: object) -> str:
     """Store a sealed run with chunks and a plan, and return its id."""
     run = start_run(store, audit, reason="größer 🙂", requested_by="o'brien")
-    runs.save_plan(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
+    run_lifecycle.save_plan(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
     for side in ("source", "target"):
         chunks.save_chunk(store, run, make_chunk(side=side))
-    runs.finish_run(store, run, replace(outcome, report=b"", **NUMBERS, **more), evidence.get_seal(settings))  # type: ignore[arg-type]
+    run_lifecycle.finish_run(store, run, replace(outcome, report=b"", **NUMBERS, **more), evidence.get_seal(settings))  # type: ignore[arg-type]
     return run
 
 
@@ -110,7 +110,7 @@ def test_a_run_that_is_requeued_and_cancelled_has_a_link_of_its_own_before_the_n
     ids = [add_run(store, audit, settings), add_run(store, audit, settings, FAILED)]
     queue.requeue_run(store, ids[1], 100)
     assert chains.list_links(store, audit)[1].payload is None
-    runs.request_cancel(store, ids[1])
+    run_lifecycle.request_cancel(store, ids[1])
     assert evidence.find_problems(settings, store, audit) == []
     ids.append(add_run(store, audit, settings))
     assert [link.run for link in chains.list_links(store, audit)] == [*ids[:2], ids[1], ids[2]]

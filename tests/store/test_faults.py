@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from auditor.errors import BadUrl, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from auditor.model import State
-from auditor.store import Store, _url, open_store, runs
+from auditor.store import Store, _store, open_store, run_lifecycle, runs
 from tests.live import Engines, LiveEngine, engine_params
 from tests.proxy import proxied
 from tests.servers._process import free_port
@@ -46,12 +46,12 @@ def test_invalid_urls_are_rejected_without_the_password(url: str) -> None:
 
 
 def test_urls_are_converted_for_the_drivers() -> None:
-    address = _url.parse_store_url("mariadb://us%40er:p%2Fw%23%40@db:3307/kept?unix_socket=/run/db.sock")
+    address = _store.parse_store_url("mariadb://us%40er:p%2Fw%23%40@db:3307/kept?unix_socket=/run/db.sock")
     assert (address.url.drivername, address.url.username, address.url.password) == ("mysql+pymysql", "us@er", "p/w#@")
     assert (address.url.host, address.url.port, address.url.database) == ("db", 3307, "kept")
     assert address.options["unix_socket"] == "/run/db.sock" and address.name == "mariadb://us@er:***@db:3307/kept"
-    assert _url.parse_store_url("postgresql://u@h/d?sslmode=require").options["sslmode"] == "require"
-    assert _url.parse_store_url("sqlite:////a b/100%41.db").url.database == "/a b/100%41.db"
+    assert _store.parse_store_url("postgresql://u@h/d?sslmode=require").options["sslmode"] == "require"
+    assert _store.parse_store_url("sqlite:////a b/100%41.db").url.database == "/a b/100%41.db"
 
 
 def test_missing_directory(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_full_disk_rolls_back(file_store: Store) -> None:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreFull, match="free some space, or run: auditor prune"):
-        runs.finish_run(file_store, run, DONE_LARGE)
+        run_lifecycle.finish_run(file_store, run, DONE_LARGE)
     _assert_unchanged(file_store, run)
 
 
@@ -121,20 +121,20 @@ def test_file_size_limit_rolls_back(file_store: Store) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, hard))
     try:
         with pytest.raises((StoreFull, StoreUnavailable), match="disk"):
-            runs.finish_run(file_store, run, DONE_LARGE)
+            run_lifecycle.finish_run(file_store, run, DONE_LARGE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     _assert_unchanged(file_store, run)
 
 
-DONE_LARGE = runs.Outcome(state=State.DONE, verdict=DONE.verdict, exit_code=1, seconds=1, report=os.urandom(3_000_000))
+DONE_LARGE = run_lifecycle.Outcome(state=State.DONE, verdict=DONE.verdict, exit_code=1, seconds=1, report=os.urandom(3_000_000))
 
 
 def _assert_unchanged(store: Store, run: str) -> None:
     assert runs.get_run(store, run).state == State.RUNNING and runs.get_report(store, run) is None
     with store.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 1000000000")
-    runs.finish_run(store, run, DONE_LARGE)
+    run_lifecycle.finish_run(store, run, DONE_LARGE)
     assert runs.get_report(store, run) == DONE_LARGE.report
 
 
@@ -203,13 +203,15 @@ def test_heartbeat_ends_though_the_server_falls_silent(server: LiveEngine, datab
     with proxied(database) as proxy:
         store = open_store(f"{proxy.url}{'&' if '?' in proxy.url else '?'}connect_timeout=1")
         run = start_run(store, "a")
-        runs.record_heartbeat(store, run, {})
+        run_lifecycle.record_heartbeat(store, run, {})
         proxy.silencing_text = silencing
         outcome: Future[object] = Future()
-        threading.Thread(target=lambda: outcome.set_result(_error_of(lambda: runs.record_heartbeat(store, run, {}))), daemon=True).start()
+        threading.Thread(
+            target=lambda: outcome.set_result(_error_of(lambda: run_lifecycle.record_heartbeat(store, run, {}))), daemon=True
+        ).start()
         assert isinstance(error := outcome.result(60), StoreUnavailable), repr(error)
         proxy.silencing_text = b""
-        runs.record_heartbeat(store, run, {})  # by a connection of its own
+        run_lifecycle.record_heartbeat(store, run, {})  # by a connection of its own
         store.close()
 
 

@@ -10,8 +10,8 @@ import pytest
 from auditor.errors import StoreError
 from auditor.shapes.pipeline import ProblemKey
 from auditor.store import Store, lags, pipelines, problems
-from auditor.store._pipeline_schema import lags as table
 from auditor.store.lags import HOUR, NOTHING, SPAN, Lag
+from auditor.store.lags import lags as table
 
 NOON = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 _numbers = itertools.count()

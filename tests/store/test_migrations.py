@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
@@ -12,10 +14,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from auditor import store as stored
 from auditor.errors import StoreTooNew
-from auditor.store import Store, _migrate, open_store, runs
-from auditor.store._migrate import MIGRATIONS
+from auditor.store import Store, _store, open_store, runs
 from auditor.store._schema import HEAD, VERSION_TABLE, metadata
+from auditor.store._store import MIGRATIONS
 from tests import new_stores
 from tests.store.conftest import Make
 from tests.store.samples import add_finished_run, new_audit_name
@@ -29,11 +32,13 @@ BEFORE_AN_INDEX = 7
 def migrations_run() -> Iterator[None]:
     """Let each new store go through the migration."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_migrate, "_upgrade", new_stores.upgrade_by_alembic)
+        patch.setattr(_store, "_upgrade", new_stores.upgrade_by_alembic)
         yield
 
 
 def test_migrations_result_in_the_schema(store: Store) -> None:
+    for module in iter_modules(stored.__path__):  # each adds the tables of its subject to the metadata
+        import_module(f"{stored.__name__}.{module.name}")
     assert _schema_differences(store) == []
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from auditor.errors import NotResumable, UnknownRun
+from auditor.errors import NotResumable, RunLost
 from auditor.model import State, Verdict
-from auditor.store import Store, audit_state, chunks, runs
-from auditor.store._process import Owner, has_ended
-from auditor.store._schema import leases
+from auditor.store import Store, audit_state, chunks, leases, run_lifecycle, runs
 from auditor.store._schema import runs as table
+from auditor.store.leases import Owner, has_ended
+from auditor.store.leases import leases as leases_table
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 from tests.store.worker import Worker, payload
 from tests.waits import SetWaits
@@ -35,10 +35,10 @@ def test_concurrent_starts_of_an_audit_have_one_winner(store: Store, url: str, r
         assert answers[1] == "won" and answers[0].startswith("lost") and f"run {audit}-run-" in answers[0]
         [run] = runs.list_runs(store, audit=audit)
         assert run.owner is not None and run.owner.pid in {worker.process.pid for worker in workers}
-        assert runs.recover_runs(store) == []
+        assert run_lifecycle.recover_runs(store).failed == []
         for worker in workers:
             worker.end()
-        assert runs.recover_runs(store) == [run.run]
+        assert run_lifecycle.recover_runs(store).failed == [run.run]
 
 
 def test_concurrent_claims_of_a_tick_have_one_winner(store: Store, url: str) -> None:
@@ -62,7 +62,7 @@ def test_killed_process_leaves_consistent_runs(store: Store, url: str, request: 
         worker.read_line()
         time.sleep(chance.uniform(0, 0.4))
         worker.kill()
-        given_up = runs.recover_runs(store)
+        given_up = run_lifecycle.recover_runs(store).failed
         assert len(given_up) <= 1
         for run in runs.list_runs(store, audit=audit, limit=1_000):
             states.add(run.state)
@@ -73,8 +73,8 @@ def test_killed_process_leaves_consistent_runs(store: Store, url: str, request: 
                 found.state == State.FAILED and "its process has died" in found.reasons[0] and str(worker.process.pid) in found.reasons[0]
             )
             if found.resumable:
-                assert runs.resume_run(store, run_id).plan == b"plan"
-                runs.finish_run(store, run_id, DONE)
+                assert run_lifecycle.resume_run(store, run_id).plan == b"plan"
+                run_lifecycle.finish_run(store, run_id, DONE)
     ended = len(runs.list_runs(store, audit=audit, limit=1_000))
     assert states <= {State.FAILED, State.DONE} and audit_state.get_state(store, audit).run_count == ended
 
@@ -98,46 +98,46 @@ def test_former_owner_cannot_write_a_run(store: Store) -> None:
     run = start_run(store, audit)
     _set_lease(store, run, pid=1)  # process 1 is alive, but started at another time
     for step in (
-        lambda: runs.record_heartbeat(store, run, {}),
-        lambda: runs.finish_run(store, run, DONE),
-        lambda: runs.save_plan(store, run, plan=b"", schema={}),
+        lambda: run_lifecycle.record_heartbeat(store, run, {}),
+        lambda: run_lifecycle.finish_run(store, run, DONE),
+        lambda: run_lifecycle.save_plan(store, run, plan=b"", schema={}),
         lambda: chunks.save_chunk(store, run, make_chunk(5, 10)),
     ):
-        with pytest.raises(UnknownRun, match=r"no longer belongs.*process 1 on"):
+        with pytest.raises(RunLost, match=r"no longer belongs.*process 1 on"):
             step()
-    assert run in runs.recover_runs(store)
-    with pytest.raises(UnknownRun, match=r"no longer belongs.*it is failed"):
-        runs.record_heartbeat(store, run, {})
+    assert run in run_lifecycle.recover_runs(store).failed
+    with pytest.raises(RunLost, match=r"no longer belongs.*it is failed"):
+        run_lifecycle.record_heartbeat(store, run, {})
     start_run(store, audit)
 
 
 def test_process_on_another_host_is_judged_by_its_heartbeat(store: Store) -> None:
     run = start_run(store, new_audit_name())
-    runs.save_plan(store, run, plan=b"plan", schema={})
+    run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
     chunks.save_chunk(store, run, make_chunk())
     _set_lease(store, run, host="elsewhere")
-    assert run not in runs.recover_runs(store)
+    assert run not in run_lifecycle.recover_runs(store).failed
     _set_lease(store, run, until=dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1))
-    assert run in runs.recover_runs(store)
+    assert run in run_lifecycle.recover_runs(store).failed
     found = runs.get_run(store, run)
     assert found.resumable and found.reasons[0].endswith(f"auditor resume {run}")
-    assert runs.resume_run(store, run).plan == b"plan" and chunks.list_chunks(store, run) == [make_chunk()]
+    assert run_lifecycle.resume_run(store, run).plan == b"plan" and chunks.list_chunks(store, run) == [make_chunk()]
 
 
 def test_crashed_run_without_chunks_is_not_offered_for_resuming(store: Store) -> None:
     """It has a plan, and read nothing: a resume would begin anew, with a watermark that has passed."""
     audit = new_audit_name()
     run = start_run(store, audit)
-    runs.save_plan(store, run, plan=b"plan", schema={})
+    run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
     _set_lease(store, run, pid=1)
-    assert run in runs.recover_runs(store)
+    assert run in run_lifecycle.recover_runs(store).failed
     found = runs.get_run(store, run)
     assert not found.resumable and found.reasons[0].endswith(f"start a new run: auditor run {audit}")
     with pytest.raises(NotResumable, match="nothing to go on from"):
-        runs.resume_run(store, run)
+        run_lifecycle.resume_run(store, run)
     unread = start_run(store, audit)
-    runs.save_plan(store, unread, plan=b"plan", schema={})
-    runs.finish_run(store, unread, FAILED)
+    run_lifecycle.save_plan(store, unread, plan=b"plan", schema={})
+    run_lifecycle.finish_run(store, unread, FAILED)
     assert not runs.get_run(store, unread).resumable and runs.get_plan(store, unread) is None
 
 
@@ -148,30 +148,30 @@ def test_heartbeat_in_the_future_ages_from_now(store: Store, set_waits: SetWaits
     _set_lease(store, here, heartbeat=ahead, until=ahead)
     _set_lease(store, elsewhere, heartbeat=ahead, until=ahead, host="elsewhere")
     set_waits(run_silent=0.2)
-    assert not {here, elsewhere} & set(runs.recover_runs(store))
+    assert not {here, elsewhere} & set(run_lifecycle.recover_runs(store).failed)
     with store.reading() as connection:
-        beats = {row.name: row.heartbeat for row in connection.execute(sa.select(leases))}
+        beats = {row.name: row.heartbeat for row in connection.execute(sa.select(leases_table))}
     assert beats[here] == ahead and beats[elsewhere] < ahead
-    assert runs.record_heartbeat(store, here, {}) is False
+    assert run_lifecycle.record_heartbeat(store, here, {}) is False
     time.sleep(0.3)
-    given_up = runs.recover_runs(store)
+    given_up = run_lifecycle.recover_runs(store).failed
     assert elsewhere in given_up and here not in given_up
 
 
 def test_order_of_runs_does_not_depend_on_the_clock(store: Store) -> None:
     audit = new_audit_name()
     first = start_run(store, audit)
-    runs.finish_run(store, first, DONE)
+    run_lifecycle.finish_run(store, first, DONE)
     _set_columns(store, first, started=dt.datetime.now(dt.UTC) + dt.timedelta(days=3))
     second = start_run(store, audit)
-    runs.finish_run(store, second, DONE)
+    run_lifecycle.finish_run(store, second, DONE)
     latest = runs.get_latest_run(store, audit)
     assert latest is not None and latest.run == second
     assert [run.run for run in runs.list_runs(store, audit=audit)] == [second, first]
 
 
 def test_ended_processes_are_distinguished_from_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    me = runs.this_process()
+    me = leases.this_process()
     assert has_ended(me) is False and me.started and str(me) == f"process {os.getpid()} on {socket.gethostname()}"
     assert has_ended(Owner(me.host, me.pid, f"{me.started}0")) is True  # another process got its id
     assert has_ended(Owner(me.host, 2**22 + 1, me.started)) is True
@@ -182,11 +182,11 @@ def test_ended_processes_are_distinguished_from_later_ones(monkeypatch: pytest.M
     assert has_ended(Owner(me.host, me.pid, "")) is None
     assert has_ended(Owner(me.host, 2**22 + 1, "")) is True
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(FileNotFoundError))
-    assert runs.this_process().started == ""
+    assert leases.this_process().started == ""
 
 
 def _set_lease(store: Store, run: str, **values: object) -> None:
-    store.write(lambda connection: connection.execute(sa.update(leases).where(leases.c.name == run).values(**values)) and None)
+    store.write(lambda connection: connection.execute(sa.update(leases_table).where(leases_table.c.name == run).values(**values)) and None)
 
 
 def _set_columns(store: Store, run: str, **values: object) -> None:

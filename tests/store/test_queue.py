@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from auditor.errors import ConfigError, NotResumable, QueueFull, UnknownRun
+from auditor.errors import ConfigError, NotResumable, QueueFull, RunLost
 from auditor.model import State
-from auditor.store import Store, audit_state, chunks, queue, retention, runs
-from auditor.store._schema import leases
+from auditor.store import Store, audit_state, chunks, leases, queue, retention, run_lifecycle, runs
 from auditor.store._schema import runs as table
+from auditor.store.leases import leases as leases_table
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
 
 
@@ -39,7 +39,7 @@ def claim(store: Store) -> runs.StoredRun:
 
 def set_dead_process(store: Store, run: str) -> None:
     """Assign the run to a process that has ended."""
-    store.write(lambda c: c.execute(leases.update().where(leases.c.name == run).values(pid=1)) and None)
+    store.write(lambda c: c.execute(leases_table.update().where(leases_table.c.name == run).values(pid=1)) and None)
 
 
 def test_runs_are_claimed_in_order(empty_queue: Store) -> None:
@@ -50,7 +50,7 @@ def test_runs_are_claimed_in_order(empty_queue: Store) -> None:
     assert (first.state, first.owner, first.ended, first.overrides) == (State.PENDING, None, None, {"k": 3})
     taken = [claim(empty_queue) for _ in range(5)]
     assert [one.run for one in taken] == [one.run for one in made]
-    assert all(one.state is State.RUNNING and one.owner == runs.this_process() and not one.resumable for one in taken)
+    assert all(one.state is State.RUNNING and one.owner == leases.this_process() and not one.resumable for one in taken)
     assert queue.claim_run(empty_queue) is None and queue.count_waiting(empty_queue) == 0
 
 
@@ -60,13 +60,13 @@ def test_one_pending_run_per_audit_and_no_claim_while_it_is_running(empty_queue:
     assert enqueue(empty_queue, audit) == queue.Enqueued(first.run, "pending")
     assert claim(empty_queue).run == first.run
     assert enqueue(empty_queue, audit) == queue.Enqueued(first.run, "running")
-    runs.finish_run(empty_queue, first.run, DONE)
+    run_lifecycle.finish_run(empty_queue, first.run, DONE)
     by_hand = start_run(empty_queue, other := new_audit_name())
-    runs.finish_run(empty_queue, by_hand, DONE)
+    run_lifecycle.finish_run(empty_queue, by_hand, DONE)
     waits = enqueue(empty_queue, other)
     by_hand = start_run(empty_queue, other)  # started on the command line, not through the queue
     assert waits.how == "new" and queue.claim_run(empty_queue) is None
-    runs.finish_run(empty_queue, by_hand, DONE)
+    run_lifecycle.finish_run(empty_queue, by_hand, DONE)
     assert claim(empty_queue).run == waits.run
 
 
@@ -77,7 +77,7 @@ def test_idempotency_key_returns_the_run_of_the_earlier_request(empty_queue: Sto
     joined = enqueue(empty_queue, audit, idempotency_key="another")
     assert joined == queue.Enqueued(first.run, "pending")
     claim(empty_queue)
-    runs.finish_run(empty_queue, first.run, DONE)
+    run_lifecycle.finish_run(empty_queue, first.run, DONE)
     assert enqueue(empty_queue, audit, idempotency_key="mine", overrides={"k": 1}) == queue.Enqueued(first.run, "same")
     assert enqueue(empty_queue, audit, idempotency_key="another").run == first.run
     for k in ({"k": 2}, {}):
@@ -146,7 +146,7 @@ def test_tick_stays_due_while_a_one_off_run_is_active(empty_queue: Store) -> Non
     one_off = enqueue(empty_queue, audit, overrides={"threshold": 0}).run
     assert tick() is None, "it is pending"
     assert queue.claim_run(empty_queue) and tick() is None, "it is running"
-    runs.finish_run(empty_queue, one_off, DONE)
+    run_lifecycle.finish_run(empty_queue, one_off, DONE)
     found = tick()
     assert found and found.how == "new" and not runs.get_run(empty_queue, found.run).is_one_off
 
@@ -154,8 +154,8 @@ def test_tick_stays_due_while_a_one_off_run_is_active(empty_queue: Store) -> Non
 def test_pending_run_can_be_cancelled_but_not_resumed(empty_queue: Store) -> None:
     run = enqueue(empty_queue, audit := new_audit_name()).run
     with pytest.raises(NotResumable, match="is pending"):
-        runs.resume_run(empty_queue, run)
-    found = runs.request_cancel(empty_queue, run)
+        run_lifecycle.resume_run(empty_queue, run)
+    found = run_lifecycle.request_cancel(empty_queue, run)
     assert (found.state, found.resumable) == (State.CANCELLED, False) and found.ended and "while it was pending" in found.reasons[0]
     assert (
         queue.claim_run(empty_queue) is None
@@ -169,24 +169,24 @@ def test_runs_of_a_dead_process_are_requeued_and_resumed(empty_queue: Store) -> 
     by_hand = start_run(empty_queue, new_audit_name())
     assert {claim(empty_queue).run, claim(empty_queue).run} == {begun_run, planned}
     for run in (begun_run, planned):
-        runs.save_plan(empty_queue, run, plan=b"plan", schema={})
+        run_lifecycle.save_plan(empty_queue, run, plan=b"plan", schema={})
     chunks.save_chunk(empty_queue, planned, make_chunk())
     for run in (begun_run, planned, by_hand):
         set_dead_process(empty_queue, run)
-    assert sorted(queue.requeue_lost_runs(empty_queue)) == sorted([begun_run, planned])
-    assert runs.get_run(empty_queue, by_hand).state is State.FAILED and runs.recover_runs(empty_queue) == []
+    assert sorted(run_lifecycle.recover_runs(empty_queue).requeued) == sorted([begun_run, planned])
+    assert runs.get_run(empty_queue, by_hand).state is State.FAILED and run_lifecycle.recover_runs(empty_queue).failed == []
     assert [(one.run, one.resumable) for one in (claim(empty_queue), claim(empty_queue))] == [(begun_run, False), (planned, True)]
     assert runs.get_plan(empty_queue, planned) == b"plan" and chunks.list_chunks(empty_queue, planned) == [make_chunk()]
-    with pytest.raises(UnknownRun, match="no longer belongs"):
+    with pytest.raises(RunLost, match="no longer belongs"):
         set_dead_process(empty_queue, planned)
-        runs.finish_run(empty_queue, planned, DONE)
+        run_lifecycle.finish_run(empty_queue, planned, DONE)
 
 
 def test_recovering_runs_requeues_requested_ones(empty_queue: Store) -> None:
     run = enqueue(empty_queue, new_audit_name()).run
     claim(empty_queue)
     set_dead_process(empty_queue, run)
-    assert runs.recover_runs(empty_queue) == [] and claim(empty_queue).run == run
+    assert run_lifecycle.recover_runs(empty_queue).failed == [] and claim(empty_queue).run == run
 
 
 def test_run_whose_process_dies_repeatedly_fails(empty_queue: Store) -> None:
@@ -194,11 +194,11 @@ def test_run_whose_process_dies_repeatedly_fails(empty_queue: Store) -> None:
     for _ in range(2):
         assert claim(empty_queue).run == run
         set_dead_process(empty_queue, run)
-        assert queue.requeue_lost_runs(empty_queue) == [run]
+        assert run_lifecycle.recover_runs(empty_queue).requeued == [run]
     claim(empty_queue)
     set_dead_process(empty_queue, run)
     assert (
-        queue.requeue_lost_runs(empty_queue) == []
+        run_lifecycle.recover_runs(empty_queue).requeued == []
         and runs.get_run(empty_queue, run).state is State.FAILED
         and queue.count_waiting(empty_queue) == 0
     )
@@ -207,15 +207,15 @@ def test_run_whose_process_dies_repeatedly_fails(empty_queue: Store) -> None:
 def test_run_with_a_cancel_request_is_not_requeued(empty_queue: Store) -> None:
     run = enqueue(empty_queue, new_audit_name()).run
     claim(empty_queue)
-    runs.request_cancel(empty_queue, run)
+    run_lifecycle.request_cancel(empty_queue, run)
     set_dead_process(empty_queue, run)
-    assert queue.requeue_lost_runs(empty_queue) == [] and runs.get_run(empty_queue, run).state is State.CANCELLED
+    assert run_lifecycle.recover_runs(empty_queue).requeued == [] and runs.get_run(empty_queue, run).state is State.CANCELLED
 
 
 def test_run_is_put_back_at_its_place(empty_queue: Store) -> None:
     run, other = enqueue(empty_queue, audit := new_audit_name()).run, enqueue(empty_queue, new_audit_name()).run
     claim(empty_queue)
-    runs.save_plan(empty_queue, run, plan=b"plan", schema={})
+    run_lifecycle.save_plan(empty_queue, run, plan=b"plan", schema={})
     chunks.save_chunk(empty_queue, run, make_chunk())
     queue.put_back_run(empty_queue, run)
     found = runs.get_run(empty_queue, run)
@@ -224,23 +224,23 @@ def test_run_is_put_back_at_its_place(empty_queue: Store) -> None:
     ).run_count == 0
     assert [claim(empty_queue).run, claim(empty_queue).run] == [run, other]
     set_dead_process(empty_queue, run)
-    with pytest.raises(UnknownRun, match="no longer belongs"):
+    with pytest.raises(RunLost, match="no longer belongs"):
         queue.put_back_run(empty_queue, run)
 
 
 def test_failed_run_is_requeued(empty_queue: Store) -> None:
     audit = new_audit_name()
     run = start_run(empty_queue, audit)
-    runs.save_plan(empty_queue, run, plan=b"plan", schema={})
+    run_lifecycle.save_plan(empty_queue, run, plan=b"plan", schema={})
     chunks.save_chunk(empty_queue, run, make_chunk())
     with pytest.raises(NotResumable, match="is running"):
         queue.requeue_run(empty_queue, run, 1)
-    runs.finish_run(empty_queue, run, FAILED)
+    run_lifecycle.finish_run(empty_queue, run, FAILED)
     assert queue.requeue_run(empty_queue, run, 1).state is State.PENDING and audit_state.get_state(empty_queue, audit).run_count == 0
     with pytest.raises(NotResumable, match="is pending"):
         queue.requeue_run(empty_queue, run, 1)
     assert claim(empty_queue).resumable
-    runs.finish_run(empty_queue, run, replace(FAILED, resumable=False))
+    run_lifecycle.finish_run(empty_queue, run, replace(FAILED, resumable=False))
     with pytest.raises(NotResumable, match="start a new run"):
         queue.requeue_run(empty_queue, run, 1)
 

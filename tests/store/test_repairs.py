@@ -13,7 +13,7 @@ from auditor.errors import ConfigError, StoreError, UnknownRepair, UnknownRun
 from auditor.service import repairs as use
 from auditor.shapes.repair import Repair
 from auditor.store import Store, events, repairs, retention
-from auditor.store._repair_schema import repairs as table
+from auditor.store.repairs import repairs as table
 from tests.store.samples import T0, add_finished_run, new_audit_name
 
 SQL = "x'; DROP TABLE auditor_repairs; -- naïve 🙂 \0"

@@ -11,13 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from auditor.errors import UnknownRun
-from auditor.store import Store, audit_state, chunks, events, retention, rolling_parts, runs, schedule_claims, tokens
+from auditor.store import Store, audit_state, chunks, events, retention, rolling_parts, run_lifecycle, runs, schedule_claims, tokens
 from auditor.store._schema import audit_versions as definitions
 from auditor.store._schema import differences, run_documents
-from auditor.store._schema import events as noted
 from auditor.store._schema import runs as table
-from auditor.store._schema import schedule_claims as claimed
-from auditor.store._schema import tokens as made_tokens
+from auditor.store.events import events as noted
+from auditor.store.schedule_claims import claims as claimed
+from auditor.store.tokens import tokens as made_tokens
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
 DAY = dt.timedelta(days=1)
@@ -79,7 +79,7 @@ def test_ad_hoc_runs_are_pruned_as_one_audit_with_their_definitions(store: Store
     audit, made = daily_runs
     once = [uuid.uuid4().hex for _ in range(4)]
     for run in once:
-        runs.finish_run(store, start_run(store, runs.ad_hoc_audit(run), run), DONE)
+        run_lifecycle.finish_run(store, start_run(store, runs.ad_hoc_audit(run), run), DONE)
     retention.prune(store, runs=3, days=None, now=T0)
     assert [one.run for one in runs.list_runs(store) if one.is_ad_hoc] == [*reversed(once[1:])]
     _set_run_columns(store, once[3], state="failed", resumable=True, ended=T0)

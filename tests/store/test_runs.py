@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from auditor.errors import AlreadyRunning, NotResumable, StoreError, UnknownRun
 from auditor.model import State, Verdict
-from auditor.store import Store, audit_state, chunks, queue, runs
+from auditor.store import Store, audit_state, chunks, leases, queue, run_lifecycle, runs
 from auditor.store._schema import audit_versions, schemas
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
@@ -22,10 +22,10 @@ def test_finished_run_is_read_back_unchanged(store: Store) -> None:
     audit = new_audit_name()
     began = dt.datetime.now(dt.UTC)
     run = start_run(store, audit, reason="weil – 🙂\x00\ud800", requested_by="ø", overrides={"method": "exact", "n": 2**80})
-    runs.save_plan(store, run, plan=b"\x00plan", schema={"source": [["ключ", "bigint"]]})
-    assert runs.record_heartbeat(store, run, {"done": 3}) is False
+    run_lifecycle.save_plan(store, run, plan=b"\x00plan", schema={"source": [["ключ", "bigint"]]})
+    assert run_lifecycle.record_heartbeat(store, run, {"done": 3}) is False
     assert runs.get_run(store, run).progress == {"done": 3}
-    runs.finish_run(store, run, DONE)
+    run_lifecycle.finish_run(store, run, DONE)
     found = runs.get_run(store, run)
     for name in ("state", "verdict", "exit_code", "seconds", "method", "reasons", "score", "lower", "upper", "published", "coverage",
                  "rows", "partitions", "unequal", "missing", "extra", "changed", "unsettled", "verified_through", "resumable"):  # fmt: skip
@@ -47,7 +47,7 @@ def test_finished_run_is_read_back_unchanged(store: Store) -> None:
 def test_new_run_has_no_results(store: Store) -> None:
     run = start_run(store, new_audit_name())
     found = runs.get_run(store, run)
-    assert (found.state, found.verdict, found.owner) == (State.RUNNING, Verdict.UNKNOWN, runs.this_process())
+    assert (found.state, found.verdict, found.owner) == (State.RUNNING, Verdict.UNKNOWN, leases.this_process())
     assert found.owner is not None and found.owner.pid == os.getpid()
     assert found.rows is None and found.score is None and found.schema is None and found.ended is None and found.reasons == ()
     assert runs.get_report(store, run) is None and runs.get_partition_map(store, run) is None and runs.list_differences(store, run) == []
@@ -69,9 +69,11 @@ def test_large_documents_are_stored(store: Store) -> None:
 def test_definition_is_stored_once_per_version(store: Store) -> None:
     audit = new_audit_name()
     for definition in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1}):
-        runs.start_run(store, run=f"{audit}-{len(definition)}-{next(iter(definition))}", audit=audit, definition=definition, method=None)
-        runs.save_plan(store, runs.list_runs(store, audit=audit)[0].run, plan=b"p", schema={"of": audit})
-        runs.finish_run(store, runs.list_runs(store, audit=audit)[0].run, DONE)
+        run_lifecycle.start_run(
+            store, run=f"{audit}-{len(definition)}-{next(iter(definition))}", audit=audit, definition=definition, method=None
+        )
+        run_lifecycle.save_plan(store, runs.list_runs(store, audit=audit)[0].run, plan=b"p", schema={"of": audit})
+        run_lifecycle.finish_run(store, runs.list_runs(store, audit=audit)[0].run, DONE)
     with store.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).where(audit_versions.c.audit == audit)).scalar() == 2
         stored = connection.execute(sa.select(schemas.c["columns"])).scalars().all()
@@ -84,7 +86,7 @@ def test_audit_has_one_running_run(store: Store) -> None:
     with pytest.raises(AlreadyRunning, match=f"{run}.*process {os.getpid()}"):
         start_run(store, audit)
     start_run(store, audit.upper())  # names are case-sensitive
-    runs.finish_run(store, run, DONE)
+    run_lifecycle.finish_run(store, run, DONE)
     start_run(store, audit)
 
 
@@ -96,19 +98,19 @@ def test_run_ids_are_unique(store: Store) -> None:
 
 def test_cancel_request_is_seen_at_the_next_heartbeat(store: Store) -> None:
     run = start_run(store, new_audit_name())
-    assert runs.request_cancel(store, run).cancel_requested
-    assert runs.record_heartbeat(store, run, {}) is True
-    runs.finish_run(store, run, replace(FAILED, state=State.CANCELLED))
-    assert runs.request_cancel(store, run).state == State.CANCELLED
+    assert run_lifecycle.request_cancel(store, run).cancel_requested
+    assert run_lifecycle.record_heartbeat(store, run, {}) is True
+    run_lifecycle.finish_run(store, run, replace(FAILED, state=State.CANCELLED))
+    assert run_lifecycle.request_cancel(store, run).state == State.CANCELLED
     with pytest.raises(UnknownRun):
-        runs.request_cancel(store, "no such run")
+        run_lifecycle.request_cancel(store, "no such run")
 
 
 def test_run_is_found_by_a_prefix_of_its_id(store: Store) -> None:
     base = new_audit_name()
     for tail in ("a1", "a2", "a", "B", "ä"):
         ended_run = start_run(store, new_audit_name(), f"{base}{tail}")
-        runs.finish_run(store, ended_run, DONE)
+        run_lifecycle.finish_run(store, ended_run, DONE)
     assert runs.get_run(store, f"{base}B").run == f"{base}B"
     assert runs.get_run(store, f"{base}a").run == f"{base}a"  # the complete id of one, and a prefix of others
     assert runs.get_run(store, f"{base}ä").run == f"{base}ä"
@@ -215,12 +217,12 @@ def test_differences_are_listed_by_kind_and_page(store: Store) -> None:
 def test_failed_run_is_resumed(store: Store) -> None:
     audit = new_audit_name()
     run = start_run(store, audit, overrides={"force": True})
-    runs.save_plan(store, run, plan=b"the plan", schema={})
+    run_lifecycle.save_plan(store, run, plan=b"the plan", schema={})
     chunks.save_chunk(store, run, make_chunk())
-    runs.request_cancel(store, run)
-    runs.finish_run(store, run, FAILED)
+    run_lifecycle.request_cancel(store, run)
+    run_lifecycle.finish_run(store, run, FAILED)
     assert audit_state.get_state(store, audit).run_count == 1
-    resumed = runs.resume_run(store, run)
+    resumed = run_lifecycle.resume_run(store, run)
     assert (resumed.audit, resumed.plan, resumed.overrides, resumed.method) == (audit, b"the plan", {"force": True}, "exact")
     assert resumed.definition == {"source": "orders", "n": 1}
     found = runs.get_run(store, run)
@@ -229,8 +231,8 @@ def test_failed_run_is_resumed(store: Store) -> None:
     with pytest.raises(AlreadyRunning):
         start_run(store, audit)
     with pytest.raises(NotResumable, match="still running, in process"):
-        runs.resume_run(store, run)
-    runs.finish_run(store, run, DONE)
+        run_lifecycle.resume_run(store, run)
+    run_lifecycle.finish_run(store, run, DONE)
     assert audit_state.get_state(store, audit).run_count == 1
     assert chunks.list_chunks(store, run) == []
     assert len(runs.list_differences(store, run)) == 3
@@ -239,26 +241,26 @@ def test_failed_run_is_resumed(store: Store) -> None:
 def test_reasons_why_a_run_is_not_resumable(store: Store) -> None:
     audit = new_audit_name()
     with pytest.raises(NotResumable, match="is done"):
-        runs.resume_run(store, add_finished_run(store, audit))
+        run_lifecycle.resume_run(store, add_finished_run(store, audit))
     with pytest.raises(NotResumable, match="nothing to go on from"):
-        runs.resume_run(store, add_finished_run(store, audit, FAILED, resumable=False))
+        run_lifecycle.resume_run(store, add_finished_run(store, audit, FAILED, resumable=False))
     unplanned = start_run(store, audit)
-    runs.finish_run(store, unplanned, FAILED)
+    run_lifecycle.finish_run(store, unplanned, FAILED)
     with pytest.raises(NotResumable, match="before it was planned"):
-        runs.resume_run(store, unplanned)
+        run_lifecycle.resume_run(store, unplanned)
     with pytest.raises(UnknownRun):
-        runs.resume_run(store, "no such run")
+        run_lifecycle.resume_run(store, "no such run")
     failed = add_finished_run(store, audit, FAILED)
     start_run(store, audit)
     with pytest.raises(AlreadyRunning):
-        runs.resume_run(store, failed)
+        run_lifecycle.resume_run(store, failed)
 
 
 def test_failed_write_is_rolled_back(store: Store) -> None:
     run = start_run(store, new_audit_name())
     unwritable = runs.StoredDifference(kind="missing", columns=[object()])
     with pytest.raises(sa.exc.StatementError, match="JSON"):
-        runs.finish_run(store, run, replace(DONE, differences=[*DONE.differences, unwritable]))
+        run_lifecycle.finish_run(store, run, replace(DONE, differences=[*DONE.differences, unwritable]))
     found = runs.get_run(store, run)
     assert found.state == State.RUNNING and found.score is None and runs.get_report(store, run) is None
-    runs.finish_run(store, run, DONE)
+    run_lifecycle.finish_run(store, run, DONE)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auditor.store import Store, audit_state, chunks, retention, runs
+from auditor.store import Store, audit_state, chunks, retention, run_lifecycle, runs
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
 KEYS: dict[str, Any] = {"keys": {"from": -(2**63), "to": 2**64 - 1}}
@@ -15,12 +15,12 @@ TIMES: dict[str, Any] = {"times": {"from": "2026-03-01"}}
 SETTINGS: dict[str, Any] = {"method": "exact", "t": 3, "recheck": {"times": 1}}
 
 
-def add_slice_run(store: Store, audit: str, overrides: dict[str, Any], outcome: runs.Outcome = DONE) -> str:
+def add_slice_run(store: Store, audit: str, overrides: dict[str, Any], outcome: run_lifecycle.Outcome = DONE) -> str:
     """Start and finish a run with these overrides, and return its id."""
     run = start_run(store, audit, overrides=overrides)
-    runs.save_plan(store, run, plan=b"plan", schema={})
+    run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
     chunks.save_chunk(store, run, make_chunk())
-    runs.finish_run(store, run, outcome)
+    run_lifecycle.finish_run(store, run, outcome)
     return run
 
 
@@ -46,7 +46,7 @@ def test_slice_runs_are_not_counted(store: Store) -> None:
     add_finished_run(store, audit)
     run = add_slice_run(store, audit, KEYS, FAILED)
     assert audit_state.get_state(store, audit).run_count == 1
-    runs.resume_run(store, run)
+    run_lifecycle.resume_run(store, run)
     assert audit_state.get_state(store, audit).run_count == 1, "resuming a slice run decremented the count"
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import Delete, Table, delete
 
-from auditor.store import Store, _store, open_store, slots
+from auditor.store import Store, _store, leases, open_store
 from tests.store.samples import new_audit_name
 from tests.waits import SetWaits
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.clock
 
 def take(store: Store, name: str, most: int, holder: str = "", seconds: float = 30.0) -> str:
     holder = holder or uuid.uuid4().hex
-    return holder if slots.take_slot(store, name, most, holder, seconds) else ""
+    return holder if leases.take_slot(store, name, most, holder, seconds) else ""
 
 
 def test_slots_never_exceed_the_limit(store: Store, set_waits: SetWaits) -> None:
@@ -28,8 +28,8 @@ def test_slots_never_exceed_the_limit(store: Store, set_waits: SetWaits) -> None
     name, other = new_audit_name(), new_audit_name()
     first, second = take(store, name, 2), take(store, name, 2)
     assert first and second and not take(store, name, 2) and take(store, other, 2)
-    slots.release_slot(store, name, first)
-    slots.release_slot(store, name, first)
+    leases.release_slot(store, name, first)
+    leases.release_slot(store, name, first)
     time.sleep(0.6)  # a waiting holder that stops asking loses its place
     assert take(store, name, 2) and not take(store, name, 2)
 
@@ -39,23 +39,23 @@ def test_slots_are_given_in_order_of_arrival(store: Store) -> None:
     holder = take(store, name, 1)
     line = ["first", "second", "third"]
     assert [take(store, name, 1, one) for one in line] == [""] * 3
-    slots.release_slot(store, name, holder)
+    leases.release_slot(store, name, holder)
     assert [take(store, name, 1, one) for one in ("new", "third", "second", "first")] == ["", "", "", "first"]
-    slots.release_slot(store, name, "first")
-    slots.release_slot(store, name, "second")  # it stopped waiting
+    leases.release_slot(store, name, "first")
+    leases.release_slot(store, name, "second")  # it stopped waiting
     assert [take(store, name, 1, one) for one in ("new", "third")] == ["", "third"]
 
 
 def test_slot_that_is_not_renewed_expires(store: Store) -> None:
     name = new_audit_name()
     silent, alive = take(store, name, 2, seconds=0.5), take(store, name, 2, seconds=0.5)
-    assert slots.renew_slot(store, name, alive, 30.0)
+    assert leases.renew_slot(store, name, alive, 30.0)
     time.sleep(0.6)
     another = take(store, name, 2)
     assert another and not take(store, name, 2)
-    assert not slots.renew_slot(store, name, silent, 30.0)
-    slots.release_slot(store, name, silent)
-    assert slots.renew_slot(store, name, another, 30.0) and not take(store, name, 2)
+    assert not leases.renew_slot(store, name, silent, 30.0)
+    leases.release_slot(store, name, silent)
+    assert leases.renew_slot(store, name, another, 30.0) and not take(store, name, 2)
 
 
 def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
@@ -67,7 +67,7 @@ def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
     def work(mine: Store) -> None:
         for _ in range(3):
             holder = uuid.uuid4().hex
-            while not slots.take_slot(mine, name, most, holder, 30.0):
+            while not leases.take_slot(mine, name, most, holder, 30.0):
                 time.sleep(0.05)
             with lock:
                 inside[0] += 1
@@ -79,7 +79,7 @@ def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
             with lock:
                 inside[0] -= 1
                 done[0] += 1
-            slots.release_slot(mine, name, holder)
+            leases.release_slot(mine, name, holder)
 
     threads = [threading.Thread(target=work, args=(stores[number % 2],)) for number in range(8)]
     for thread in threads:
@@ -93,7 +93,7 @@ def test_concurrent_holders_of_two_engines(store: Store, url: str) -> None:
 def test_holders_that_queue_at_once_get_places_or_ask_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have seen the same last place before either takes it; the second has to ask again, and gets the next one."""
     name, holders = new_audit_name(), [uuid.uuid4().hex for _ in range(2)]
-    assert slots.take_slot(store, name, 1, "first", 30.0)
+    assert leases.take_slot(store, name, 1, "first", 30.0)
     together = threading.Barrier(len(holders))
 
     def delete_together(table: Table) -> Delete:
@@ -101,11 +101,11 @@ def test_holders_that_queue_at_once_get_places_or_ask_again(store: Store, monkey
             together.wait(1.0)
         return delete(table)
 
-    monkeypatch.setattr(slots, "delete", delete_together)
+    monkeypatch.setattr(leases, "delete", delete_together)
     monkeypatch.setattr(_store, "_retry_conflicts", lambda write, work: write(work))  # it gives up after some attempts
     with ThreadPoolExecutor(len(holders)) as pool:
-        assert list(pool.map(lambda holder: slots.take_slot(store, name, 1, holder, 30.0), holders)) == [False, False]
+        assert list(pool.map(lambda holder: leases.take_slot(store, name, 1, holder, 30.0), holders)) == [False, False]
     monkeypatch.undo()
-    assert not any(slots.take_slot(store, name, 1, holder, 30.0) for holder in holders)
-    slots.release_slot(store, name, "first")
-    assert sum(slots.take_slot(store, name, 1, holder, 30.0) for holder in holders) == 1
+    assert not any(leases.take_slot(store, name, 1, holder, 30.0) for holder in holders)
+    leases.release_slot(store, name, "first")
+    assert sum(leases.take_slot(store, name, 1, holder, 30.0) for holder in holders) == 1

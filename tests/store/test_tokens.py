@@ -11,7 +11,7 @@ import pytest
 from auditor.errors import ConfigError, Unauthorised, UnknownAudit
 from auditor.shapes.token import Scope
 from auditor.store import Store, definitions, events, open_store, tokens
-from auditor.store._schema import tokens as table
+from auditor.store.tokens import tokens as table
 from tests.store.samples import T0, new_audit_name
 
 DAY = dt.timedelta(days=1)

@@ -14,7 +14,7 @@ from auditor.config import Settings
 from auditor.model import State, Verdict
 from auditor.service.workers import request_run
 from auditor.store import Store, audit_state, queue, runs
-from auditor.store._schema import schedule_claims
+from auditor.store.schedule_claims import claims as schedule_claims
 from tests.live import engine_params
 from tests.store.service import AUDITS, CHUNKED, Serve, finished_chunks, wait_until
 

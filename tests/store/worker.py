@@ -58,12 +58,12 @@ def _wait_for_go() -> None:
 def start_run(url: str, audit: str, run: str) -> None:
     """Start one run, and stay alive."""
     from auditor.errors import AlreadyRunning
-    from auditor.store import open_store, runs
+    from auditor.store import open_store, run_lifecycle
 
     store = open_store(url)
     _wait_for_go()
     try:
-        runs.start_run(store, run=run, audit=audit, definition={"a": 1}, method="exact")
+        run_lifecycle.start_run(store, run=run, audit=audit, definition={"a": 1}, method="exact")
         _print("won")
     except AlreadyRunning as refusal:
         _print(f"lost: {refusal}")
@@ -100,7 +100,7 @@ def run_repeatedly(url: str, audit: str) -> None:
     """Write runs with a plan, chunks and many differences, one after another, until killed."""
     from dataclasses import replace
 
-    from auditor.store import chunks, open_store, runs
+    from auditor.store import chunks, open_store, run_lifecycle, runs
     from tests.store.samples import DONE, make_chunk, start_run
 
     store = open_store(url)
@@ -109,11 +109,11 @@ def run_repeatedly(url: str, audit: str) -> None:
     while True:
         run = start_run(store, audit)
         _print(run)
-        runs.save_plan(store, run, plan=b"plan", schema={})
+        run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
         for first in range(8):
             chunks.save_chunk(store, run, make_chunk(first, first + 1, payload=payload(first)))
-            runs.record_heartbeat(store, run, {"chunks": first})
-        runs.finish_run(store, run, replace(DONE, report=payload(1), partition_map=payload(2), differences=many))
+            run_lifecycle.record_heartbeat(store, run, {"chunks": first})
+        run_lifecycle.finish_run(store, run, replace(DONE, report=payload(1), partition_map=payload(2), differences=many))
 
 
 def payload(seed: int) -> bytes:

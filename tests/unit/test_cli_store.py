@@ -21,7 +21,7 @@ from auditor.errors import UNEXPECTED, PlanError
 from auditor.model import State
 from auditor.service import workers
 from auditor.store import Store, events, open_store, queue, runs, tokens
-from auditor.store._schema import events as events_table
+from auditor.store.events import events as events_table
 
 SCHEMA = Draft202012Validator(json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8")))
 DAY = dt.timedelta(days=1)

@@ -27,7 +27,7 @@ from auditor.history import evidence as checks
 from auditor.model import Report
 from auditor.service import evidence, notify, workers
 from auditor.service.scrub import scrub
-from auditor.store import Store, chunks, open_store, retention, runs
+from auditor.store import Store, chunks, open_store, retention, run_lifecycle, runs
 from auditor.store import evidence as chains
 from tests import documents
 from tests.store.samples import FAILED, make_chunk
@@ -555,13 +555,13 @@ def test_a_run_that_goes_on_has_a_link_for_each_end(run: Run, store: Store, sett
     seal = evidence.get_seal(settings)
     ids = ["a" * 32, "b" * 32]
     for identity in ids:
-        runs.start_run(store, run=identity, audit="orders", definition={}, method="exact")
-        runs.save_plan(store, identity, plan=b"plan", schema={})
+        run_lifecycle.start_run(store, run=identity, audit="orders", definition={}, method="exact")
+        run_lifecycle.save_plan(store, identity, plan=b"plan", schema={})
         chunks.save_chunk(store, identity, make_chunk())
-        runs.finish_run(store, identity, FAILED, seal)
-    runs.resume_run(store, ids[0])
+        run_lifecycle.finish_run(store, identity, FAILED, seal)
+    run_lifecycle.resume_run(store, ids[0])
     assert problems(settings, store) == []
-    runs.finish_run(store, ids[0], FAILED, seal)
+    run_lifecycle.finish_run(store, ids[0], FAILED, seal)
     links = chains.list_links(store, "orders")
     assert [link.run for link in links[1:]] == [*ids, ids[0]] and [link.payload is None for link in links] == [False, True, False, False]
     assert problems(settings, store) == []
@@ -570,9 +570,9 @@ def test_a_run_that_goes_on_has_a_link_for_each_end(run: Run, store: Store, sett
 def test_runs_that_others_ended_are_linked_before_the_next(run: Run, store: Store, settings: Settings, folder: Path) -> None:
     """A run whose process died gets no link when it is found dead, and one before that of the next run."""
     run()
-    runs.start_run(store, run="c" * 32, audit="orders", definition={}, method="exact")
+    run_lifecycle.start_run(store, run="c" * 32, audit="orders", definition={}, method="exact")
     change(folder, "UPDATE auditor_leases SET host = 'another', until = '2026-01-01 00:00:00.000000' WHERE kind = 'run'")
-    assert runs.recover_runs(store) == ["c" * 32]
+    assert run_lifecycle.recover_runs(store).failed == ["c" * 32]
     last = run().run
     assert [link.run for link in chains.list_links(store, "orders")][1:] == ["c" * 32, last]
     assert payload_of(store, "c" * 32)["state"] == "failed" and problems(settings, store) == []

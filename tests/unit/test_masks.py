@@ -26,7 +26,7 @@ from auditor.report import render, text
 from auditor.service import audits as audit_service
 from auditor.service import workers
 from auditor.store import Store, open_store, repairs, runs, salt
-from auditor.store import left_out as stored_left_out
+from auditor.store import audit_state as stored_left_out
 from dialects import Place
 
 ROWS = 2000

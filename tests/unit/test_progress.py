@@ -24,7 +24,7 @@ from auditor.history.runs import get_run
 from auditor.model import SIDES, Progress, Report, Side, State
 from auditor.report import listing, render
 from auditor.run import scan
-from auditor.store import open_store, runs
+from auditor.store import open_store, run_lifecycle, runs
 from tests.waits import SetWaits
 
 ROWS = 5000
@@ -155,7 +155,7 @@ def _store(settings: Settings) -> str:
 
 def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
     store = open_store(_store(settings))
-    runs.start_run(store, run="a" * 32, audit="t", definition={}, method="exact")
+    run_lifecycle.start_run(store, run="a" * 32, audit="t", definition={}, method="exact")
     saver = checkpoint.StoreCheckpoint(store, "a" * 32)
     saver.save_progress(Progress("t", "source", "summarising", 100, 400, 1, 0))
     counted = {"source": (12, 3), "target": (0, 0)}
@@ -166,14 +166,14 @@ def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.Mo
         beats.append(given)
         return True
 
-    monkeypatch.setattr(runs, "record_heartbeat", beat)
+    monkeypatch.setattr(run_lifecycle, "record_heartbeat", beat)
     ended = threading.Event()
     with saver.keep_alive(ended.set, lambda side: counted[side]):
         assert ended.wait(30)
     step = {"doing": "summarising", "done": 100, "total": 400, "statements": 12, "running": 3}
     assert beats[0][2] == {"source": step}, "the current counts, not those of the side's last progress"
     monkeypatch.undo()
-    runs.record_heartbeat(store, "a" * 32, beats[0][2])
+    run_lifecycle.record_heartbeat(store, "a" * 32, beats[0][2])
     found = get_run(store, "a" * 32)
     answered = json.loads(run_body(found))["progress"]["source"]
     assert answered == step, "the API, and its event stream, report the same"

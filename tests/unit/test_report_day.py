@@ -16,7 +16,7 @@ from auditor.history.status import status_label
 from auditor.model import State, Verdict
 from auditor.report import day, formatting, html, render, sparkline
 from auditor.report.day import Day
-from auditor.store import Store, audit_state, open_store, runs
+from auditor.store import Store, audit_state, open_store, run_lifecycle
 from auditor.store.runs import ScorePoint
 from tests.unit.test_report_run import check_page
 from tests.unit.test_report_samples import HOSTILE, NOW, create_sample, store_past_run
@@ -144,7 +144,7 @@ def test_paused_audits_are_not_stale(store: Store) -> None:
 
 
 def test_a_first_run_in_progress(store: Store) -> None:
-    runs.start_run(store, run="a" * 32, audit="a", definition={}, method="exact")
+    run_lifecycle.start_run(store, run="a" * 32, audit="a", definition={}, method="exact")
     (entry,) = day.load_day(store, configured("a"), dt.datetime.now(dt.UTC).date()).entries
     assert (
         entry.status == "running"

@@ -21,7 +21,7 @@ from auditor.history import records
 from auditor.model import Report, State, Verdict
 from auditor.report import day, render
 from auditor.service.definitions import definition_of_run
-from auditor.store import Store, audit_state, open_store, runs
+from auditor.store import Store, audit_state, open_store, run_lifecycle, runs
 from auditor.store._schema import runs as table
 
 NOW = dt.datetime(2026, 3, 18, 7, 5, tzinfo=dt.UTC)
@@ -117,15 +117,15 @@ def store_past_run(
     """Store a past run without a report, and return its id."""
     run = f"{random.Random(f'{audit}{started}').getrandbits(128):032x}"
     definition = definition_of_run(configured, configured.audit(audit)) if configured else {}
-    runs.start_run(store, run=run, audit=audit, definition=definition, method="exact")
+    run_lifecycle.start_run(store, run=run, audit=audit, definition=definition, method="exact")
     verdict = Verdict.MATCH if score == 1 else Verdict.MISMATCH
     bounds = {} if score is None else {"score": score, "lower": score - width, "upper": min(1.0, score + width)}
-    outcome = runs.Outcome(
+    outcome = run_lifecycle.Outcome(
         state=State.DONE, verdict=verdict, exit_code=verdict.exit_code, seconds=1, method="exact", reasons=("as stored",),
         coverage=1.0, rows={"source": 100, "target": 100},
         verified_through=started if score == 1 else None,
     )  # fmt: skip
-    runs.finish_run(store, run, replace(outcome, **{**bounds, **more}))
+    run_lifecycle.finish_run(store, run, replace(outcome, **{**bounds, **more}))
     return move_run(store, run, started)
 
 
@@ -153,8 +153,8 @@ def create_sample(directory: Path, now: dt.datetime = NOW) -> tuple[Settings, St
     for hours, leg in zip((6, 1), service.expand_legs(configured, ["ledger"]), strict=True):
         report = service.run_audit(configured, leg, store=store)
         move_run(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
-    runs.start_run(store, run="c" * 32, audit="customers", definition={}, method="exact")
-    runs.record_heartbeat(store, "c" * 32, {"source": {"doing": "reading", "done": 1200, "total": 4000}})
+    run_lifecycle.start_run(store, run="c" * 32, audit="customers", definition={}, method="exact")
+    run_lifecycle.record_heartbeat(store, "c" * 32, {"source": {"doing": "reading", "done": 1200, "total": 4000}})
     with store.engine.begin() as connection:
         connection.execute(sa.update(table).where(table.c.run == "c" * 32).values(started=now - dt.timedelta(minutes=1)))
     audit_state.update_state(store, "visits", paused=False)

@@ -18,7 +18,7 @@ from auditor import service
 from auditor.config import Settings
 from auditor.history.rolling import Piece, choose_partitions, fill_gaps, partitions_per_run
 from auditor.model import Report, Verdict
-from auditor.store import audit_state, open_store, runs
+from auditor.store import audit_state, open_store, run_lifecycle, runs
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 numbers = st.integers(-50, 200)
@@ -180,12 +180,11 @@ def test_clock_set_back_changes_neither_order_nor_verified_time(table: Table, mo
     verified = reports[-1].verified_through
     assert verified
     monkeypatch.setattr("auditor.run.audit_run.datetime", _Past)
-    for module in ("_run_lifecycle", "_dead_runs"):
-        monkeypatch.setattr(f"auditor.store.{module}.database_time", lambda _: _Past.now(dt.UTC))
+    monkeypatch.setattr("auditor.store.run_lifecycle.database_time", lambda _: _Past.now(dt.UTC))
     later = [table.run() for _ in range(5)]
     assert _partition_ranges(*later) == [(0, 25), (25, 50), (50, 75), (75, 100), (0, 25)]
     assert {report.verified_through for report in later} == {verified}
-    assert [run.state.value for run in runs.list_runs(table.store)] == ["done"] * 9 and runs.recover_runs(table.store) == []
+    assert [run.state.value for run in runs.list_runs(table.store)] == ["done"] * 9 and run_lifecycle.recover_runs(table.store).failed == []
 
 
 class _Past(dt.datetime):

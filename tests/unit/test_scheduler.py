@@ -17,7 +17,7 @@ from auditor import config
 from auditor.config import Schedule, Settings
 from auditor.errors import QueueFull
 from auditor.service import audits, cron, scheduler
-from auditor.store import Store, open_store, queue, runs, schedule_claims
+from auditor.store import Store, open_store, queue, run_lifecycle, runs, schedule_claims
 from tests.waits import SetWaits
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
@@ -194,7 +194,7 @@ def test_clock_set_back_repeats_no_tick(store: Store) -> None:
     for minutes in (0, 10, 20, 12, 5, 10, 21, 30):
         requested += scheduler.request_due(loaded, store, NOON + minutes * MINUTE, "me")
         for run in requested:
-            runs.request_cancel(store, run)
+            run_lifecycle.request_cancel(store, run)
     assert len(requested) == 4
 
 

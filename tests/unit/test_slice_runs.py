@@ -22,7 +22,7 @@ from auditor.model import Progress, Report, State, Verdict
 from auditor.report import render
 from auditor.report.day import load_day
 from auditor.service import audits, stored_runs
-from auditor.store import audit_state, open_store, retention, rolling_parts, runs
+from auditor.store import audit_state, open_store, retention, rolling_parts, run_lifecycle, runs
 from auditor.store.audit_state import AuditState
 
 pytestmark = pytest.mark.duckdb
@@ -107,7 +107,7 @@ def test_audit_with_only_slice_runs_counts_as_never_run(table: Table) -> None:
 
 def test_running_slice_is_shown(table: Table) -> None:
     """A running slice blocks other runs, so it has to be visible."""
-    runs.start_run(table.store, run="a" * 32, audit="t", definition={}, method="exact", overrides=INSIDE)
+    run_lifecycle.start_run(table.store, run="a" * 32, audit="t", definition={}, method="exact", overrides=INSIDE)
     (one,) = audits.overview(table.settings(), table.store)
     (entry,) = load_day(table.store, table.settings(), dt.datetime.now(dt.UTC).date()).entries
     assert one.standing.active and one.standing.active.run == "a" * 32 and one.standing.newest is None
@@ -274,7 +274,7 @@ class TestCommandLine:
     def test_history_marks_slice_runs(self, command: Table, capsys: pytest.CaptureFixture[str]) -> None:
         command.run()
         partial = command.run(INSIDE)
-        runs.start_run(command.store, run="a" * 32, audit="t", definition={}, method="exact", overrides={"keys": {"to": 5}})
+        run_lifecycle.start_run(command.store, run="a" * 32, audit="t", definition={}, method="exact", overrides={"keys": {"to": 5}})
         assert cli.main(["history", "t"]) == 0
         printed = capsys.readouterr().out
         marks = (" t  ", " t (one-off) ", ": with other settings: keys 1000..2000", ": with other settings: keys ..5")

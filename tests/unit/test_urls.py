@@ -12,7 +12,7 @@ from auditor.cli import main
 from auditor.config import find_secrets, validate_settings
 from auditor.errors import BadUrl, ConfigError
 from auditor.store import open_store
-from auditor.store._url import parse_store_url
+from auditor.store._store import parse_store_url
 from dialects import mysql_login, parse_url, postgres_login
 
 REFUSED = {

@@ -12,24 +12,8 @@ from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import AppState
 from auditor.api.errors import http_status
-from auditor.api.pages import (
-    _about,
-    _assets,
-    _audit,
-    _compare,
-    _day,
-    _login,
-    _overview,
-    _patch,
-    _pipeline_table,
-    _pipelines,
-    _run,
-    _segments,
-    _sql,
-    _tokens,
-)
-from auditor.api.pages._layout import render_page, url
-from auditor.api.pages._session import visitor_or_none
+from auditor.api.pages import _access, _audit, _consoles, _overview, _patch, _pipelines, _run, _segments, _site
+from auditor.api.pages._layout import render_page, url, visitor_or_none
 from auditor.config import Settings
 from auditor.errors import AuditorError, Forbidden, StoreError, Unauthorised, name_of
 from auditor.service.pipeline_processes import PipelineProcesses
@@ -37,8 +21,16 @@ from auditor.store import Store
 
 log = logging.getLogger(__name__)
 
-TITLES = {401: "Log in first", 403: "Not allowed", 404: "Page not found", 405: "Method not allowed", 413: "Too large",
-          422: "Invalid request", 429: "Too many requests", 503: "Not available now"}  # fmt: skip
+TITLES = {
+    401: "Log in first",
+    403: "Not allowed",
+    404: "Page not found",
+    405: "Method not allowed",
+    413: "Too large",
+    422: "Invalid request",
+    429: "Too many requests",
+    503: "Not available now",
+}
 
 SUGGESTIONS = {
     403: "Log in with a token whose scope allows it. The operator of this service can create one.",
@@ -52,9 +44,8 @@ def create(settings: Settings, store: Store, processes: PipelineProcesses | None
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.state.app_state = AppState(settings, store, pipelines=processes)
     app.state.insecure = insecure
-    # _sql before _audit: the route of an audit's page takes every path below /audits, because names may contain slashes.
-    first = (_login, _assets, _about, _compare, _overview, _sql, _audit, _run, _patch, _day)
-    for module in (*first, _pipelines, _pipeline_table, _segments, _tokens):
+    # _consoles before _audit: the route of an audit's page takes every path below /audits, because names may contain slashes.
+    for module in (_access, _site, _overview, _consoles, _audit, _run, _patch, _pipelines, _segments):
         app.include_router(module.router)
     app.add_exception_handler(AuditorError, _handle_auditor_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)

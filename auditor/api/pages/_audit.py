@@ -15,7 +15,7 @@ from auditor import service
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _overview
 from auditor.api.pages._layout import now, redirect, render_page, url
-from auditor.api.pages._session import Definer, Reader, Runner
+from auditor.api.sessions import Definer, Reader, Runner
 from auditor.errors import ConfigError
 from auditor.escaping import yaml_text
 from auditor.history import records

@@ -6,24 +6,28 @@ import datetime as dt
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 from auditor import __version__
 from auditor.api.pages._labels import DIFFERENCE_KINDS, GLOSSARY, METHODS
-from auditor.api.pages._session import Visitor, visitor_or_none
+from auditor.api.sessions import Visitor, current_visitor
+from auditor.errors import Unauthorised
 from auditor.report import formatting, html
 from auditor.report.heatmap import SHAPE_LABELS
 
 STATIC = Path(__file__).parent.parent / "static"
 FORMATS = {
-    "html": ("text/html", "html"), "markdown": ("text/markdown", "md"), "json": ("application/json", "json"), "text": ("text/plain", "txt"),
-}  # fmt: skip
+    "html": ("text/html", "html"),
+    "markdown": ("text/markdown", "md"),
+    "json": ("application/json", "json"),
+    "text": ("text/plain", "txt"),
+}
 THEME_COOKIE = "auditor_theme"
 THEMES = ("light", "dark")
 
@@ -143,3 +147,15 @@ def _lines(text: str) -> Markup:
 
 def _share(part: float, whole: float) -> str:
     return formatting.percent(min(1.0, part / whole)) if whole else ""
+
+
+def visitor_or_none(request: Request) -> Visitor | None:
+    """Return the caller, or None without a valid token or session."""
+    try:
+        return current_visitor(request)
+    except Unauthorised:
+        request.scope["auditor.visitor"] = None
+        return None
+
+
+OptionalVisitor = Annotated[Visitor | None, Depends(visitor_or_none)]

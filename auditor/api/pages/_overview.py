@@ -1,20 +1,24 @@
-"""The page of all audits, those that need attention first."""
+"""The page of all audits, those that need attention first, and the daily report, as a page and as files."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
 from auditor.api.dependencies import App
-from auditor.api.pages._layout import now, render_page
-from auditor.api.pages._session import Reader
+from auditor.api.pages._layout import file_response, now, render_page, url
+from auditor.api.reports import IsoDate
+from auditor.api.sessions import Reader
 from auditor.history.status import STATUSES, Standing
-from auditor.report import formatting, sparkline
-from auditor.report.day import TREND_DAYS
+from auditor.report import formatting, html, render, sparkline
+from auditor.report.day import FIRST_DAY, TREND_DAYS, check_day
+from auditor.report.day import load_day as day_of
 from auditor.service import audits
 from auditor.service.audits import Overview
 
@@ -86,3 +90,34 @@ def _filter(rows: Sequence[Row], q: str) -> list[Row]:
 def _search_text(row: Row) -> str:
     paused = "paused" if row.audit.paused else ""
     return " ".join((row.audit.name, row.audit.source, row.audit.target, row.standing.label, paused)).lower()
+
+
+LINKS = html.Links(audit=partial(url, "audits"), run=partial(url, "runs"))
+
+
+@router.get("/day")
+def day_page(request: Request, app: App, visitor: Reader, date: IsoDate | None = None) -> HTMLResponse:
+    """Show the report of a day, by default of today."""
+    today = now().date()
+    wanted = date or today
+    check_day(wanted, today)
+    day = day_of(app.store, app.settings, wanted)
+    later = wanted + dt.timedelta(days=1)
+    earlier = wanted - dt.timedelta(days=1) if wanted > FIRST_DAY else None
+    return render_page(
+        request,
+        "day.html",
+        visitor=visitor,
+        date=wanted,
+        today=today,
+        earlier=earlier,
+        later=later if later <= today else None,
+        body=html.day_fragment(day, LINKS),
+    )
+
+
+@router.get("/day/{date}.{format}")
+def download_day(app: App, visitor: Reader, date: IsoDate, format: Literal["html", "markdown", "json", "text"]) -> Response:
+    """Return the report of a day as a file."""
+    check_day(date, now().date())
+    return file_response(render.day(day_of(app.store, app.settings, date), format), f"audits-{date}", format)

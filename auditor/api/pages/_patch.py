@@ -15,8 +15,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import now, redirect, render_page, url
-from auditor.api.pages._session import Applier, Reader, Repairer
 from auditor.api.routing import slow_request
+from auditor.api.sessions import Applier, Reader, Repairer
 from auditor.errors import ConfigError, PatchRefused, UnknownPatch, UnknownRun
 from auditor.history import records
 from auditor.model import Report, State, Suggestions

@@ -1,25 +1,31 @@
-"""The pages of all pipelines and of one: state, lag, targets and tables, and forms to pause and start it."""
+"""The pages of pipelines: of all, of one, and of one table of its target, with charts of what they lag behind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime as dt
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from auditor.api.dependencies import App, AppState
-from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
-from auditor.api.pages._layout import redirect, render_page, url
-from auditor.api.pages._session import Operator, Reader
+from auditor.api.pages._layout import now, redirect, render_page, url
+from auditor.api.sessions import Operator, Reader
 from auditor.config import Pipeline
-from auditor.service import pipeline_problems, pipelines
-from auditor.service.pipeline_lags import list_lags
+from auditor.errors import ConfigError
+from auditor.report import formatting
+from auditor.service import pipeline_problems, pipeline_refreshes, pipelines
+from auditor.service.pipeline_lags import check_table, condense, list_lags
 from auditor.service.pipeline_status import status
+from auditor.shapes.lag import LagPoint
 from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, TableStatus
 from auditor.store import pipelines as states
-from auditor.store import problems
+from auditor.store import problems, refreshes, segments
 
 router = APIRouter()
 
@@ -141,7 +147,7 @@ def pipeline_page(request: Request, app: App, visitor: Reader, name: str, q: str
         row=row,
         look=look,
         looks=LOOKS,
-        place=_place(stored.source_offset),
+        place=_log_place(stored.source_offset),
         tables=matching[:MOST_TABLES],
         matching=len(matching),
         most=MOST_TABLES,
@@ -152,7 +158,7 @@ def pipeline_page(request: Request, app: App, visitor: Reader, name: str, q: str
     )
 
 
-def _place(offset: Any) -> str:
+def _log_place(offset: Any) -> str:
     """Return the file and position of the source's log where staging stands."""
     return f"{offset['file']}:{offset['position']}" if isinstance(offset, dict) and {"file", "position"} <= offset.keys() else ""
 
@@ -176,3 +182,166 @@ def start_pipeline(app: App, visitor: Operator, name: str) -> RedirectResponse:
     """Let a pipeline go on, and start its process of this service again."""
     pipelines.start(app.configured, app.store, app.pipelines, name, by=visitor.name)
     return redirect(url("pipelines", name))
+
+
+PAGE_SEGMENTS = 20
+"""Segments on a page."""
+
+MOST_REFRESHES = 5
+"""Refreshes of the table that the page shows, the newest."""
+
+
+# The names are in the query, because those of tables may contain slashes.
+@router.get("/pipelines/{name}/table")
+def table_page(
+    request: Request, app: App, visitor: Reader, name: str, target: str, table: str, span: Span = "day", before: str = ""
+) -> HTMLResponse:
+    """Show a table of a target; ``before`` is the place of the last segment of the previous page."""
+    row = build_row(app, name)
+    shown = next((table_row for table_row in row.tables if (table_row.target, table_row.table) == (target, table)), None)
+    if shown is None:
+        check_table(app.store, name, table)
+        raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(row.pipeline.targets))}")
+    history = list_lags(app.configured, app.store, name, table, begin(span))
+    listed = segments.list_newest(app.store, name, table, _segment_place(before), PAGE_SEGMENTS + 1)
+    limit = row.status.targets[target].max_lag
+    last = listed[PAGE_SEGMENTS - 1] if len(listed) > PAGE_SEGMENTS else None
+    return render_page(
+        request,
+        "pipeline_table.html",
+        visitor=visitor,
+        row=row,
+        shown=shown,
+        look=look,
+        stops=[stop for stop in row.status.stopped if stop.table == table and stop.target in (None, target)],
+        skipped=[skip for skip in row.status.skipped if skip.table == table and skip.target in (None, target)],
+        migrations=[made for made in row.status.migrations if (made.target, made.table) == (target, table)][::-1],
+        others=[table_row for table_row in row.tables if table_row.table == table and table_row.target != target],
+        limit=limit,
+        refreshes=[refresh for refresh in refreshes.list_refreshes(app.store, name) if refresh.table == table][:MOST_REFRESHES],
+        chart=build_chart(history.points_of(target), span, limit),
+        spans=SPANS,
+        segments=listed[:PAGE_SEGMENTS],
+        before=before,
+        older=f"{last.last}:{last.last_row}" if last else "",
+    )
+
+
+Bound = Annotated[str, Form(max_length=21)]
+
+
+@router.post("/pipelines/{name}/refresh")
+def refresh_table(
+    app: App,
+    visitor: Operator,
+    name: str,
+    target: Annotated[str, Form(max_length=255)],
+    table: Annotated[str, Form(max_length=255)],
+    first: Bound = "",
+    last: Bound = "",
+) -> RedirectResponse:
+    """Ask for the existing rows of a table, or of a range of its keys, to be sent through the stream."""
+    ends = _key(first), _key(last)
+    pipeline_refreshes.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
+    return redirect(f"{_address(name, target, table)}#refreshes")
+
+
+@router.post("/pipelines/{name}/skip")
+def skip_events(
+    app: App,
+    visitor: Operator,
+    name: str,
+    target: Annotated[str, Form(max_length=255)],
+    table: Annotated[str, Form(max_length=255)],
+    position: Annotated[str, Form(max_length=255)],
+    reason: Annotated[str, Form(max_length=1000)],
+) -> RedirectResponse:
+    """Let a stopped table go on without the events that stop it at a place."""
+    pipelines.skip(app.configured, app.store, name, table, position, reason, by=visitor.name)
+    return redirect(_address(name, target, table))
+
+
+def _address(name: str, target: str, table: str) -> str:
+    return f"{url('pipelines', name)}/table?{urlencode({'target': target, 'table': table})}"
+
+
+def _key(text: str) -> int | None:
+    """Return an integer key as people write it; None for no bound. Raises ConfigError."""
+    plain = text.strip().replace(",", "")
+    if plain and not re.fullmatch(r"-?[0-9]{1,20}", plain):
+        raise ConfigError(f"{text!r} is no integer key; write digits, or leave the field empty for no bound")
+    return int(plain) if plain else None
+
+
+def _segment_place(text: str) -> tuple[int, int] | None:
+    """Return the position and row that an address holds; None without one. Raises ConfigError for text of another form."""
+    if not text:
+        return None
+    match = re.fullmatch(r"([0-9]{1,18}):([0-9]{1,18})", text)
+    if not match:
+        raise ConfigError(f"{text!r} is not the place of a segment; open the table's page without it")
+    return int(match[1]), int(match[2])
+
+
+Span = Literal["hour", "day", "week", "month"]
+SPANS: tuple[Span, ...] = get_args(Span)
+LENGTHS: dict[Span, dt.timedelta] = {
+    "hour": dt.timedelta(hours=1),
+    "day": dt.timedelta(days=1),
+    "week": dt.timedelta(days=7),
+    "month": dt.timedelta(days=30),
+}
+
+MOST_POINTS = 360
+"""Points of a chart at most."""
+
+LISTED = 24
+"""Rows of the table of the same numbers at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagChart:
+    """What a page shows of a history; ``series`` is the chart's data as JSON, empty for fewer than two points."""
+
+    span: Span
+    series: str
+    listed: Sequence[LagPoint]
+    """The maxima of a few stretches, newest first."""
+
+
+def begin(span: Span, at: dt.datetime | None = None) -> dt.datetime:
+    """Return when a chart begins."""
+    return (at or now()) - LENGTHS[span]
+
+
+def build_chart(points: Sequence[LagPoint], span: Span, limit: float) -> LagChart:
+    """Build the chart of a history that begins as `begin` says; ``limit`` is the lag in seconds from which channels are told."""
+    until = now()
+    since = begin(span, until)
+    drawn = list(_with_gaps(condense(points, since, until, MOST_POINTS)))
+    values = {
+        "from": since.timestamp(),
+        "to": until.timestamp(),
+        "limit": limit,
+        "at": [at for at, _ in drawn],
+        "seconds": [None if point is None else point.seconds for _, point in drawn],
+        "says": ["" if point is None else _says(point) for _, point in drawn],
+    }
+    known = [point for _, point in drawn if point is not None and point.seconds is not None]
+    listed = condense(points, since, until, LISTED)[::-1]
+    return LagChart(span, json.dumps(values) if len(known) > 1 else "", listed)
+
+
+def _with_gaps(points: Sequence[LagPoint]) -> Iterator[tuple[float, LagPoint | None]]:
+    """Yield the time and point of each, with None in between where nothing was reported for longer than a point speaks for."""
+    end = None
+    for point in points:
+        if end is not None and point.at.timestamp() > end:
+            yield end, None
+        yield point.at.timestamp(), point
+        end = point.at.timestamp() + 2.5 * point.span
+
+
+def _says(point: LagPoint) -> str:
+    behind = "not known how far behind" if point.seconds is None else f"{formatting.duration(point.seconds)} behind"
+    return ", ".join([behind, *([formatting.size(point.bytes)] if point.bytes is not None else []), f"{point.rate:,.1f} events a second"])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from auditor.api.dependencies import App, AppState
-from auditor.api.pages import _differences, _patch
-from auditor.api.pages._differences import DifferenceState, Kind
+from auditor.api.pages import _patch
 from auditor.api.pages._layout import file_response, redirect, render_page, url
-from auditor.api.pages._session import Reader, Runner
+from auditor.api.sessions import Reader, Runner
 from auditor.errors import UnknownRun
 from auditor.history import records
 from auditor.model import SIDES, Side
@@ -20,7 +21,8 @@ from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.service import differences as difference_lists
 from auditor.service import stored_runs, workers
-from auditor.store import queue, runs
+from auditor.shapes.difference import Difference
+from auditor.store import Store, queue, runs
 from auditor.store.runs import StoredRun
 
 router = APIRouter()
@@ -62,7 +64,7 @@ def download_differences(
     """Return all stored differences as a file."""
     stored = runs.get_run(app.store, run)
     as_lines = {"csv": difference_lists.as_csv, "ndjson": difference_lists.as_ndjson}[format]
-    lines = as_lines(app.store, _differences.select(app.store, stored.run, kind, state))
+    lines = as_lines(app.store, select(app.store, stored.run, kind, state))
     type_ = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}[format]
     headers = {"Content-Disposition": f'attachment; filename="differences-{stored.run[:12]}.{format}"', "Cache-Control": "no-store"}
     return StreamingResponse(lines, media_type=type_, headers=headers)
@@ -107,7 +109,7 @@ def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState
         "explanations": {},
         "max_rows": MAX_ITEMS,
         "heat": build_heatmap(picture, report.plan) if picture is not None else None,
-        "named": _differences.list_page(app.store, stored.run, kind, state, after) if report.differences is not None else None,
+        "named": list_page(app.store, stored.run, kind, state, after) if report.differences is not None else None,
     }
 
 
@@ -141,3 +143,43 @@ def _side_progress(stored: StoredRun) -> list[SideView]:
             }
         )
     return sides
+
+
+PAGE_SIZE = 50
+"""Differences on a page."""
+
+Kind = Literal["", "missing", "extra", "changed"]
+DifferenceState = Literal["", "confirmed", "unsettled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferencePage:
+    """Differences in order: of ranges and of single rows.
+
+    ``first`` and ``last`` are the numbers of the first and last, 0 if there are none. ``next`` is the number after which the next page
+    starts, None on the last page.
+    """
+
+    ranges: Sequence[Mapping[str, Any]]
+    named: Sequence[Difference]
+    first: int
+    last: int
+    next: int | None
+
+
+def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after: int) -> DifferencePage:
+    """Return a page of the stored differences of a run. Raises UnknownRun if its report names none."""
+    listed = difference_lists.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
+    shown = listed[:PAGE_SIZE]
+    return DifferencePage(
+        ranges=[{**dict(difference), **dict(difference.range)} for difference in shown if difference.range],
+        named=[difference for difference in shown if not difference.range],
+        first=shown[0].number if shown else 0,
+        last=shown[-1].number if shown else 0,
+        next=shown[-1].number if len(listed) > PAGE_SIZE else None,
+    )
+
+
+def select(store: Store, run: str, kind: Kind, state: DifferenceState) -> difference_lists.Selection:
+    """Select differences of a run; an empty ``kind`` or ``state`` selects all."""
+    return difference_lists.select(store, run, kind or None, state or None)

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import redirect, render_page, url
-from auditor.api.pages._session import Definer, Reader, Runner
+from auditor.api.sessions import Definer, Reader, Runner
 from auditor.history.status import STATUSES
 from auditor.model import RegisteredSegment
 from auditor.service import audits, segment_audits

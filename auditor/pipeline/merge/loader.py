@@ -31,7 +31,7 @@ from auditor.pipeline.restaging import restage
 from auditor.pipeline.s3_folder import folder_at
 from auditor.points import reach
 from auditor.shapes.pipeline import MergeState
-from auditor.store import parts, pipelines, table_notes, target_migrations
+from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.waits import waits
@@ -286,7 +286,7 @@ class Loader:
         about = (self.where.store, self.where.pipeline, self.target, table)
         pipelines.report_merge(*about, position=merged.position, state="merged", events=merged.events, time=merged.time)
         table_notes.drop_passed(self.where.store, self.where.pipeline, self.target, table, merged.position)
-        target_migrations.settle(*about, merged.position, merged.held.schema_id)
+        schema_changes.settle(*about, merged.position, merged.held.schema_id)
         line = f"{self.target}: {table} holds {describe(merged.position)}: {merged.events:,} events in {seconds:.2f} s"
         log.info(line, extra={"action": "merged", "target": self.target, "table": table, "events": merged.events, "seconds": seconds})
 

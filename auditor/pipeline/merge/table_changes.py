@@ -25,8 +25,8 @@ from auditor.pipeline.merge.target_table import find_table, make_statement, nati
 from auditor.points import reach
 from auditor.shapes.pipeline import MigrationState
 from auditor.sql.table_definition import TableStatements
-from auditor.store import schema_history, table_notes, target_migrations
-from auditor.store.target_migrations import TargetMigration
+from auditor.store import schema_changes, table_notes
+from auditor.store.schema_changes import TargetMigration
 from dialects import Session, Table
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ def migrate(
         _apply(session, where, table, held, now, made)
     except SchemaChanged as error:
         refused = replace(about, state="refused", reason=str(error))
-        target_migrations.record_migration(where.store, where.pipeline, refused)
+        schema_changes.record_migration(where.store, where.pipeline, refused)
         raise
     _record(where, about, made, "applied")
     for sentence in [*made.said, *made.statements]:
@@ -248,7 +248,7 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
 def _record(where: Where, about: TargetMigration, made: Migration, state: MigrationState) -> None:
     if made.statements or made.said:
         found = replace(about, statements=made.statements, said=made.said, state=state)
-        target_migrations.record_migration(where.store, where.pipeline, found)
+        schema_changes.record_migration(where.store, where.pipeline, found)
 
 
 def _statements(where: Where, table: str, note: TableNote) -> list[Sequence[Op]]:
@@ -279,7 +279,7 @@ def _is_of_columns(op: Op) -> bool:
 
 
 def _catalogue(where: Where, table: str, new: TableSchema) -> Mapping[str, Mapping[str, Any]]:
-    history = schema_history.list_history(where.store, where.pipeline, table)
+    history = schema_changes.list_history(where.store, where.pipeline, table)
     return next((one.catalogue for one in reversed(history) if one.schema_id == new.id and one.catalogue), {})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from alembic import context
 
-from auditor.store import _pipeline_schema, _repair_schema, _segment_schema  # noqa: F401 (they add their tables to the metadata)
 from auditor.store._schema import VERSION_TABLE, metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, version_table=VERSION_TABLE)

@@ -1,4 +1,4 @@
-"""Which pipeline carries the table of an audit from its source to its target."""
+"""Which pipeline carries the table of an audit from its source to its target, and what an audit may ask of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import dialects
-from auditor.config._audit import Audit
+from auditor.config._audit import Audit, TableRef
 from auditor.config._connection import ConnectionSettings
 from auditor.config._pipeline import Pipeline
-from auditor.config._table import TableRef
 from auditor.errors import BadUrl
 
 
@@ -183,3 +182,20 @@ def _is_same(connections: Mapping[str, ConnectionSettings], name: str, other: st
         return connections[name].database == connections[other].database
     except (BadUrl, KeyError):  # reported on their own
         return False
+
+
+def find_unordered(
+    audits: Mapping[str, Audit], pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return which audits wait for a heartbeat that may overtake their rows: where that is written, and a sentence."""
+    return [
+        (
+            ("audits", name, "settle", "barrier"),
+            f"the pipeline {carrier.pipeline!r} merges each table on its own, so that a heartbeat may arrive before the rows of"
+            f" {carrier.table}; remove barrier, and give a lag (lag: 10m)",
+        )
+        for name, audit in audits.items()
+        if audit.settle and audit.settle.barrier is not None
+        for read in audit.sources
+        for carrier in find_carriers(read, audit.target, pipelines, connections)
+    ]

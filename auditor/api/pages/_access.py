@@ -1,23 +1,50 @@
-"""The page for tokens: list, create, revoke."""
+"""Login, logout, and the page of access tokens."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from auditor.api import sessions
 from auditor.api.dependencies import App, AppState
 from auditor.api.errors import http_status
-from auditor.api.pages._layout import now, redirect, render_page
-from auditor.api.pages._session import Definer, Visitor
-from auditor.errors import ConfigError
+from auditor.api.pages._layout import OptionalVisitor, local_path, now, redirect, render_page
+from auditor.api.sessions import Definer, Reader, Visitor
+from auditor.errors import ConfigError, Unauthorised
 from auditor.service import tokens
 from auditor.shapes.token import Scope
 from auditor.store.tokens import DESCRIPTIONS
 
 router = APIRouter()
+
+
+@router.get("/login")
+def login_form(request: Request, visitor: OptionalVisitor, back: str = "/") -> HTMLResponse:
+    """Show the login form."""
+    return render_page(request, "login.html", visitor=visitor, back=local_path(back), error="")
+
+
+@router.post("/login")
+def login(request: Request, visitor: OptionalVisitor, token: Annotated[str, Form()], back: Annotated[str, Form()] = "/") -> Response:
+    """Log in with a token."""
+    answer = redirect(local_path(back))
+    try:
+        sessions.login(request, answer, token.strip())
+    except Unauthorised as error:
+        return render_page(request, "login.html", visitor=visitor, back=local_path(back), error=str(error), status=http_status(error))
+    return answer
+
+
+@router.post("/logout")
+def logout(request: Request, visitor: Reader) -> RedirectResponse:
+    """Log out."""
+    answer = redirect("/login")
+    sessions.logout(request, answer)
+    return answer
+
 
 SCOPE_DESCRIPTIONS = {scope: description.replace("`", "") for scope, description in DESCRIPTIONS.items()}
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "no expiry"}
@@ -62,7 +89,16 @@ def _render(
     alive = [token for token in every if token.revoked is None and (token.expires is None or token.expires > at)]
     ended = [token for token in every if token not in alive]
     return render_page(
-        request, "tokens.html", visitor=visitor, status=status, alive=alive, ended=ended, scopes=SCOPE_DESCRIPTIONS,
-        mine=[scope for scope in SCOPE_DESCRIPTIONS if visitor.token and visitor.token.manages(scope)], lasts=LIFETIMES, secret=secret,
-        created=created, error=error,
-    )  # fmt: skip
+        request,
+        "tokens.html",
+        visitor=visitor,
+        status=status,
+        alive=alive,
+        ended=ended,
+        scopes=SCOPE_DESCRIPTIONS,
+        mine=[scope for scope in SCOPE_DESCRIPTIONS if visitor.token and visitor.token.manages(scope)],
+        lasts=LIFETIMES,
+        secret=secret,
+        created=created,
+        error=error,
+    )

@@ -1,16 +1,22 @@
-"""Static files and the colour scheme."""
+"""The page About, static files and the colour scheme."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 
-from auditor.api.pages._layout import THEME_COOKIE, THEMES, local_path, read_asset, redirect
-from auditor.api.pages._session import OptionalVisitor
+from auditor.api.pages._labels import EXACT_METHOD
+from auditor.api.pages._layout import THEME_COOKIE, THEMES, OptionalVisitor, local_path, read_asset, redirect, render_page
 
 router = APIRouter()
+
+
+@router.get("/about")
+def about_page(request: Request, visitor: OptionalVisitor) -> HTMLResponse:
+    """Explain the terms and the method."""
+    return render_page(request, "about.html", visitor=visitor, exact=EXACT_METHOD)
 
 
 YEAR = 365 * 86400
@@ -18,9 +24,16 @@ YEAR = 365 * 86400
 
 ASSET_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "txt": "text/plain"}
 ASSETS = (
-    "report.css", "pages.css", "pages.js", "icon.svg", "vendor/htmx.min.js", "vendor/htmx.LICENSE.txt", "vendor/uplot.min.js",
-    "vendor/uplot.min.css", "vendor/uplot.LICENSE.txt",
-)  # fmt: skip
+    "report.css",
+    "pages.css",
+    "pages.js",
+    "icon.svg",
+    "vendor/htmx.min.js",
+    "vendor/htmx.LICENSE.txt",
+    "vendor/uplot.min.js",
+    "vendor/uplot.min.css",
+    "vendor/uplot.LICENSE.txt",
+)
 
 
 @router.post("/theme")

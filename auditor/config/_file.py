@@ -1,9 +1,13 @@
-"""Load ``auditor.yaml``: substitute variables, validate, and report every error with its line and what to write instead."""
+"""The file ``auditor.yaml``: load it (substitute variables, validate, and report every error with its line and what to write instead), and
+change it (add audits, name another source of a pipeline), which keeps its comments and its layout.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import tempfile
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,17 +16,15 @@ from urllib.parse import quote
 import yaml
 from pydantic import ValidationError
 
-from auditor.config._audit import Audit, Columns, Limits, Override, Partition
+from auditor.config._audit import FORMS, Audit, Columns, Limits, Override, Partition, SliceSettings, TableRef, written_place
 from auditor.config._base import Strict, suggest
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
-from auditor.config._groups import written_place
 from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging
 from auditor.config._policies import Counts, Recheck, Rolling, Settle
 from auditor.config._segment_audit import SegmentAudit
 from auditor.config._settings import Settings, Store
-from auditor.config._slice import SliceSettings
-from auditor.config._table import FORMS, TableRef
 from auditor.errors import ConfigError
+from auditor.escaping import yaml_scalar, yaml_text
 
 DEFAULT_FILE = "auditor.yaml"
 STORE_FILE = "auditor.db"
@@ -224,3 +226,75 @@ def _suggest_place(name: str) -> str:
     if places := [place for model, place in _PLACES.items() if name in model.model_fields]:
         return f"; it belongs in {' or '.join(places)}"
     return suggest(name, {field for model in _MODELS.values() for field in model.model_fields})
+
+
+def add_audits(path: Path, audits: Mapping[str, Any]) -> list[str]:
+    """Write those audits into a configuration file that it has none of that name of, and return their names.
+
+    The file is replaced at once, and only by one that can be loaded. Raises ConfigError.
+    """
+    text, root = _read_nodes(path)
+    there = _value_of(root, "audits")
+    known = {str(key.value) for key, _ in there.value} if isinstance(there, yaml.MappingNode) else set()
+    added = {name: audit for name, audit in audits.items() if name not in known}
+    if added:
+        _replace(path, _with_audits(text, there, added, path), "add the audits by hand")
+    return list(added)
+
+
+def set_source(path: Path, pipeline: str, connection: str) -> None:
+    """Let a pipeline in a configuration file read from another connection. Raises ConfigError."""
+    text, node = _read_nodes(path)
+    for key in ("pipelines", pipeline, "source", "connection"):
+        node = _value_of(node, key)
+    if not isinstance(node, yaml.ScalarNode):
+        raise ConfigError(f"{path} names no connection under pipelines: {pipeline}: source; write there: connection: {connection}")
+    if node.value != connection:
+        name = yaml_scalar(connection)
+        changed = text[: node.start_mark.index] + name + text[node.end_mark.index :]
+        _replace(path, changed, f"write there, under pipelines: {pipeline}: source, connection: {connection}")
+
+
+def _read_nodes(path: Path) -> tuple[str, yaml.Node | None]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, yaml.compose(text, Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _value_of(root: yaml.Node | None, key: str) -> yaml.Node | None:
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    return next((value for name, value in pairs if name.value == key), None)
+
+
+def _with_audits(text: str, there: yaml.Node | None, added: Mapping[str, Any], path: Path) -> str:
+    """Return the text with more audits: before the first one that is there, or in a section of their own. Raises ConfigError."""
+    body = yaml_text(dict(added), default_flow_style=None, width=120)
+    if there is None:
+        return f"{text.rstrip()}\n\naudits:\n{textwrap.indent(body, '  ')}"
+    start = there.start_mark
+    if isinstance(there, yaml.MappingNode) and there.value and not there.flow_style:
+        line = start.index - start.column
+        return text[:line] + textwrap.indent(body, " " * start.column) + text[line:]
+    if there.value:
+        raise ConfigError(f"{path}:{start.line + 1}: audits: is written within braces; write it in lines, and then run this again")
+    end = there.end_mark.index if isinstance(there, yaml.MappingNode) else start.index
+    rest = text[end:]
+    return f"{text[: start.index].rstrip()}\n{textwrap.indent(body, '  ')}{rest.lstrip() if rest.strip() else ''}"
+
+
+def _replace(path: Path, text: str, by_hand: str) -> None:
+    real = path.resolve()
+    try:
+        number, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.", suffix=".yaml")
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as handle:
+                handle.write(text)
+            load(Path(name))
+            Path(name).chmod(real.stat().st_mode & 0o7777)
+            Path(name).replace(real)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}; {by_hand}") from None

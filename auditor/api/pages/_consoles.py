@@ -1,19 +1,22 @@
-"""The page with SQL to paste into consoles."""
+"""The page with SQL to paste into consoles, and the page that compares results saved from them."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from markupsafe import Markup
 
 from auditor import service
+from auditor.api import reports
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import render_page
-from auditor.api.pages._session import Reader
 from auditor.api.routing import slow_request
+from auditor.api.sessions import Reader
 from auditor.errors import AuditorError
 from auditor.model import SIDES, Method, Side
+from auditor.report import html
 
 router = APIRouter()
 
@@ -39,3 +42,30 @@ def download_script(app: App, visitor: Reader, name: str, side: Side, method: Li
     with slow_request():
         script = service.sql(app.settings, name, (side,), method or None)[side]
     return PlainTextResponse(script, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/compare")
+def compare_form(request: Request, app: App, visitor: Reader) -> HTMLResponse:
+    """Show the upload form."""
+    return render_page(request, "compare.html", visitor=visitor, names=service.expand_legs(app.settings), name="", result="", error="")
+
+
+@router.post("/compare")
+def compare_files(
+    request: Request,
+    app: App,
+    visitor: Reader,
+    source: Annotated[UploadFile, File()],
+    target: Annotated[UploadFile, File()],
+    name: Annotated[str, Form()] = "",
+) -> HTMLResponse:
+    """Show the report of two uploaded results. Nothing is stored."""
+    result, error = Markup(), ""
+    try:
+        result = html.run_fragment(reports.compare_uploads(app.settings, {"source": source, "target": target}, name))
+    except AuditorError as failed:
+        error = str(failed)
+    names = service.expand_legs(app.settings)
+    return render_page(
+        request, "compare.html", visitor=visitor, names=names, name=name, result=result, error=error, status=422 if error else 200
+    )

@@ -1,7 +1,7 @@
-"""The life of a stored run: start, heartbeat, finish and resume.
+"""The life of a stored run: start, heartbeat, finish and resume, and recovery where its process has died.
 
 A process may change a run only while it owns it. Once another process has resumed the run, or `recover_runs` has failed it, the
-functions called by its former process raise UnknownRun.
+functions called by its former process raise RunLost.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
-from auditor.errors import AlreadyRunning, NotResumable, UnknownRun
+from auditor.errors import AlreadyRunning, NotResumable, RunLost
 from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
 from auditor.store import audit_state, leases
-from auditor.store._dead_runs import has_checkpoint, recover_runs
-from auditor.store._reading import StoredDifference
-from auditor.store._rows import StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.store._schema import audit_versions, chunks, differences, queue, run_documents, runs, schemas
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import Seal, add_link, forget_payloads
+from auditor.store.leases import Lease
+from auditor.store.runs import StoredDifference, StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.waits import waits
 
 
@@ -127,7 +126,7 @@ def start_run(
 
 
 def save_plan(store: Store, run: str, *, plan: bytes, schema: Mapping[str, Any]) -> None:
-    """Store a run's packed plan and both sides' columns, and delete the chunks of an earlier plan. Raises UnknownRun."""
+    """Store a run's packed plan and both sides' columns, and delete the chunks of an earlier plan. Raises UnknownRun and RunLost."""
 
     def work(connection: Connection) -> None:
         version = save_version(connection, schemas, {}, {"columns": schema})
@@ -139,7 +138,7 @@ def save_plan(store: Store, run: str, *, plan: bytes, schema: Mapping[str, Any])
 
 
 def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> bool:
-    """Store a heartbeat and the run's progress, and return whether cancellation was requested. Raises UnknownRun."""
+    """Store a heartbeat and the run's progress, and return whether cancellation was requested. Raises UnknownRun and RunLost."""
 
     def work(connection: Connection) -> bool:
         number = update_own_run(connection, run, progress=progress)
@@ -149,7 +148,7 @@ def record_heartbeat(store: Store, run: str, progress: Mapping[str, Any]) -> boo
 
 
 def finish_run(store: Store, run: str, outcome: Outcome, seal: Seal | None = None) -> None:
-    """Store how the run ended, and what it found; with a ``seal`` also its link in the audit's chain. Raises UnknownRun."""
+    """Store how the run ended, and what it found; with a ``seal`` also its link in the audit's chain. Raises UnknownRun and RunLost."""
     rows = outcome.rows or {}
     report = zlib.compress(outcome.report) if outcome.report else b""
 
@@ -282,14 +281,14 @@ def running_columns(audit: str) -> RunningColumns:
 def update_own_run(connection: Connection, run: str, **values: Any) -> int:
     """Renew the lease of a run that this process owns, update its columns, and return its number.
 
-    Raises UnknownRun if this process does not own the run.
+    Raises UnknownRun if there is no such run, and RunLost if this process does not own it.
     """
     if not leases.renew(connection, "run", run, waits().run_silent):
         row = connection.execute(select(runs).where(runs.c.run == run)).first()
         if row is None:
             raise unknown_run(run)
         reason = f"{_owner(connection, row)} owns it" if row.running_audit is not None else f"it is {row.state}"
-        raise UnknownRun(f"run {run} no longer belongs to this process: {reason}")
+        raise RunLost(f"run {run} no longer belongs to this process: {reason}")
     if values:
         connection.execute(update(runs).where(runs.c.run == run).values(**values))
     return get_run_number(connection, run)
@@ -313,3 +312,98 @@ def save_version(connection: Connection, table: Table, key: Mapping[str, str], v
     if connection.execute(known).first() is None:
         connection.execute(insert(table).values(**key, **values, version=version))
     return version
+
+
+MAX_PROCESS_LOSSES = 3
+"""How often a requested run may lose its process before it fails instead of being requeued: the run itself may kill its processes."""
+
+
+class Recovered(NamedTuple):
+    """The ids of the runs whose process had died: those that failed, and those that are pending again."""
+
+    failed: list[str]
+    requeued: list[str]
+
+
+def recover_runs(store: Store) -> Recovered:
+    """Fail or requeue the runs whose process has died.
+
+    A run that was requested through the queue becomes pending again; any other fails, and can be resumed if it stored a chunk.
+    A process on another host is considered dead when its heartbeat is older than ``run_silent`` by the database's clock, which
+    also dates the heartbeats. If that clock was set back, a heartbeat in its future is set to the current time, to age from there.
+    A running run has a lease: both are written in one transaction.
+    """
+    with store.reading() as connection:
+        at, running = _read_running(connection)
+        if all(lease.judge(at) == "alive" for _, lease in running):
+            return Recovered([], [])
+
+    def work(connection: Connection) -> Recovered:
+        recovered = Recovered([], [])
+        at, running = _read_running(connection)
+        for row, lease in running:
+            liveness = lease.judge(at)
+            if liveness == "ahead":
+                leases.let_age(connection, lease, waits().run_silent)
+            if liveness != "dead" or not leases.take_away(connection, lease):
+                continue
+            requeue = _should_requeue(connection, row)
+            resumable = has_checkpoint(connection, row.number)
+            pending = {"state": State.PENDING, "running_audit": None, "resumable": resumable}
+            values = pending if requeue else _failed_columns(row, lease, resumable, requested=requeue is not None)
+            connection.execute(update(runs).where(runs.c.number == row.number).values(**values, progress={}))
+            if requeue:
+                connection.execute(
+                    update(queue)
+                    .where(queue.c.run == row.number)
+                    .values(pending_audit=row.audit, lost_processes=queue.c.lost_processes + 1)
+                )
+                recovered.requeued.append(str(row.run))
+            else:
+                audit_state.adjust_run_count(connection, row.number, 1)
+                recovered.failed.append(str(row.run))
+        return recovered
+
+    return store.write(work)
+
+
+def _should_requeue(connection: Connection, row: Row[Any]) -> bool | None:
+    """Return whether a run whose process has died becomes pending again; None if it was never requested through the queue."""
+    losses = connection.execute(select(queue.c.lost_processes).where(queue.c.run == row.number)).scalar()
+    if losses is None:
+        return None
+    pending = connection.execute(select(queue.c.run).where(queue.c.pending_audit == row.audit)).first()
+    return losses + 1 < MAX_PROCESS_LOSSES and pending is None and not row.cancel_requested
+
+
+def _read_running(connection: Connection) -> tuple[dt.datetime, list[tuple[Row[Any], Lease]]]:
+    """Return the running runs with their leases, and the time at which these were read."""
+    # Not IS NOT NULL, for which SQLite uses no index; every name is greater than "".
+    running = leases.select_with_leases(runs, runs.c.run, "run").where(runs.c.running_audit >= "")
+    rows = connection.execute(running).all()
+    at = database_time(connection)  # after the heartbeats were read, so that only a clock that was set back makes one later
+    return at, [(row, lease) for row in rows if (lease := leases.lease_of(row))]
+
+
+def _failed_columns(row: Row[Any], lease: Lease, resumable: bool, *, requested: bool) -> dict[str, Any]:
+    anew = f"it had stored nothing to go on from; start a new run: auditor run {shell_word(row.audit)}"
+    suggestion = f"resume it with: auditor resume {row.run}" if resumable else anew
+    return {
+        "state": State.CANCELLED if requested and row.cancel_requested else State.FAILED,
+        "running_audit": None,
+        "ended": lease.heartbeat,
+        "seconds": max(0.0, (lease.heartbeat - row.started).total_seconds()),
+        "exit_code": Verdict.UNKNOWN.exit_code,
+        "resumable": resumable,
+        "reasons": [f"its process has died ({lease.owner}); {suggestion}"],
+    }
+
+
+def has_checkpoint(connection: Connection, number: int) -> bool:
+    """Return whether the run left what a resume goes on from: its plan, and a chunk at least. Without these it can only begin anew."""
+    left = (
+        select(chunks.c.run)
+        .join(run_documents, run_documents.c.run == chunks.c.run)
+        .where(chunks.c.run == number, run_documents.c.kind == "plan")
+    )
+    return connection.execute(left.limit(1)).first() is not None

@@ -1,0 +1,182 @@
+"""Changes of the schema of a pipeline's tables: from which position on each had which, and how the targets' tables were migrated."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, Connection, Index, Table, and_, delete, insert, select, update
+
+from auditor.model import Part
+from auditor.shapes.pipeline import MigrationState
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store._store import Store, database_time
+
+schema_history = Table(
+    "auditor_schema_history",
+    metadata,
+    Column("pipeline", short_text(), primary_key=True),
+    Column("table_name", short_text(), primary_key=True),
+    Column("position", big_integer(), primary_key=True, autoincrement=False),
+    Column("schema_id", short_text(64), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("catalogue", Json()),
+    **MYSQL,
+)
+"""From which position on a table had which schema, and what the source's catalogue said of its columns when it was first seen."""
+
+migrations = Table(
+    "auditor_migrations",
+    metadata,
+    Column("number", big_integer(), primary_key=True),
+    Column("pipeline", short_text(), nullable=False),
+    Column("target", short_text(), nullable=False),
+    Column("table_name", short_text(), nullable=False),
+    Column("position", big_integer(), nullable=False),
+    Column("from_schema", short_text(64), nullable=False),
+    Column("to_schema", short_text(64), nullable=False),
+    Column("state", short_text(16), nullable=False),
+    Column("body", Json(), nullable=False),
+    Column("reason", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    Column("ended", Moment()),
+    Index("auditor_migrations_place", "pipeline", "table_name", "position"),
+    **MYSQL,
+)
+"""How the targets' tables were brought from one schema to the next, or why they were not."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaAt:
+    """A schema of a table."""
+
+    table: str
+    position: int
+    """That of its first event."""
+    schema_id: str
+    at: dt.datetime
+    """When it was first seen."""
+    catalogue: Any = None
+    """What the source's catalogue said of its columns then, by name; None if it was not asked, or said something else."""
+
+
+def note_schemas(connection: Connection, pipeline: str, batch: Sequence[Part], at: dt.datetime, catalogue: Mapping[str, Any]) -> None:
+    """Write within a transaction at which positions the tables of a batch have another schema than before."""
+    known: dict[str, str | None] = {}
+    for part in sorted(batch, key=lambda part: part.first):
+        if part.table not in known:
+            before = and_(schema_history.c.pipeline == pipeline, schema_history.c.table_name == part.table)
+            newest = select(schema_history.c.schema_id).where(before, schema_history.c.position <= part.first)
+            known[part.table] = connection.execute(newest.order_by(schema_history.c.position.desc()).limit(1)).scalar()
+        if known[part.table] != part.schema_id:
+            key = {"pipeline": pipeline, "table_name": part.table, "position": part.first}
+            same = and_(*(schema_history.c[column] == value for column, value in key.items()))
+            connection.execute(delete(schema_history).where(same))
+            values = {"schema_id": part.schema_id, "at": at, "catalogue": catalogue.get(part.schema_id)}
+            connection.execute(insert(schema_history).values(**key, **values))
+            known[part.table] = part.schema_id
+
+
+def list_history(store: Store, pipeline: str, table: str | None = None) -> list[SchemaAt]:
+    """Return the schemas of a pipeline's tables, or of one, in the order of the stream. Raises StoreError."""
+    wanted = [schema_history.c.pipeline == pipeline, *([] if table is None else [schema_history.c.table_name == table])]
+    with store.reading() as connection:
+        rows = connection.execute(select(schema_history).where(*wanted).order_by(schema_history.c.table_name, schema_history.c.position))
+        return [SchemaAt(row.table_name, row.position, row.schema_id, row.at, row.catalogue) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMigration:
+    """A migration of one table of a target."""
+
+    target: str
+    table: str
+    position: int
+    """Up to which position the target held the table under the old schema."""
+    from_schema: str
+    to_schema: str
+    statements: Sequence[str]
+    said: Sequence[str]
+    """What a person should know of it, a sentence each."""
+    state: MigrationState = "planned"
+    reason: str = ""
+    """Why it is refused, and what to do; '' if it is not."""
+    at: dt.datetime | None = None
+    ended: dt.datetime | None = None
+
+
+def record_migration(store: Store, pipeline: str, migration: TargetMigration) -> None:
+    """Write how a migration stands, replacing what was written of it before. Raises StoreError."""
+
+    def work(connection: Any) -> None:
+        now = database_time(connection)
+        same = and_(_of(pipeline, migration.target, migration.table), migrations.c.position == migration.position, _between(migration))
+        body = {"statements": list(migration.statements), "said": list(migration.said)}
+        values = {
+            "state": migration.state,
+            "reason": migration.reason,
+            "body": body,
+            "ended": now if migration.state == "applied" else None,
+        }
+        if connection.execute(select(migrations.c.number).where(same)).first():
+            connection.execute(update(migrations).where(same).values(**values))
+        else:
+            key = {"pipeline": pipeline, "target": migration.target, "table_name": migration.table, "position": migration.position}
+            schemas = {"from_schema": migration.from_schema, "to_schema": migration.to_schema}
+            connection.execute(insert(migrations).values(**key, **schemas, **values, at=now))
+
+    store.write(work)
+
+
+def settle(store: Store, pipeline: str, target: str, table: str, position: int, schema_id: str) -> None:
+    """Note that migrations were applied whose commit a process did not live to report: the target is past them. Raises StoreError."""
+    done = (migrations.c.position < position) | ((migrations.c.position == position) & (migrations.c.to_schema == schema_id))
+    open_ = and_(_of(pipeline, target, table), migrations.c.state != "applied", done)
+    with store.reading() as connection:
+        if connection.execute(select(migrations.c.number).where(open_).limit(1)).first() is None:
+            return
+    store.write(
+        lambda writer: writer.execute(update(migrations).where(open_).values(state="applied", reason="", ended=database_time(writer)))
+    )
+
+
+def list_migrations(store: Store, pipeline: str) -> list[TargetMigration]:
+    """Return the migrations of a pipeline's targets, the newest last. Raises StoreError."""
+    with store.reading() as connection:
+        rows = connection.execute(select(migrations).where(migrations.c.pipeline == pipeline).order_by(migrations.c.number)).all()
+    return [
+        TargetMigration(
+            row.target,
+            row.table_name,
+            row.position,
+            row.from_schema,
+            row.to_schema,
+            row.body["statements"],
+            row.body["said"],
+            row.state,
+            row.reason,
+            row.at,
+            row.ended,
+        )
+        for row in rows
+    ]
+
+
+def forget(store: Store, pipeline: str, *, history: bool) -> None:
+    """Delete the migrations of a pipeline, and also the history of its schemas if asked. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        for table in (schema_history, migrations) if history else (migrations,):
+            connection.execute(delete(table).where(table.c.pipeline == pipeline))
+
+    store.write(work)
+
+
+def _of(pipeline: str, target: str, table: str) -> Any:
+    return and_(migrations.c.pipeline == pipeline, migrations.c.target == target, migrations.c.table_name == table)
+
+
+def _between(migration: TargetMigration) -> Any:
+    return and_(migrations.c.from_schema == migration.from_schema, migrations.c.to_schema == migration.to_schema)
