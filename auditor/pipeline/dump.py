@@ -28,8 +28,8 @@ from auditor.errors import AuditorError, ConfigError
 from auditor.model import SIDES, ColumnPlan, Side
 from auditor.pipeline.dump_columns import DumpColumn, dump_columns, schema, to_arrow
 from auditor.pipeline.dump_snapshot import DumpSnapshot, open_snapshot
+from auditor.pipeline.folders import FILE_MODE
 from auditor.pipeline.spark import translate
-from auditor.pipeline.staged_parts import FILE_MODE
 from auditor.planning import introspect, watermark
 from auditor.planning.proxy import AS_OF
 from auditor.sql import dumps, render

@@ -29,16 +29,16 @@ from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.check import find_shared, list_tables
 from auditor.pipeline.client_query import ClientQuery, planned_from
 from auditor.pipeline.executors import require
+from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.identity import check_target
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.refresh.carrier import Carrier
-from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
-from auditor.pipeline.staged_parts import make_folder, sweep
+from auditor.pipeline.staged_parts import sweep
 from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import Watch, source_of
@@ -80,7 +80,7 @@ class Run:
         """Run until ``stop`` is set. Raises SourceTaken, ConfigError, and errors of the source that are not retryable."""
         pipeline = self.settings.pipeline(self.name)
         root = folder_at(pipeline.staging.path)
-        make_folder(root)
+        root.make()
         with ExitStack() as resources:
             if self.stages:
                 resources.enter_context(self._keep("source", lease_of_source(self.settings, self.name)))
@@ -121,7 +121,7 @@ class Run:
         """Return the folder of the checkpoint, if there is one, and where the batch began that was planned last, if this process plans."""
         if spark.plans_here(self.settings.pipeline(self.name)):
             return None, planned_from(root)
-        return (None, None) if isinstance(root, S3Folder) else (root / spark.CHECKPOINT, None)
+        return root.checkpoint, None
 
     def _check_targets(self) -> None:
         """Check the targets that are loaded here before anything is staged; one that is not reached is checked by its loader later.
@@ -213,8 +213,7 @@ class Run:
     def _keep_running(self, session: SparkSession | None, root: Folder, watch: Watch | None) -> None:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
         rules = TableRules(self.settings.pipeline(self.name), salt.get_salt(self.store))
-        checkpoint = None if isinstance(root, S3Folder) else root / spark.CHECKPOINT
-        staging = Staging(self.store, self.name, root, rules, checkpoint, self._wake, self.stop.is_set, watch=watch)
+        staging = Staging(self.store, self.name, root, rules, root.checkpoint, self._wake, self.stop.is_set, watch=watch)
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         query: StreamingQuery | ClientQuery | None = None
@@ -273,11 +272,12 @@ class Run:
 
     def _is_committed(self, root: Folder) -> bool:
         """Return whether there is a checkpoint: until its first batch is committed, Spark asks the source again where it begins."""
-        if isinstance(root, S3Folder):
+        checkpoint = root.checkpoint
+        if checkpoint is None:
             return False
         if spark.plans_here(self.settings.pipeline(self.name)):
-            shutil.rmtree(root / spark.CHECKPOINT, ignore_errors=True)  # of a run at another master
-        return any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))
+            shutil.rmtree(checkpoint, ignore_errors=True)  # of a run at another master
+        return any((checkpoint / "commits").glob("[0-9]*"))
 
     def _offset(self) -> Any:
         """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.

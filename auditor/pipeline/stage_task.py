@@ -21,10 +21,10 @@ from auditor.model import Part, TableNote
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.event_count import EventCount, Tally
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.staged_sums import TaskSums
 from auditor.pipeline.part_writer import WrittenPart, write_parts
 from auditor.pipeline.projected_ops import project_ops
-from auditor.pipeline.s3_folder import folder_at
 
 MANIFEST = pa.schema([("part", pa.string()), ("note", pa.string()), ("error", pa.string())])
 """What a task that wrote parts returns to the driver: no row, but a part each, notes on tables, or why it could not be written."""

@@ -21,7 +21,7 @@ from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.s3_folder import folder_at
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.watch import source_of
 from auditor.run.placed_snapshot import NotAligned

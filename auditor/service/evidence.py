@@ -31,7 +31,7 @@ from auditor.history.evidence import (
     write_file,
 )
 from auditor.model import EvidenceLink, EvidencePayload
-from auditor.pipeline.s3_folder import S3Folder
+from auditor.pipeline.folders import S3Folder
 from auditor.repair.evidence_heads import write_head
 from auditor.report.evidence import COUNTS, payload, stored_digests
 from auditor.service import proxies

@@ -34,6 +34,7 @@ from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log
 from auditor.pipeline.binlog.malformed import MALFORMED
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
 from auditor.service import pipeline_notices
 from auditor.service.certify.log_columns import KINDS, samples_of
@@ -689,7 +690,7 @@ def test_no_part_is_written_where_others_may_write(tmp_path: Path, what: str) ->
     with pytest.raises(
         StagingFailed, match=r"the folder .*/staging/shop.orders is a link, or others may write into it; find out who made it"
     ):
-        write_parts(root, [batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen"]))])
+        write_parts(LocalFolder(root), [batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen"]))])
     assert not list(elsewhere.iterdir()) and not list((root / "shop.orders").iterdir())
 
 
