@@ -11,7 +11,7 @@ from auditor.compare.accounting import Key
 from auditor.connections.connection import CONTINUING
 from auditor.errors import EngineError, LockTimeout, PatchFailed, SerializationConflict, StatementRefused
 from auditor.points import reach
-from auditor.repair.batch import Writer, Written
+from auditor.repair.batch import BatchWriter, Written
 from auditor.repair.journal import DONE, meant_row, to_rows
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange
@@ -36,7 +36,7 @@ class Application:
     store: Store
     patch: str
     proposal: Proposal
-    writer: Writer
+    writer: BatchWriter
     is_of_source: bool
     """Whether the rows are the source's, not those that an undo writes back."""
     stopped: threading.Event
@@ -144,7 +144,7 @@ class Application:
         self.proposal.reader.report("target", doing if done < self.total else CONTINUING, done, self.total)
 
 
-def take_back_ghosts(proposal: Proposal, writer: Writer, inserted: Mapping[Key, ExactRow | None], written: Written) -> set[Key]:
+def take_back_ghosts(proposal: Proposal, writer: BatchWriter, inserted: Mapping[Key, ExactRow | None], written: Written) -> set[Key]:
     """Delete the inserted rows whose source differs by now from what was inserted, and return their keys.
 
     ``written`` are the rows as they were read back; of one that changed since, nothing is deleted.

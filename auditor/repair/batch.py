@@ -13,20 +13,19 @@ from auditor.repair.facts import TargetFacts, unwritten_columns
 from auditor.repair.ordering import SelfReference, Step, UniqueIndex, order_steps
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
+from auditor.repair.target_writer import TargetWriter
 from auditor.sql.changes import MarkStatements
-from dialects import Session
-from dialects.committing import Committing
 
 Written = Mapping[Key, ExactRow | None]
 """The rows that a batch wrote, as they were read back; None for a row that it deleted. What it left is not among them."""
 
 
 @dataclass(slots=True)
-class Writer:
+class BatchWriter:
     """What writes the batches of one patch."""
 
     proposal: Proposal
-    session: Session
+    target: TargetWriter
     marks: MarkStatements
     is_dry: bool
     """Whether every batch is rolled back in the end."""
@@ -50,7 +49,7 @@ class Writer:
             written = self._read_back([change for change in changes if change.key not in left])
         except BaseException:
             with suppress(AuditorError):  # the connection may be lost, and with it the transaction
-                self.session.execute("ROLLBACK")
+                self.target.session.execute("ROLLBACK")
             raise
         reach("patch.commit")
         self.at_commit = not self.is_dry
@@ -62,55 +61,54 @@ class Writer:
     def take_back(self, ghosts: Mapping[Key, ExactRow]) -> set[Key]:
         """Delete rows that this patch inserted, as far as they still are as they were read back; return the keys of those."""
         taken: set[Key] = set()
+        session = self.target.session
         for statement in self.proposal.target.BEGIN_WRITES:
-            self.session.execute(statement)
+            session.execute(statement)
         try:
             self._take_out(list(ghosts.values()))
             for key, row in ghosts.items():
-                if self.session.write(self.proposal.statements.delete(row.texts, row.digest)):
+                if session.write(self.proposal.statements.delete(row.texts, row.digest)):
                     taken.add(key)
         except BaseException:
             with suppress(AuditorError):
-                self.session.execute("ROLLBACK")
+                session.execute("ROLLBACK")
             raise
         self._end({})
         return taken
 
     def _take_out(self, rows: Sequence[ExactRow | None]) -> None:
-        """Where a batch is a commit, let its statements change these rows alone."""
-        if isinstance(self.session, Committing):
-            keys = [self.proposal.statements.matches(row.texts) for row in rows if row]
-            self.session.take_out(self.proposal.table.sql, " OR ".join(keys))
+        """Prepare to change these rows."""
+        self.target.begin_batch(self.proposal.table.sql, (self.proposal.statements.matches(row.texts) for row in rows if row))
 
     def _end(self, marks: Mapping[str, int]) -> None:
         """Commit what was written, or in a dry run roll it back."""
-        if isinstance(self.session, Committing) and not self.is_dry:
-            self.session.put_back(self.proposal.written[: self.proposal.transfer.plan.key], marks)
+        if self.is_dry:
+            self.target.session.execute("ROLLBACK")
         else:
-            self.session.execute("ROLLBACK" if self.is_dry else "COMMIT")
+            self.target.commit_batch(self.proposal.written[: self.proposal.transfer.plan.key], marks)
 
     def _begin(self, number: int, rows: Sequence[ExactRow | None]) -> None:
-        dialect = self.proposal.target
+        dialect, session = self.proposal.target, self.target.session
         for statement in dialect.BEGIN_WRITES:
-            self.session.execute(statement)
+            session.execute(statement)
         if dialect.LOCK_TABLE:
             for table in (*([] if self.is_dry else [self.marks.table]), self.proposal.table.sql):
-                self.session.execute(dialect.LOCK_TABLE.format(table=table))
+                session.execute(dialect.LOCK_TABLE.format(table=table))
         reach("patch.begun")
         self._take_out(rows)
-        if not self.is_dry and not isinstance(self.session, Committing):
-            self.session.execute(self.marks.insert(number))
+        if not self.is_dry:
+            self.target.mark_batch(self.marks, number)
         reach("patch.marked")
 
     def _run(self, statements: Sequence[tuple[Step, str]]) -> set[Key]:
         """Run a batch's statements and return the keys of the rows that were no longer as they were read."""
         left: set[Key] = set()
         has_parts = len({step.change.key for step, _ in statements}) < len(statements)
-        counts = iter([] if has_parts else self.session.write_each([sql for _, sql in statements]))
+        counts = iter([] if has_parts else self.target.session.write_each([sql for _, sql in statements]))
         for step, sql in statements:
             if step.change.key in left:
                 continue  # the second part of a row whose first part found it changed
-            count = self.session.write(sql) if has_parts else next(counts)
+            count = self.target.session.write(sql) if has_parts else next(counts)
             if count == 0:
                 left.add(step.change.key)
             elif count > 1:
@@ -142,7 +140,7 @@ class Writer:
     def _read_back(self, changes: Sequence[RowChange]) -> Written:
         """Return the rows of these changes as the transaction sees them. Raises PatchFailed where one is not as it was meant."""
         plan, names = self.proposal.transfer.plan, self.proposal.transfer.names
-        rows = read_rows(plan, "target", self.session, [change.key for change in changes])
+        rows = read_rows(plan, "target", self.target.session, [change.key for change in changes])
         for change in changes:
             meant, row = (meant_texts(names, change) if change.new else None), rows.get(change.key)
             if (row.texts if row else None) == meant:

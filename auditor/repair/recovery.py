@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 
 from auditor.compare.accounting import Key
 from auditor.repair.apply import take_back_ghosts
-from auditor.repair.batch import Writer
+from auditor.repair.batch import BatchWriter
 from auditor.repair.journal import count_outcomes, find_digest, is_as_stored, require_rows, shown_columns
-from auditor.repair.marks import was_committed
 from auditor.repair.rows import ExactRow, read_rows
 from auditor.store import Store, patches
 from auditor.store.patches import JournalRow, Patch
@@ -28,7 +27,7 @@ NOTHING: Mapping[Key, str] = {}
 
 
 def recover_patch(
-    store: Store, patch: Patch, writer: Writer, key: str, why: str = KILLED, meant: Mapping[Key, str] = NOTHING
+    store: Store, patch: Patch, writer: BatchWriter, key: str, why: str = KILLED, meant: Mapping[Key, str] = NOTHING
 ) -> Counter[str]:
     """Settle every batch of a dead patch as committed or void, do what was left to do, and store the patch as failed.
 
@@ -37,7 +36,7 @@ def recover_patch(
     errors of the tree; then nothing is settled that was not known for sure.
     """
     for batch in patches.list_batches(store, patch.patch):
-        if batch.state == "prepared" and not was_committed(writer.session, writer.marks, batch.number):
+        if batch.state == "prepared" and not writer.target.was_committed(writer.marks, batch.number):
             patches.write_batch(store, patch.patch, batch.number, "void", batch.rows or [])
         elif batch.state in ("prepared", "committed"):
             rows = require_rows(batch.rows, patch.patch)
@@ -57,7 +56,7 @@ def _digest(row: JournalRow, key: str, patch: Patch, meant: Mapping[Key, str]) -
     return meant.get(tuple(row["key"])) or (find_digest(row["new"], key, patch.patch) if row["new"] else None)
 
 
-def _with_outcomes(writer: Writer, rows: list[JournalRow], key: str) -> list[JournalRow]:
+def _with_outcomes(writer: BatchWriter, rows: list[JournalRow], key: str) -> list[JournalRow]:
     """Return the rows of a committed batch with what became of each: a row that is not as it was meant was left, or changed since."""
     plan = writer.proposal.transfer.plan
     keys = [tuple(row["key"]) for row in rows]
@@ -69,7 +68,7 @@ def _with_outcomes(writer: Writer, rows: list[JournalRow], key: str) -> list[Jou
     ]
 
 
-def _without_ghosts(writer: Writer, rows: list[JournalRow], find: Callable[[JournalRow], str | None]) -> tuple[list[JournalRow], bool]:
+def _without_ghosts(writer: BatchWriter, rows: list[JournalRow], find: Callable[[JournalRow], str | None]) -> tuple[list[JournalRow], bool]:
     """Take back inserted rows whose source differs by now; return the rows with that noted, and whether all could be compared.
 
     ``find`` returns the digest of the row that was inserted; of one without it, nobody knows whether the target's is that one.

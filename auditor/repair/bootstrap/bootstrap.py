@@ -25,11 +25,10 @@ from auditor.repair.bootstrap import files, loading, spreading, swapping, verify
 from auditor.repair.bootstrap.copying import Copying
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there, plan_bootstrap, table_parts
+from auditor.repair.target_writer import target_writer
 from auditor.store import bootstraps
 from auditor.store.bootstraps import Bootstrap
-from dialects import Session, Table
-from dialects.committing import Committing
-from sql_templates import fill
+from dialects import Table
 
 log = logging.getLogger(__name__)
 
@@ -111,9 +110,10 @@ def drop_left(job: BootstrapJob) -> list[str]:
         if bootstraps.is_at_work(job.store, bootstrap.bootstrap):
             raise BootstrapRefused(f"bootstrap {bootstrap.bootstrap} of this table is at work; wait for its end")
         with job.open_writer() as session:
+            target = target_writer(session)
             for name in (str(bootstrap.detail["stage"]), str(bootstrap.detail["old"])):
                 if is_there(session, table, name):
-                    drop_table(session, session.dialect.table(*table_parts(table), name))
+                    target.drop_table(session.dialect.table(*table_parts(table), name))
                     dropped.append(name)
         loading.remove_files(job, bootstrap.bootstrap)
         bootstraps.end_bootstrap(job.store, bootstrap.bootstrap, "done" if bootstrap.state == "done" else "dropped", {"old_dropped": True})
@@ -248,27 +248,18 @@ def _copy_pending(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader
     return copying
 
 
-def drop_table(session: Session, table: str) -> None:
-    """Drop a table (its name as SQL text) if it is there. Raises EngineError."""
-    if isinstance(session, Committing):
-        session.drop_table(table)
-    else:
-        session.execute(fill(session.dialect.template("bootstrap_drop"), {"table": table}))
-
-
 def _make_stage(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
     """Make the table to copy into, unless it is there with these columns; return whether it was made."""
     stored = next(stored for stored in bootstraps.list_bootstraps(job.store, audit=job.name) if stored.bootstrap == bootstrap)
     with job.open_writer() as session:
+        target = target_writer(session)
         if is_there(session, plan.table, plan.stage):
             if stored.detail["digest"] == plan.digest:
                 return False
-            drop_table(session, plan.statements.stage)
+            target.drop_table(plan.statements.stage)
         bootstraps.forget_ranges(job.store, bootstrap, list(range(len(plan.ranges))))
-        if isinstance(session, Committing):
-            session.make_like(plan.statements.stage, plan.statements.target)
-        else:
-            session.execute(plan.statements.create(plan.statements.stage, whole=plan.swap == "by rename"))
+        create = partial(plan.statements.create, plan.statements.stage, whole=plan.swap == "by rename")
+        target.make_like(plan.statements.stage, plan.statements.target, create)
     bootstraps.save_stage(job.store, bootstrap, "copying", {"digest": plan.digest})
     reach("bootstrap.made")
     return True

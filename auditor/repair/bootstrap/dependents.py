@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import sql_templates
 from auditor.errors import BootstrapRefused
 from auditor.repair.facts import TargetFacts
+from auditor.repair.target_writer import writer_class
 from dialects import Session, Table
-from dialects.committing import Committing
 
 CARRIED = "owner, grants, comments, defaults, sequences, storage settings, replica identity, names of indexes and constraints"
 """What every table has that goes to the one that takes its name."""
@@ -32,7 +32,7 @@ class Dependents:
 
 def read_dependents(session: Session, table: Table) -> Dependents:
     """Return what hangs on a described table; nothing on one that is files below a folder."""
-    if isinstance(session, Committing):
+    if writer_class(session.dialect).COMMITS:
         return Dependents([])
     literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
     rows = session.query(sql_templates.fill(session.dialect.template("dependents"), literals))

@@ -14,9 +14,9 @@ from auditor.points import reach
 from auditor.repair.bootstrap import files
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan
+from auditor.repair.target_writer import target_writer, writer_class
 from auditor.store import bootstraps
 from dialects import Session
-from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def load_from_here(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> No
     native = {column.expression["target"]: column.native["target"] for column in plan.columns}
 
     def load(session: Session) -> None:
-        if paths or isinstance(session, Committing):
+        if paths or writer_class(session.dialect).LOADS_REPLACE:
             session.load_files(plan.statements.stage, native, paths, stored_folder(session, bootstrap))
 
     load_at_once(job, plan, load)
@@ -39,13 +39,7 @@ def load_at_once(job: BootstrapJob, plan: BootstrapPlan, load: Callable[[Session
     with job.open_writer() as session:
         reach("bootstrap.load")
         try:
-            if isinstance(session, Committing):
-                load(session)  # in place of all rows that are there
-                return
-            session.execute("BEGIN")
-            session.execute(plan.statements.clear(plan.statements.stage, Chunk()))
-            load(session)
-            session.execute("COMMIT")
+            target_writer(session).load(plan.statements.clear(plan.statements.stage, Chunk()), load)
         except AuditorError as error:
             with suppress(AuditorError):  # there may be no transaction
                 session.execute("ROLLBACK")
@@ -61,17 +55,15 @@ def stored_folder(session: Session, bootstrap: str) -> str:
 def remove_files(job: BootstrapJob, bootstrap: str) -> None:
     """Remove the files of a copy: those here, and what killed attempts left where its engine reads them."""
     files.remove(job.files_of(bootstrap))
-    if dialects.by_scheme(dialects.parse_url(job.target.url).scheme).LOADS == "by files":
+    if writer_class(dialects.by_scheme(dialects.parse_url(job.target.url).scheme)).STORES_FILES:
         with job.open_writer() as session:
             _remove_stored(session, bootstrap)
 
 
 def _remove_stored(session: Session, bootstrap: str) -> None:
-    if session.dialect.LOADS != "by files" or session.why_no_files():
-        return
     folder = _folder_of(bootstrap)
     try:
-        if count := session.remove_stored(folder):
+        if count := target_writer(session).remove_stored(folder):
             log.info("%d files below %s, which a killed attempt left, were deleted", count, folder, extra={"action": "files_deleted"})
     except AuditorError as error:
         log.warning("files below %s remain: %s", folder, error, extra={"action": "files_remain"})

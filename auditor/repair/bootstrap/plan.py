@@ -17,13 +17,13 @@ from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side
 from auditor.planning import introspect, planner
 from auditor.repair.bootstrap.dependents import Dependents, check_target, describe_carried, read_bound, read_dependents
 from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
+from auditor.repair.target_writer import writer_class
 from auditor.repair.transfer import plan_transfer
 from auditor.shapes.bootstrap import Swap
 from auditor.sql import render
 from auditor.sql.bootstraps import BootstrapStatements
 from auditor.sql.lines import read_lines
 from dialects import Dialect, Place, Session, Table
-from dialects.committing import Committing
 
 RANGE_ROWS = 250_000
 """Rows of one range, which is copied at once: what is lost if the process is killed."""
@@ -134,9 +134,13 @@ def plan_bootstrap(
     has_null_key = tuple(spans) == EVERYTHING and "source" not in plan.columns[0].never_null
     rows, ranges = reader.ask_side("source", lambda _, session: _cut(plan, session, tables["source"].table.estimate, spans, has_null_key))
     road = _choose_road(rows > spread_above, tables["source"].dialect, dialect)
-    commits = _is_committed(reader.session("target"), plan, table)
+    writer = writer_class(dialect)
+    if plan.sides["target"].where and not writer.REPLACES_FILTERED:
+        raise BootstrapRefused(
+            f"the audit compares only some rows of {table.sql}, which one commit cannot replace; copy a range with --keys"
+        )
     stage = f"auditor_new_{hashlib.sha256('.'.join(table.names).encode()).hexdigest()[:16]}"
-    old = PREVIOUS if commits else f"{table.names[-1][:NAME_LENGTH]}_old_{now:%Y%m%d_%H%M%S}"
+    old = PREVIOUS if writer.COMMITS else f"{table.names[-1][:NAME_LENGTH]}_old_{now:%Y%m%d_%H%M%S}"
     statements = BootstrapStatements(
         plan,
         dialect,
@@ -149,7 +153,7 @@ def plan_bootstrap(
     large = is_all and rows > rename_above and dialect.CARRIES_ON_RENAME
     bound = reader.ask_side("target", lambda _, session: read_bound(session, table)) if large else []
     swap, why = _choose_swap(dialect, dependents, tuple(spans) == EVERYTHING, is_filtered=not is_all, large=large, bound=bound)
-    if commits:
+    if writer.COMMITS:
         swap, why = "by commit", "one commit replaces the rows, and readers see the version before until then"
     sample = read_lines(plan, loaded, tables["source"].dialect, dialect, ranges[0])
     line_bytes = reader.ask_side("source", lambda _, session: _line_bytes(session, sample))
@@ -173,16 +177,6 @@ def plan_bootstrap(
         effects=_effects(swap, dialect, dependents, old),
         hides_values=any(column.masked for column in draft.columns),
     )
-
-
-def _is_committed(target: Session, plan: Plan, table: Table) -> bool:
-    """Return whether one commit replaces the rows. Raises BootstrapRefused where the audit's rows are no range of keys."""
-    commits = isinstance(target, Committing)
-    if commits and plan.sides["target"].where:
-        raise BootstrapRefused(
-            f"the audit compares only some rows of {table.sql}, which one commit cannot replace; copy a range with --keys"
-        )
-    return commits
 
 
 def _choose_road(is_spread: bool, source: Dialect, target: Dialect) -> Road:

@@ -16,6 +16,7 @@ from auditor.repair.bootstrap import files, tasks
 from auditor.repair.bootstrap.copying import Copying
 from auditor.repair.bootstrap.job import Executors
 from auditor.repair.bootstrap.loading import load_at_once, load_from_here, stored_folder, target_failure
+from auditor.repair.target_writer import writer_class
 from auditor.store import bootstraps
 from dialects import Session
 from dialects.writing import StoredFile
@@ -34,7 +35,7 @@ def copy(copying: Copying, numbers: Sequence[int], *, loaded_before: bool) -> No
     copying.target.wait_until_calm()
     if not plan.target.READS_FILES:
         _load_side_by_side(copying, job.executors, loaded_before=loaded_before)
-    elif plan.target.LOADS == "by files":
+    elif writer_class(plan.target).STORES_FILES:
         _store_and_load(copying, job.executors)
     else:
         load_from_here(job, plan, bootstrap)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
 from auditor.points import reach
-from auditor.repair.bootstrap import committed, renaming
 from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.loading import target_failure
 from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
-from auditor.repair.marks import prepare_marks, was_committed
+from auditor.repair.target_writer import CommitWriter, target_writer
 from auditor.sql.changes import MarkStatements
+from auditor.sql.render import where
 from auditor.waits import waits
 from dialects import Session
-from dialects.committing import Committing
 from sql_templates import fill
 
 EXCHANGE = 1
@@ -27,100 +28,198 @@ def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Exchange the rows, or the tables. Raises LockTimeout if others held the table all the while, and errors of the tree: then nothing
     was exchanged, unless the connection was lost."""
     with job.open_writer(waits().swap_lock) as session:
-        if plan.renames_at_once:
-            _keep_numbering(session, plan)
-            _retry(job, lambda: _rename(job, session, plan))
-            return
-        marks = _marks(plan, bootstrap)
-        if isinstance(session, Committing):
-            job.check_stopped()
-            reach("bootstrap.swap")
-            committed.replace_rows(session, plan, marks)
-            reach("bootstrap.swapped")
-            return
-        prepare_marks(session, marks)
-        if plan.swap == "by rename":
-            renaming.prepare_copy(session, plan)
-        else:
-            _make_old(session, plan)
-        try:
-            _retry(job, lambda: _exchange(job, session, plan, marks))
-        except StatementRefused as error:  # by a key that the copy does not have
-            raise target_failure(error, plan) from error
+        _exchange_of(job, plan, session, bootstrap).swap()
 
 
 def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
     """Return whether a process that ended had brought its copy into the table; if not, nothing of it will do so later."""
     with job.open_writer(waits().swap_lock) as session:
-        if plan.renames_at_once:
-            _end_waiting(session, plan)
-            return is_there(session, plan.table, plan.old)
-        marks = _marks(plan, bootstrap)
-        if isinstance(session, Committing):
-            return committed.was_replaced(session, plan, marks)
-        prepare_marks(session, marks)
-        answers: list[bool] = []
-        _retry(job, lambda: answers.append(was_committed(session, marks, EXCHANGE)))
-        if not answers[0]:
-            session.execute(marks.delete())
-        return answers[0]
+        return _exchange_of(job, plan, session, bootstrap).was_swapped()
 
 
 def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Drop what an exchange has no more use for: the copy, and its mark. The replaced rows stay."""
     with job.open_writer(waits().swap_lock) as session:
-        if isinstance(session, Committing):
-            session.drop_table(plan.statements.stage)
-            return
-        if plan.swap == "in place":
-            _retry(job, lambda: session.execute(plan.statements.drop(plan.statements.stage)))
-        if not plan.renames_at_once:
-            with suppress(AuditorError):  # a mark that remains does no harm
-                session.execute(_marks(plan, bootstrap).delete())
+        _exchange_of(job, plan, session, bootstrap).clean_up()
 
 
-def _rename(job: BootstrapJob, session: Session, plan: BootstrapPlan) -> None:
-    reach("bootstrap.swap")
-    session.execute(plan.statements.rename())
-    reach("bootstrap.swapped")
+def _exchange_of(job: BootstrapJob, plan: BootstrapPlan, session: Session, bootstrap: str) -> _Exchange:
+    """Return what brings this copy into its table, by the plan."""
+    exchange: type[_Exchange] = _RowExchange
+    if plan.swap == "by commit":
+        exchange = _CommitExchange
+    elif plan.swap == "by rename":
+        exchange = _RenameAtOnce if plan.renames_at_once else _CarryingRename
+    return exchange(job, plan, session, MarkStatements(plan.target, plan.table.names[-2], bootstrap, plan.statements.target))
 
 
-def _exchange(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
-    """Exchange rows, or names, with a mark in one transaction."""
-    dialect = plan.target
-    try:
-        for statement in dialect.BEGIN_EXCHANGE or dialect.BEGIN_WRITES:
-            session.execute(statement)
-        if plan.swap == "by rename":
-            reach("bootstrap.swap")
-            renaming.exchange_names(session, plan, marks, EXCHANGE)
-        else:
-            _exchange_rows(job, session, plan, marks)
-        reach("bootstrap.commit")
-    except BaseException:
-        with suppress(AuditorError):  # the connection may be lost, and with it the transaction
-            session.execute("ROLLBACK")
-        raise
-    session.execute("COMMIT")
-    reach("bootstrap.swapped")
+@dataclass(slots=True)
+class _Exchange(ABC):
+    """One way in which a copy comes into its table, in one session."""
+
+    job: BootstrapJob
+    plan: BootstrapPlan
+    session: Session
+    marks: MarkStatements
+
+    @abstractmethod
+    def swap(self) -> None:
+        """Bring the copy in, or nothing of it."""
+
+    @abstractmethod
+    def was_swapped(self) -> bool:
+        """Return whether an earlier process did it; if not, it never will."""
+
+    @abstractmethod
+    def clean_up(self) -> None:
+        """Drop what remains but the replaced rows."""
 
 
-def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
-    statements = plan.statements
-    if plan.target.LOCK_WRITERS:
-        session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
-    reach("bootstrap.swap")
-    session.execute(marks.insert(EXCHANGE))
-    session.execute(statements.copy(statements.target, statements.old, plan.chosen))
-    session.execute(statements.clear(statements.target, plan.chosen))
-    reach("bootstrap.cleared")
-    session.execute(statements.copy(statements.stage, statements.target, plan.chosen))
+class _CommitExchange(_Exchange):
+    """One commit replaces the rows, and carries the bootstrap's number."""
+
+    def swap(self) -> None:
+        """Replace the rows on the newest version. Raises BootstrapFailed if another process gave this one up."""
+        self.job.check_stopped()
+        reach("bootstrap.swap")
+        plan = self.plan
+        rows = f"SELECT {', '.join(plan.statements.columns)} FROM {plan.statements.stage}"
+        condition = "" if plan.is_whole else where(plan.plan, "target", plan.chosen)
+        if not CommitWriter(self.session).replace_rows(self.marks, self._parts(), rows, condition):
+            raise BootstrapFailed(f"another process gave this bootstrap up; {plan.table.sql} is as it was: run it again to continue")
+        reach("bootstrap.swapped")
+
+    def was_swapped(self) -> bool:
+        """Read the marks of the newest version, and fence earlier commits."""
+        return CommitWriter(self.session).were_replaced(self.marks, self._parts())
+
+    def clean_up(self) -> None:
+        """Delete the copy."""
+        target_writer(self.session).drop_table(self.plan.statements.stage)
+
+    def _parts(self) -> tuple[str, ...]:
+        return tuple(part for part in self.plan.table.names if part)
 
 
-def _make_old(session: Session, plan: BootstrapPlan) -> None:
-    """Make the table for the replaced rows, unless an attempt before made it."""
-    if not is_there(session, plan.table, plan.old):
-        session.execute(plan.statements.create(plan.statements.old))
+class _RenameAtOnce(_Exchange):
+    """One statement exchanges both tables' names, outside of transactions (MySQL)."""
+
+    def swap(self) -> None:
+        """Rename both tables."""
+        _keep_numbering(self.session, self.plan)
+        _retry(self.job, self._rename)
+
+    def _rename(self) -> None:
+        reach("bootstrap.swap")
+        self.session.execute(self.plan.statements.rename())
+        reach("bootstrap.swapped")
+
+    def was_swapped(self) -> bool:
+        """Look for the old table under its new name, after the statements that wait for it were ended."""
+        _end_waiting(self.session, self.plan)
+        return is_there(self.session, self.plan.table, self.plan.old)
+
+    def clean_up(self) -> None:
+        """Do nothing: the copy is the table now."""
+
+
+class _MarkedExchange(_Exchange):
+    """A transaction exchanges what it does, and leaves a mark."""
+
+    def swap(self) -> None:
+        """Prepare both tables, and exchange them in a transaction."""
+        target_writer(self.session).prepare_marks(self.marks)
+        self._prepare()
+        try:
+            _retry(self.job, self._run)
+        except StatementRefused as error:  # by a key that the copy does not have
+            raise target_failure(error, self.plan) from error
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Do what needs no lock on the table."""
+
+    @abstractmethod
+    def _exchange(self) -> None:
+        """Exchange and mark, inside a transaction that has begun."""
+
+    def _run(self) -> None:
+        dialect = self.plan.target
+        try:
+            for statement in dialect.BEGIN_EXCHANGE or dialect.BEGIN_WRITES:
+                self.session.execute(statement)
+            self._exchange()
+            reach("bootstrap.commit")
+        except BaseException:
+            with suppress(AuditorError):  # the connection may be lost, and with it the transaction
+                self.session.execute("ROLLBACK")
+            raise
+        self.session.execute("COMMIT")
+        reach("bootstrap.swapped")
+
+    def was_swapped(self) -> bool:
+        """Look for the mark, and fence a transaction that has not left it yet."""
+        target, answers = target_writer(self.session), list[bool]()
+        target.prepare_marks(self.marks)
+        _retry(self.job, lambda: answers.append(target.was_committed(self.marks, EXCHANGE)))
+        if not answers[0]:
+            target.remove_marks(self.marks)
+        return answers[0]
+
+    def clean_up(self) -> None:
+        """Delete the mark."""
+        with suppress(AuditorError):  # a mark that remains does no harm
+            target_writer(self.session).remove_marks(self.marks)
+
+
+class _RowExchange(_MarkedExchange):
+    """The copy's rows replace those of the table, which go to a third one: whatever hangs on the table stays."""
+
+    def _prepare(self) -> None:
+        if not is_there(self.session, self.plan.table, self.plan.old):  # an attempt before may have made it
+            self.session.execute(self.plan.statements.create(self.plan.statements.old))
+
+    def _exchange(self) -> None:
+        session, plan, statements = self.session, self.plan, self.plan.statements
+        if plan.target.LOCK_WRITERS:
+            session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
+        reach("bootstrap.swap")
+        session.execute(self.marks.insert(EXCHANGE))
+        session.execute(statements.copy(statements.target, statements.old, plan.chosen))
+        session.execute(statements.clear(statements.target, plan.chosen))
+        reach("bootstrap.cleared")
+        session.execute(statements.copy(statements.stage, statements.target, plan.chosen))
+
+    def clean_up(self) -> None:
+        """Drop the copy, and delete the mark."""
+        _retry(self.job, lambda: self.session.execute(self.plan.statements.drop(self.plan.statements.stage)))
+        super().clean_up()
+
+
+class _CarryingRename(_MarkedExchange):
+    """The copy takes the table's name, with all that is bound to the table and not to its name (PostgreSQL)."""
+
+    def _prepare(self) -> None:
+        """Give the copy the foreign keys and the statistics of its table. Raises BootstrapFailed for rows whose parents are missing."""
+        try:
+            for (statement,) in self.session.query(self._fill("bootstrap_keys")):
+                self.session.execute(str(statement))
+        except StatementRefused as error:
+            raise target_failure(error, self.plan) from error
+        self.session.execute(f"ANALYZE {self.plan.statements.stage}")
+
+    def _exchange(self) -> None:
+        reach("bootstrap.swap")
+        self.session.execute(f"LOCK TABLE {self.plan.statements.target} IN ACCESS EXCLUSIVE MODE")
+        self.session.execute(self.marks.insert(EXCHANGE))
+        old, suffix = (self.session.dialect.literal(text) for text in (self.plan.old, self.plan.old[-len("_old_20261123_011237") :]))
+        for (statement,) in self.session.query(self._fill("bootstrap_carry", old=old, suffix=suffix)):
+            self.session.execute(str(statement))
+
+    def _fill(self, template: str, **more: str) -> str:
+        names = {"schema": self.plan.table.names[-2], "table": self.plan.table.names[-1], "stage": self.plan.stage}
+        dialect = self.session.dialect
+        return fill(dialect.template(template), {name: dialect.literal(text) for name, text in names.items()} | more)
 
 
 def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
@@ -159,7 +258,3 @@ def _end_waiting(session: Session, plan: BootstrapPlan) -> None:
                 session.execute(f"KILL {int(process)}")
         time.sleep(waits().swap_pauses[0])
     raise BootstrapFailed(f"a statement of an earlier process still waits for {plan.table.sql}; end it, then run this again")
-
-
-def _marks(plan: BootstrapPlan, bootstrap: str) -> MarkStatements:
-    return MarkStatements(plan.target, plan.table.names[-2], bootstrap)
