@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet  # noqa: F401  # which the store loads when it first packs arrays
 
-import auditor.service.suggestions  # noqa: F401  # which a run loads in its end
+import auditor.service.stored_runs  # noqa: F401  # which a run loads in its end
 import dialects
 from auditor import config, service
 from auditor.config import Settings

@@ -15,8 +15,7 @@ from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, c
 from auditor.config import KeyRange
 from auditor.service import pipeline_refreshes
 from auditor.service import pipelines as pipeline_service
-from auditor.service.pipeline_lags import list_lags
-from auditor.service.pipeline_status import status
+from auditor.service.pipeline_status import list_lags, status
 from auditor.shapes.lag import LagHistory
 from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
 from auditor.shapes.refresh import Refresh

@@ -18,16 +18,23 @@ from auditor.connections.reader import OnProgress
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
 from auditor.errors import AuditorError, ConfigError, PatchRefused
 from auditor.model import Report
-from auditor.repair.apply import Application
-from auditor.repair.approved import ApprovablePlan, check_approved, plan_approvable, read_approved, write_approved
+from auditor.repair.apply import (
+    Application,
+    ApprovablePlan,
+    check_approved,
+    check_readable,
+    plan_approvable,
+    read_approved,
+    recover_patch,
+    undo_batches,
+    write_approved,
+)
 from auditor.repair.batch import BatchWriter
 from auditor.repair.facts import unwritten_columns
 from auditor.repair.journal import describe_columns
 from auditor.repair.keys import Selection
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
-from auditor.repair.recovery import recover_patch
 from auditor.repair.target_writer import target_writer
-from auditor.repair.undo import check_readable, undo_batches
 from auditor.sql.changes import MarkStatements
 from auditor.store import Store, patch_requests, patches
 from auditor.store.patches import NOT_UNDOABLE, JournalRow, Patch

@@ -24,7 +24,7 @@ from auditor.repair.bootstrap.plan import BootstrapPlan, Road
 from auditor.repair.bootstrap.verifying import differing_ranges
 from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
-from auditor.service import audits, bootstrap_status, patches, proxies, running
+from auditor.service import audits, bootstrap_status, definitions, patches, running
 from auditor.service.bootstrap_spans import choose_spans
 from auditor.shapes.bootstrap import BootstrapPlan as ShownPlan
 from auditor.store import bootstraps, repairs, runs
@@ -218,7 +218,7 @@ def _job(
     spreading: Spreading | None = None,
 ) -> BootstrapJob:
     settings = audits.with_defined_audits(settings, store)
-    audit = proxies.audit(settings, name)
+    audit = definitions.audit(settings, name)
     if audit.via or name not in settings.audits:
         raise BootstrapRefused(f"{name} compares a dump, which is older than its source; audit the source itself, and copy from that")
     audit.one_source("a bootstrap")
@@ -295,7 +295,7 @@ def _audit_again(settings: Settings, store: Store, job: BootstrapJob, done: str,
     keys = {**({} if first is None else {"from": first}), **({} if end is None else {"to": end - 1})}
     overrides: dict[str, Any] = {"keys": keys} if keys else {}
     settings = audits.with_defined_audits(settings, store)
-    if proxies.audit(settings, name).method not in ("exact", "auto"):
+    if definitions.audit(settings, name).method not in ("exact", "auto"):
         overrides["method"] = "exact"
     reason = f"after bootstrap {done}"
     return running.run_audit(settings, name, followed.on_progress, store, reason=reason, requested_by=followed.who, overrides=overrides)

@@ -14,7 +14,7 @@ from auditor.config import Audit, Settings, find_carriers
 from auditor.errors import AuditorError, PatchFailed, RefreshRefused
 from auditor.escaping import shell_word
 from auditor.model import Report
-from auditor.repair import proposal, through
+from auditor.repair import proposal, script
 from auditor.repair.keys import Selection
 from auditor.repair.proposal import unnamed
 from auditor.service import audits, patches, pipeline_refreshes, running
@@ -53,7 +53,7 @@ def send_refresh(
     """
     audit, report = patches.find_run(settings, store, what)
     name, table, target = find_pipeline(settings, audit)
-    wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    wanted = script.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
     if not (wanted.ranges or wanted.keys):
         return Sent(0, "nothing to send: no row differs, or none was selected", "", None)
     [key] = pipeline_refreshes.choose_tables(settings, name, table)
@@ -78,7 +78,7 @@ def print_changes(settings: Settings, store: Store, what: str, selection: Select
     """Yield the rows of a run's differences as JSON lines, read anew from both sides. Raises what `patches.print_patch` raises."""
     audit, report = patches.find_run(settings, store, what)
     with proposal.propose(store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress) as proposed:
-        yield from through.print_changes(proposed)
+        yield from script.print_changes(proposed)
 
 
 def send_lines(settings: Settings, store: Store, what: str, selection: Selection, command: str, followed: Followed = NOBODY) -> Sent:
@@ -99,7 +99,7 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
     how = f"{rows:,} changes were handed to the command"
     if left:
         return Sent(rows, how, f"{left:,} rows still differ", None)
-    wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    wanted = script.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
     return Sent(rows, how, "", *_audit_again(settings, store, report, wanted.span, followed, "by a command", rows))
 
 

@@ -36,7 +36,7 @@ from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
-from auditor.service import pipeline_notices
+from auditor.service import pipeline_problems
 from auditor.service.certify.log_columns import KINDS, samples_of
 from auditor.service.pipeline_problems import find_problems
 from auditor.service.pipeline_status import status
@@ -212,7 +212,7 @@ def shows_no_control_character(road: Any, capsys: pytest.CaptureFixture[str], ca
     now = dt.datetime.now(dt.UTC)
     keys = find_problems(status(road.settings, road.store, PIPELINE, look=False), {}, now)
     due, _ = problems.update_problems(road.store, PIPELINE, keys, now, lambda one: 0)
-    found += [pipeline_notices.problem_message(PIPELINE, due).body(form) for form in ("text", "markdown", "html") if due]
+    found += [pipeline_problems.problem_message(PIPELINE, due).body(form) for form in ("text", "markdown", "html") if due]
     for place, text in enumerate(found):
         hidden = [one for line in text.split("\n") for one in line.replace("\t", "") if not one.isprintable()]
         assert hidden == [], f"{place}: {text[max(text.index(hidden[0]) - 200, 0) :][:400]!r}"

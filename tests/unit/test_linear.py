@@ -27,7 +27,7 @@ import dialects
 from auditor import escaping
 from auditor.errors import AuditorError, ResultError
 from auditor.pipeline.binlog import sql_tokens, statements
-from auditor.service import console_files
+from auditor.service import console_results
 from auditor.sql.filter import _tokens
 from dialects import kinds
 
@@ -368,7 +368,7 @@ def _read_result(text: str) -> object:
     with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        return console_files.read_rows(Path(file.name), ())
+        return console_results.read_rows(Path(file.name), ())
 
 
 def _tokenize(text: str) -> object:
@@ -463,11 +463,11 @@ def _cost(read: Callable[[str], object], text: str) -> float:
 def test_a_small_upload_does_not_hold_the_service(tmp_path: Path, line: str) -> None:
     path = tmp_path / "result.csv"
     path.write_text(f"partition_id | row_count\n{line}\n", encoding="utf-8")
-    assert _cost(lambda _: console_files.read_rows(path, ()), "") < 1
+    assert _cost(lambda _: console_results.read_rows(path, ()), "") < 1
 
 
 def test_a_line_beyond_any_result_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "result.csv"
-    path.write_text("partition_id,row_count\n" + "1" * (console_files.MAX_LINE + 1), encoding="utf-8")
+    path.write_text("partition_id,row_count\n" + "1" * (console_results.MAX_LINE + 1), encoding="utf-8")
     with pytest.raises(ResultError, match=r":2: the line has 1,048,577 characters, and a result at most 1,048,576"):
-        console_files.read_rows(path, ())
+        console_results.read_rows(path, ())

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from auditor.api.pages._layout import now
 from auditor.report import formatting
-from auditor.service.pipeline_lags import condense
+from auditor.service.pipeline_status import condense
 from auditor.shapes.lag import LagPoint
 
 Span = Literal["hour", "day", "week", "month"]

@@ -23,10 +23,11 @@ from auditor.model import Report, State, Suggestions
 from auditor.repair.keys import Selection
 from auditor.repair.script import VERBS
 from auditor.report.repairs import WRITTEN
-from auditor.service import patch_requests as requests
-from auditor.service import patch_rows
+from auditor.service import patches
+from auditor.service import patches as requests
 from auditor.shapes.patch import Patch, PatchRow
-from auditor.store import Store, patches, runs
+from auditor.store import Store, runs
+from auditor.store import patches as stored_patches
 from auditor.store.patches import Patch as StoredPatch
 from auditor.store.runs import StoredRun
 from auditor.waits import waits
@@ -81,7 +82,7 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
 
     None if there is none, and nothing to patch. Raises UnknownPatch.
     """
-    listed, before = patches.list_patches(store, run.run), patches.find_patch_before(store, run.run)
+    listed, before = stored_patches.list_patches(store, run.run), stored_patches.find_patch_before(store, run.run)
     differences = report.differences
     count = differences.missing + differences.extra + differences.changed if differences else 0
     may_propose = bool(count) and run.state is State.DONE
@@ -106,15 +107,15 @@ def _show(store: Store, stored: StoredPatch, after_row: int) -> ShownPatch:
     rows: list[PatchRow] = []
     dropped = script = no_script = ""
     try:
-        rows = patch_rows.list_rows(store, stored)
+        rows = patches.list_rows(store, stored)
     except PatchRefused as error:
         dropped = str(error)
     try:
-        script = patch_rows.get_script(store, stored) if not stored.undoes else ""
+        script = patches.get_script(store, stored) if not stored.undoes else ""
     except PatchRefused as error:
         no_script = str(error)
     page = rows[after_row : after_row + PAGE_ROWS]
-    patch = patch_rows.describe(store, stored)
+    patch = patches.describe(store, stored)
     written = sum(patch.counts[name] for name in WRITTEN[:3])
     return ShownPatch(
         patch=patch,

@@ -16,7 +16,7 @@ from auditor.api.pages._layout import redirect, render_page, url
 from auditor.api.pages._session import Operator, Reader
 from auditor.errors import ConfigError
 from auditor.service import pipeline_refreshes, pipelines
-from auditor.service.pipeline_lags import check_table, list_lags
+from auditor.service.pipeline_status import check_table, list_lags
 from auditor.store import refreshes, segments
 
 router = APIRouter()

@@ -15,8 +15,7 @@ from auditor.api.pages._layout import redirect, render_page, url
 from auditor.api.pages._session import Operator, Reader
 from auditor.config import Pipeline
 from auditor.service import pipeline_problems, pipelines
-from auditor.service.pipeline_lags import list_lags
-from auditor.service.pipeline_status import status
+from auditor.service.pipeline_status import list_lags, status
 from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, TableStatus
 from auditor.store import pipelines as states
 from auditor.store import problems

@@ -17,8 +17,8 @@ from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side
 from auditor.planning import introspect, planner
 from auditor.repair.bootstrap.dependents import Dependents, check_target, describe_carried, read_bound, read_dependents
 from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
+from auditor.repair.rows import plan_transfer
 from auditor.repair.target_writer import writer_class
-from auditor.repair.transfer import plan_transfer
 from auditor.shapes.bootstrap import Swap
 from auditor.sql import render
 from auditor.sql.bootstraps import BootstrapStatements
