@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
+from auditor.bootstrap.job import BootstrapJob
+from auditor.bootstrap.plan import BootstrapPlan, join_spans, table_parts
 from auditor.config import Audit, PerSide
 from auditor.connections.reader import Reader
 from auditor.connections.throttle import HOW_TO_CONTINUE
 from auditor.errors import BootstrapFailed, DatabaseBusy, StatementCancelled
 from auditor.model import SIDES, Chunk, Difference, Report, State, Verdict
 from auditor.planning import watermark
-from auditor.repair.bootstrap.job import BootstrapJob
-from auditor.repair.bootstrap.plan import BootstrapPlan, join_spans, table_parts
 from auditor.repair.proposal import unnamed
 from auditor.run import audit_run
 from auditor.sql import render

@@ -1,36 +1,158 @@
-"""Copy a target's table, or a range of it, anew: plan it, do it or go on with it, audit it again, and drop what it left."""
+"""Copy a target's table, or a range of it, again: choose the rows, plan, copy or continue, audit again, show, claim by schedule, drop."""
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from auditor.config import Audit, Settings, SparkCopy, TableRef
+from auditor.bootstrap import stages
+from auditor.bootstrap.job import BootstrapJob, Executors, RunTasks
+from auditor.bootstrap.plan import EVERYTHING, BootstrapPlan, Road
+from auditor.bootstrap.verifying import differing_ranges
+from auditor.config import Audit, Schedule, Settings, SparkCopy, TableRef
 from auditor.connections.reader import OnProgress, ignore_progress
-from auditor.errors import AuditorError, BootstrapRefused
+from auditor.errors import AuditorError, BootstrapRefused, ConfigError, UnknownRun
 from auditor.escaping import shell_word
 from auditor.history import records
-from auditor.model import Report, Verdict
-from auditor.repair.bootstrap import bootstrap
-from auditor.repair.bootstrap.job import BootstrapJob, Executors, RunTasks
-from auditor.repair.bootstrap.plan import BootstrapPlan, Road
-from auditor.repair.bootstrap.verifying import differing_ranges
+from auditor.model import Chunk, Report, Verdict, consecutive_ranges
 from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
-from auditor.service import audits, bootstrap_status, definitions, patches, running
-from auditor.service.bootstrap_spans import choose_spans
+from auditor.service import audits, cron, definitions, patches, running
+from auditor.service.definitions import apply_overrides
+from auditor.shapes.bootstrap import Bootstrap, CopiedRange, CopyProgress
 from auditor.shapes.bootstrap import BootstrapPlan as ShownPlan
-from auditor.store import bootstraps, repairs, runs
+from auditor.store import Store, audit_state, bootstraps, repairs, runs, schedule_claims
+from auditor.store.bootstraps import Bootstrap as StoredBootstrap
 
-if TYPE_CHECKING:
-    from auditor.store import Store
+DIFFERING = "differing"
+"""What stands for the partitions that differed."""
+
+MOST_SPANS = 200
+"""Ranges of keys in one bootstrap: their conditions stand in each of its statements."""
+
+
+def choose_spans(store: Store, name: str, audit: Audit, keys: Mapping[str, int] | None, partitions: str) -> tuple[Chunk, ...]:
+    """Return the ranges of keys to copy, ascending. Raises ConfigError, UnknownRun, and BootstrapRefused for what has no such ranges."""
+    if keys and partitions:
+        raise ConfigError("--keys and --partitions both choose rows; leave one out")
+    if partitions:
+        return _partitions(store, name, partitions)
+    _, slice = apply_overrides(audit, {"keys": dict(keys)} if keys else {})
+    if slice is None:
+        return EVERYTHING
+    return (Chunk(slice.first, None if slice.last is None else slice.last + 1),)
+
+
+def _partitions(store: Store, name: str, written: str) -> tuple[Chunk, ...]:
+    """Return the ranges of keys of partitions of the last run, given by their numbers or by ``differing``."""
+    last_runs = runs.list_runs(store, audit=name, state="done", limit=1)
+    report = records.load_report(store, last_runs[0].run) if last_runs else None
+    if report is None or report.plan is None:
+        raise UnknownRun(f"{name} has no run whose partitions could be copied anew; run it first: auditor run {shell_word(name)}")
+    how = report.plan.partitioning
+    if how.strategy != "range" or report.plan.hides_ranges:
+        what = "masked" if report.plan.hides_ranges else {"whole": "the whole table"}.get(how.strategy, f"by {how.strategy}")
+        raise BootstrapRefused(
+            f"the partitions of run {report.run} are {what}, not ranges of keys that could be shown; copy a range with --keys, or the table"
+        )
+    numbers = _differing(report) if written == DIFFERING else _parse(written)
+    spans = consecutive_ranges(numbers)
+    if len(spans) > MOST_SPANS:
+        raise BootstrapRefused(
+            f"these partitions are {len(spans):,} ranges of keys, and one bootstrap copies at most {MOST_SPANS}; copy the range around them"
+            " with --keys, or the table"
+        )
+    return tuple(Chunk(first * how.size, (last + 1) * how.size) for first, last in spans)
+
+
+def _differing(report: Report) -> list[int]:
+    divergent = report.comparison.divergent if report.comparison else ()
+    if not divergent:
+        raise BootstrapRefused(f"no partition differed in run {report.run} of {report.audit}; name partitions, or use --keys")
+    if any(partition.partition is None for partition in divergent):
+        raise BootstrapRefused(f"rows without a key differed in run {report.run} of {report.audit}, which have no range; copy the table")
+    return [partition.partition for partition in divergent if partition.partition is not None]
+
+
+def _parse(written: str) -> Sequence[int]:
+    numbers: set[int] = set()
+    for part in written.split(","):
+        match = re.fullmatch(r"\s*(-?\d{1,19})(?:\.\.(-?\d{1,19}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last or last - first > 1_000_000:
+            raise ConfigError(f"--partitions {written}: write numbers of partitions such as 3,7..9, or {DIFFERING}")
+        numbers.update(range(first, last + 1))
+    return sorted(numbers)
+
+
+SHOWN = 3
+"""Ranges of keys that are named."""
+
+
+def show(store: Store, stored: StoredBootstrap) -> Bootstrap:
+    """Return the status of a bootstrap."""
+    detail, copied = stored.detail, bootstraps.list_ranges(store, stored.bootstrap).values()
+    progress = CopyProgress(
+        ranges=len(copied),
+        of_ranges=len(detail["ranges"]),
+        rows=sum(int(copied_range["rows"]) for copied_range in copied),
+        of_rows=int(detail["rows"]),
+        bytes=sum(int(copied_range["bytes"]) for copied_range in copied),
+    )
+    return Bootstrap(
+        bootstrap=stored.bootstrap,
+        audit=stored.audit,
+        state=stored.state,
+        stage=stored.stage,
+        requested_by=stored.requested_by,
+        at=stored.at,
+        is_at_work=stored.state == "running" and bootstraps.is_at_work(store, stored.bootstrap),
+        source=str(detail["source"]),
+        keys=describe_keys([(span["first"], span["end"]) for span in detail["spans"]]),
+        swap=detail["swap"],
+        old=str(detail["old"]),
+        old_dropped=bool(detail.get("old_dropped")),
+        why="" if stored.state in ("done", "dropped") else str(detail.get("why", "")),
+        progress=progress,
+        after_run=detail.get("after"),
+    )
+
+
+def describe_keys(spans: Sequence[tuple[int | None, int | None]]) -> str:
+    """Return ranges of keys (first, end) for a person; empty if there is one without bounds."""
+    if list(spans) == [(None, None)]:
+        return ""
+    shown = [f"{'' if first is None else f'{first:,}'}..{'' if end is None else f'{end - 1:,}'}" for first, end in spans[:SHOWN]]
+    more = f" and {len(spans) - SHOWN:,} further ranges" if len(spans) > SHOWN else ""
+    return f"{', '.join(shown)}{more}"
+
+
+def list_copied(store: Store, stored: StoredBootstrap) -> list[CopiedRange]:
+    """Return the ranges that were copied, in order, with their bounds."""
+    ranges, copied = stored.detail["ranges"], bootstraps.list_ranges(store, stored.bootstrap)
+    return [_copied(number, ranges[number], copied[number]) for number in sorted(copied)]
+
+
+def _copied(number: int, bounds: Mapping[str, Any], entry: Mapping[str, Any]) -> CopiedRange:
+    return CopiedRange(
+        number=number,
+        first=bounds["first"],
+        end=bounds["end"],
+        rows=entry["rows"],
+        bytes=entry["bytes"],
+        sha256=entry["sha256"],
+        snapshot=entry["snapshot"],
+    )
+
 
 DEFAULT_MAX_AGE = 86400.0
 """Seconds after which a replica's match is too old to copy from it, where the target's connection has no ``write``."""
@@ -112,9 +234,9 @@ def prepare(
     partitions: str,
     followed: Followed = NOBODY,
     spreading: Spreading | None = None,
-) -> bootstrap.Prepared:
+) -> stages.Prepared:
     """Return the plan of a bootstrap, and the one that it would go on with. Raises what `plan_bootstrap` raises."""
-    return bootstrap.prepare(_job(settings, store, name, keys, source, partitions, followed, spreading))
+    return stages.prepare(_job(settings, store, name, keys, source, partitions, followed, spreading))
 
 
 def command(name: str, keys: Mapping[str, int], source: str, partitions: str) -> str:
@@ -144,7 +266,7 @@ def run_bootstrap(
     """
     patches.settle_dead(settings, store)
     job = _job(settings, store, name, keys, source, partitions, followed, spreading)
-    done = bootstrap.run(job, lambda prepared: followed.on_plan(describe_plan(prepared)))
+    done = stages.run(job, lambda prepared: followed.on_plan(describe_plan(prepared)))
     after, patched, why = _settle(settings, store, job, done.bootstrap, followed)
     detail = {"rows": done.rows, **({"after": after.run} if after else {})}
     bootstraps.save_stage(store, done.bootstrap, "settled", detail)
@@ -154,10 +276,10 @@ def run_bootstrap(
 
 def drop_left(settings: Settings, store: Store, name: str, followed: Followed = NOBODY) -> list[str]:
     """Drop the tables that bootstraps of an audit's target left, and return their names. Raises BootstrapRefused and EngineError."""
-    return bootstrap.drop_left(_job(settings, store, name, None, "", "", followed))
+    return stages.drop_left(_job(settings, store, name, None, "", "", followed))
 
 
-def show_plan(prepared: bootstrap.Prepared, command: str) -> ShownPlan:
+def show_plan(prepared: stages.Prepared, command: str) -> ShownPlan:
     """Return what a bootstrap would do; ``command`` does it."""
     plan = prepared.plan
     return ShownPlan(
@@ -175,7 +297,7 @@ def show_plan(prepared: bootstrap.Prepared, command: str) -> ShownPlan:
     )
 
 
-def describe_plan(prepared: bootstrap.Prepared) -> str:
+def describe_plan(prepared: stages.Prepared) -> str:
     """Return a plan for a person."""
     plan = prepared.plan
     size = plan.rows * plan.line_bytes
@@ -204,7 +326,7 @@ def describe_plan(prepared: bootstrap.Prepared) -> str:
 def _keys(plan: BootstrapPlan) -> str:
     if plan.is_whole:
         return "the whole table" if not plan.plan.sides["target"].where else "the rows of its filter"
-    return f"keys {bootstrap_status.describe_keys([(span.first, span.end) for span in plan.spans])}"
+    return f"keys {describe_keys([(span.first, span.end) for span in plan.spans])}"
 
 
 def _job(
@@ -319,3 +441,32 @@ def _patch(
     except AuditorError as error:
         return last, counts, f"what changed while the rows were copied was not patched: {error}"
     return last, counts, ""
+
+
+def claim_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> list[str]:
+    """Claim the due bootstraps of ``schedule: {bootstrap: ...}``, and return their audits. Raises StoreError.
+
+    As for runs, only the last of several missed ticks counts, and an audit without any claim has missed nothing. Paused audits are skipped.
+    """
+    from auditor.service.scheduler import MISSED_AFTER  # which loads what only the service needs
+
+    due, states = [], audit_state.get_states(store)
+    for name, audit in audits.with_defined_audits(settings, store).audits.items():
+        if audit.schedule is None or not audit.schedule.bootstrap or audit_state.is_paused(states, name):
+            continue
+        schedule, claimed_as = _ticks(audit.schedule), f"bootstrap of {name}"
+        tick = cron.last_tick(schedule, now, claimed_as)
+        if tick is None or schedule_claims.list_claimed_audits(store, {claimed_as: tick}, now):
+            continue
+        is_on_time = now - tick - cron.jitter_offset(schedule, claimed_as) <= MISSED_AFTER
+        was_known = bool(schedule_claims.list_audits_with_claims(store, [claimed_as]))
+        is_due = is_on_time or (was_known and schedule.catch_up == "last")
+        if schedule_claims.claim_tick(store, claimed_as, tick, by if is_due else f"{by}: first seen") and is_due:
+            due.append(name)
+    return due
+
+
+def _ticks(schedule: Schedule) -> Schedule:
+    """Return the schedule of an audit's bootstraps."""
+    assert schedule.bootstrap
+    return schedule.model_copy(update={"cron": schedule.bootstrap, "bootstrap": None})

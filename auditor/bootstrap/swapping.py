@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from auditor.bootstrap.copying import target_failure
+from auditor.bootstrap.job import BootstrapJob
+from auditor.bootstrap.plan import BootstrapPlan, is_there
 from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
 from auditor.points import reach
-from auditor.repair.bootstrap.job import BootstrapJob
-from auditor.repair.bootstrap.loading import target_failure
-from auditor.repair.bootstrap.plan import BootstrapPlan, is_there
 from auditor.repair.target_writer import CommitWriter, target_writer
 from auditor.sql.changes import MarkStatements
 from auditor.sql.render import where

@@ -13,6 +13,10 @@ from functools import partial
 from typing import Any
 
 import dialects
+from auditor.bootstrap import range_files, swapping, verifying
+from auditor.bootstrap.copying import Copying, copy_by_executors, load_from_here, remove_files
+from auditor.bootstrap.job import BootstrapJob
+from auditor.bootstrap.plan import BootstrapPlan, is_there, plan_bootstrap, table_parts
 from auditor.connections.connection import Connection
 from auditor.connections.reader import Reader
 from auditor.errors import BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
@@ -21,10 +25,6 @@ from auditor.model import Chunk, Verdict
 from auditor.planning import watermark
 from auditor.planning.introspect import describe_table
 from auditor.points import reach
-from auditor.repair.bootstrap import files, loading, spreading, swapping, verifying
-from auditor.repair.bootstrap.copying import Copying
-from auditor.repair.bootstrap.job import BootstrapJob
-from auditor.repair.bootstrap.plan import BootstrapPlan, is_there, plan_bootstrap, table_parts
 from auditor.repair.target_writer import target_writer
 from auditor.store import bootstraps
 from auditor.store.bootstraps import Bootstrap
@@ -91,7 +91,7 @@ def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
             bootstraps.save_stage(job.store, bootstrap, "swapped", {"swapped_at": f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"})
         reach("bootstrap.noted")
         swapping.clean_up(job, plan, bootstrap)
-        loading.remove_files(job, bootstrap)
+        remove_files(job, bootstrap)
     rows = sum(int(stored["rows"]) for stored in bootstraps.list_ranges(job.store, bootstrap).values())
     return Bootstrapped(bootstrap, rows, plan.old)
 
@@ -115,7 +115,7 @@ def drop_left(job: BootstrapJob) -> list[str]:
                 if is_there(session, table, name):
                     target.drop_table(session.dialect.table(*table_parts(table), name))
                     dropped.append(name)
-        loading.remove_files(job, bootstrap.bootstrap)
+        remove_files(job, bootstrap.bootstrap)
         bootstraps.end_bootstrap(job.store, bootstrap.bootstrap, "done" if bootstrap.state == "done" else "dropped", {"old_dropped": True})
     return dropped
 
@@ -153,7 +153,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
             raise BootstrapRefused(f"bootstrap {open_one.bootstrap} of this table is at work; wait for its end")
         plan = _with_names(plan, open_one)
     if plan.road != "direct":
-        files.check_room(job.folder, plan.rows * plan.line_bytes)
+        range_files.check_room(job.folder, plan.rows * plan.line_bytes)
     return Prepared(plan, open_one)
 
 
@@ -230,10 +230,10 @@ def _copy_pending(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader
     reader.end_snapshots()
     copying = _copying(job, plan, bootstrap, reader)
     copied = bootstraps.list_ranges(job.store, bootstrap)
-    lost = files.damaged(job.files_of(bootstrap), copied) if plan.road != "direct" else []
+    lost = range_files.damaged(job.files_of(bootstrap), copied) if plan.road != "direct" else []
     pending = [number for number in range(len(plan.ranges)) if number not in copied or number in lost]
     if plan.road == "executors":
-        spreading.copy(copying, pending, loaded_before=loaded_before)
+        copy_by_executors(copying, pending, loaded_before=loaded_before)
         return copying
     copying.main.begin_snapshot()
     siblings = _share_snapshot(job, plan, reader)
@@ -244,7 +244,7 @@ def _copy_pending(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str, reader
         reader.close_siblings("source", siblings)
     if plan.road == "files":
         copying.target.wait_until_calm()
-        loading.load_from_here(job, plan, bootstrap)
+        load_from_here(job, plan, bootstrap)
     return copying
 
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import dialects
 from auditor import config
+from auditor.bootstrap import range_files
+from auditor.bootstrap.range_files import Copied, Lines
 from auditor.config import Settings
 from auditor.connections.connection import Connection
 from auditor.connections.writer import open_patch_session
 from auditor.errors import AuditorError, BootstrapFailed, EngineError
 from auditor.model import Side
-from auditor.repair.bootstrap import files
-from auditor.repair.bootstrap.lines import Copied, Lines
 from dialects import Session
 from dialects.writing import StoredFile
 
@@ -122,7 +122,7 @@ def _to_file(session: Session, task: ReadTask) -> Copied:
     else:
         session.begin()
     try:
-        files.write(part, lines)
+        range_files.write(part, lines)
     except BaseException:
         with suppress(AuditorError):  # the work's own error matters more
             session.end()
@@ -135,7 +135,7 @@ def _to_file(session: Session, task: ReadTask) -> Copied:
 def _checked_lines(path: str, sha256: str) -> Iterator[bytes]:
     """Yield the lines of a file in blocks. Raises BootstrapFailed at its end if it is not what was written."""
     digest = hashlib.sha256()
-    yield from files.read(Path(path), digest.update)
+    yield from range_files.read(Path(path), digest.update)
     if digest.hexdigest() != sha256:
         raise BootstrapFailed(f"{path} is not what was written there; drop the copy with --drop-old, and run it again")
 
