@@ -18,7 +18,7 @@ from auditor.config import Settings
 from auditor.errors import AuditorError, ChangeStreamError, PartsGone
 from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Request, other_server_id
+from auditor.pipeline.binlog.dump import Request, other_server_id, source_of
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.refreshes import refreshes_of
@@ -31,7 +31,6 @@ from auditor.pipeline.live.staged_sums import TaskSums
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, project
 from auditor.pipeline.staged_parts import check_part
-from auditor.pipeline.watch import source_of
 from auditor.store import Store, parts, pipelines, salt
 from auditor.waits import waits
 from dialects.url import parse_url

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.errors import AuditorError
 from auditor.model import Part, TableNote
-from auditor.pipeline.binlog.table_changes import ALL_TABLES
+from auditor.pipeline.binlog.ddl import ALL_TABLES
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.part_writer import WrittenPart

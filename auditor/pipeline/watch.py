@@ -18,9 +18,9 @@ from typing import Any
 from auditor.background import Service
 from auditor.config import Settings
 from auditor.errors import AuditorError, StoreError
-from auditor.pipeline.binlog.dump import Source
-from auditor.pipeline.binlog.log_files import LogFiles, read_log_files
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.server import LogFiles, read_log_files
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.lag import LagRecorder
 from auditor.pipeline.retention import warn_of_budget
@@ -214,12 +214,6 @@ def disk_room(root: Folder, largest: int) -> tuple[int, int] | None:
     """Return the free bytes of the disk of a folder and those that batches need; None if the folder is not on this host."""
     free = root.free_bytes()
     return None if free is None else (free, max(LEAST_FREE_BYTES, BATCHES_TO_SPARE * largest))
-
-
-def source_of(settings: Settings, name: str) -> Source:
-    """Return the source of a pipeline. Raises UnknownPipeline."""
-    connection = settings.pipeline(name).source.connection
-    return Source(settings.connections[connection].url, connection)
 
 
 def _place(offset: Mapping[str, Any] | None) -> Place | None:

@@ -21,12 +21,12 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import NOTE, show
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.poison import find_stopped, log_file
-from auditor.pipeline.refresh.check import find_obstacles
+from auditor.pipeline.refresh.source_tables import find_obstacles
 from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.staged_parts import ENDING
-from auditor.pipeline.tracker.check import check_tracker
+from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
 from auditor.shapes.segment import CheckedSegment
 from auditor.store import (

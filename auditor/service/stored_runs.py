@@ -21,9 +21,10 @@ from auditor.history.handover import EarlierRuns, Outcome
 from auditor.history.rolling_table import RollingTable, load_rolling_table
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
+from auditor.pipeline import aligned, live
 from auditor.repair.suggestions import Rates, suggest
 from auditor.run import audit_run
-from auditor.service import alignments, audits, definitions, live_summaries, planning
+from auditor.service import audits, definitions, planning
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
 from auditor.store import Store, events, patches, pipelines, queue, runs, table_notes
@@ -194,8 +195,8 @@ class _Execution:
             checkpoint=self.checkpoint,
             earlier=self._earlier_runs(),
             slice=self.slice,
-            holds=alignments.find_holds(self.settings, self.checkpoint.store, audit),
-            sums=live_summaries.find_sums(self.settings, self.checkpoint.store, self.name, audit),
+            holds=aligned.find_holds(self.settings, self.checkpoint.store, audit),
+            sums=live.find_sums(self.settings, self.checkpoint.store, self.name, audit),
             rescan=bool(self.overrides.get("rescan")),
         )
         outcome.report = replace(

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from auditor import config
 from auditor.connections.writer import open_writer
 from auditor.model import Part
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.folders import LocalFolder
@@ -21,7 +22,6 @@ from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
-from auditor.pipeline.watch import source_of
 from auditor.store import Store, open_store, parts, pipelines
 from tests.live import LiveEngine
 from tests.pipeline.road import PIPELINE, run_here

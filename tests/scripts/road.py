@@ -20,20 +20,20 @@ from auditor.config import Audit, table_name
 from auditor.connections.writer import open_writer
 from auditor.errors import EngineError
 from auditor.model import State, Verdict
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import end_of_log
-from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.client_query import read_and_write
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.run import read_values
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staging import Staging
-from auditor.pipeline.watch import source_of
 from auditor.run import audit_run
 from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store, parts, pipelines, table_notes

@@ -26,7 +26,7 @@ import pytest
 import dialects
 from auditor import escaping
 from auditor.errors import AuditorError, ResultError
-from auditor.pipeline.binlog import sql_tokens, statements
+from auditor.pipeline.binlog import sql_tokens, table_statements
 from auditor.service import console_results
 from auditor.sql.filter import _tokens
 from dialects import kinds
@@ -427,8 +427,11 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "a saved result": (_read_result, ("SET\n", "a,", "|\n", "| - ", "-", " ", '"', "(1 row)\n", "partition_id|row_count\n---\n")),
     "a filter": (_tokenize, ("'", '"', "a ", "''", "1.", "(", "-- ")),
     "a statement": (sql_tokens.tokens, ("/*", "'", "`", "\\'", "/*a*/", "_a ", "--", "x'")),
-    "a statement within a transaction": (lambda text: statements.refusal(text.encode()), (" ", "/*", "/*a*/", "--\n", "#\n", "/*M!1")),
-    "a savepoint": (lambda text: statements.savepoint(text.encode()), ("ROLLBACK ", "ROLLBACK TO ", "SAVEPOINT ", " ", "\n", "a")),
+    "a statement within a transaction": (
+        lambda text: table_statements.refusal(text.encode()),
+        (" ", "/*", "/*a*/", "--\n", "#\n", "/*M!1"),
+    ),
+    "a savepoint": (lambda text: table_statements.savepoint(text.encode()), ("ROLLBACK ", "ROLLBACK TO ", "SAVEPOINT ", " ", "\n", "a")),
     "a native type": (kinds.parse_native, ("a", " ", "a(", "1,", "/*")),
     "a comment in a type": (kinds.without_comments, ("/*", "*/", " /*a*/", " ")),
     "Markdown": (escaping.markdown_text, ("_", "a_", "`", "://", "&", "[](")),

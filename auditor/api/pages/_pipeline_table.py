@@ -15,7 +15,8 @@ from auditor.api.pages._lag_chart import SPANS, Span, begin, build_chart
 from auditor.api.pages._layout import redirect, render_page, url
 from auditor.api.pages._session import Operator, Reader
 from auditor.errors import ConfigError
-from auditor.service import pipeline_refreshes, pipelines
+from auditor.pipeline.refresh import use_cases
+from auditor.service import pipelines
 from auditor.service.pipeline_status import check_table, list_lags
 from auditor.store import refreshes, segments
 
@@ -79,7 +80,7 @@ def refresh_table(
 ) -> RedirectResponse:
     """Ask for the existing rows of a table, or of a range of its keys, to be sent through the stream."""
     ends = _key(first), _key(last)
-    pipeline_refreshes.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
+    use_cases.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
     return redirect(f"{_address(name, target, table)}#refreshes")
 
 

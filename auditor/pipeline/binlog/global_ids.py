@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, other_server_id
+from auditor.pipeline.binlog.event_types import refused
 from auditor.pipeline.binlog.logged import Logged, logged_transactions
-from auditor.pipeline.binlog.malformed import refused
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.selection import Selection
 

@@ -23,8 +23,7 @@ from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.segments.registering import read_anew
 from auditor.pipeline.segments.sides import Side
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
-from auditor.pipeline.source import BinlogStream
-from auditor.pipeline.source_options import StreamOptions
+from auditor.pipeline.source import BinlogStream, StreamOptions
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.store import Store, parts, pipelines, salt, segment_register, segments
 

@@ -23,9 +23,8 @@ import pyarrow as pa
 from auditor import config
 from auditor.errors import MergeFailed, ResultError
 from auditor.model import Verdict
-from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema
+from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema, source_kind
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.kinds import source_kind
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where

@@ -1,4 +1,4 @@
-"""What a summary must be: the reference in plain Python for every method and strategy of partitions."""
+"""Every kind of statement that an audit sends, on a small table, against what plain Python computes of the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of a self-test: for every kind edge cases on which engines differ, and the kinds in which each column is compared."""
+"""Canonical texts and row hashes of an engine against the reference in ``auditor.canonical``."""
 
 from __future__ import annotations
 

@@ -17,10 +17,9 @@ from auditor.errors import AuditorError, LiveSummariesUnusable
 from auditor.escaping import shell_word
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Alignment, LiveEpoch, Plan
-from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.events import Position
-from auditor.pipeline.watch import source_of
 from auditor.planning import live
 from auditor.run.live_source import read_live, read_position
 from auditor.run.placed_snapshot import NotAligned

@@ -1,25 +1,76 @@
-"""Ask for existing rows of a pipeline's tables to be sent through its stream, carry that out, and wait until targets hold them."""
+"""Ask for refreshes, carry them out, and wait until their rows have arrived in every target."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from threading import Event
+from typing import Any
 
 import dialects
 from auditor.config import Settings
 from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.check import home_of, read_schemas
-from auditor.pipeline.refresh.arrival import Arrival
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
 from auditor.shapes.refresh import Refresh as ShownRefresh
-from auditor.store import Store, refreshes
+from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
 from auditor.waits import waits
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Whether the rows of refreshes that are done are in the targets; looked at again and again."""
+
+    store: Store
+    pipeline: str
+    targets: Sequence[str]
+    _needed: dict[str, int] = field(default_factory=dict)
+    """Up to which position a target must hold a refresh's table."""
+
+    def lacking(self, requests: Sequence[Refresh]) -> dict[str, list[str]]:
+        """Return the tables that each target still lacks, and under '' those that are not staged yet. Raises StoreError."""
+        offset, merges = pipelines.get_pipeline(self.store, self.pipeline).source_offset, pipelines.list_merges(self.store, self.pipeline)
+        lacking: dict[str, list[str]] = {}
+        for refresh in requests:
+            if refresh.refresh not in self._needed:
+                if not _is_staged(refresh.progress, offset):
+                    lacking.setdefault("", []).append(refresh.table)
+                    continue
+                staged = parts.list_tables(self.store, self.pipeline).get(refresh.table)
+                self._needed[refresh.refresh] = staged.staged_through if staged else 0
+            for target in self.targets:
+                merged = merges.get(target, {}).get(refresh.table)
+                if (merged.position if merged else 0) < self._needed[refresh.refresh]:
+                    lacking.setdefault(target, []).append(refresh.table)
+        return lacking
+
+
+def _is_staged(progress: Mapping[str, object], offset: Mapping[str, Any] | None) -> bool:
+    """Return whether everything was staged up to the end of the log at the end of a refresh.
+
+    Places in the logs of two servers have no common order: what ended in an epoch before a failover is staged if that server was read so
+    far then. What was not comes through the new server, at a place that is not known, so that it never counts as staged.
+    """
+    end = progress.get("end")
+    if not isinstance(end, list) or not offset or "." not in str(offset.get("file")):
+        return False
+    file, position, server, *epochs = end
+    epoch = epochs[0] if epochs else offset.get("epoch", 0)
+    here = [offset.get("server", ""), offset["file"], offset["position"]]
+    read_server, read_file, read_position = (
+        here if epoch == offset.get("epoch", 0) else offset.get("left", {}).get(str(epoch), ("?", "", 0))
+    )
+    if read_server not in ("", server):
+        return False
+    return Place(str(read_file), int(read_position)).order >= Place(str(file), int(position)).order
+
 
 MOST_KEYS = 100_000
 """Keys that one request may list."""

@@ -1,4 +1,10 @@
-"""How a run of an audit with ``align`` asks the pipeline that carries its table."""
+"""Aligned reading: both sides at one position of the log, for an audit with ``align``.
+
+`find_holds` is what a run asks, `stream_hold` asks the pipeline to hold a target's table.
+
+Outside stay the table of holds (`auditor.store.holds`), the loader that answers (`auditor.pipeline.merge.holding`), and the run's own half:
+`auditor.run.aligning` the order, `auditor.run.placed_snapshot` the source, `dialects.log_places` what a session states.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from auditor.config import Audit, Settings, find_carriers, why_not_aligned
 from auditor.model import Side
-from auditor.run.aligning import TableHold
 
 if TYPE_CHECKING:
+    from auditor.run.aligning import TableHold
     from auditor.store import Store
 
 
@@ -19,7 +25,7 @@ def find_holds(settings: Settings, store: Store, audit: Audit) -> Mapping[Side, 
         return ""
     if why := why_not_aligned(audit, settings.pipelines, settings.connections):
         return why
-    from auditor.pipeline.stream_hold import StreamHold  # which loads what only pipelines need
+    from auditor.pipeline.aligned.stream_hold import StreamHold  # which loads what only pipelines need
 
     holds: dict[Side, TableHold] = {}
     for side, read in audit.places.items():

@@ -18,12 +18,11 @@ import pyarrow.compute as pc
 from auditor.config import Settings
 from auditor.errors import StagingFailed, StoreError
 from auditor.escaping import shell_word
-from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.staged_parts import read_part
-from auditor.pipeline.watch import source_of
 from auditor.run.placed_snapshot import NotAligned
 from auditor.store import Store, holds, leases, parts, pipelines, table_notes
 from auditor.store.holds import Hold, HoldKey, HoldState
