@@ -17,7 +17,7 @@ from auditor.cli import main
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.pipeline import check as checks
-from auditor.pipeline.binlog.beats import Beat, Trail
+from auditor.pipeline.binlog.heartbeats import Beat, Trail
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark, as_offset
 from auditor.pipeline.failover import Failover

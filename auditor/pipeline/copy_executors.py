@@ -1,4 +1,4 @@
-"""Run the tasks of a copy on Spark's executors. Repair brings the tasks; the service hands it this.
+"""Run the tasks of a bootstrap's copy on executors of Spark. The bootstrap brings the tasks.
 
 Each task is a job of its own, so that what one did is known when it ends, and those that run can be ended without the others.
 """

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from auditor.model import HEARTBEAT_TABLE
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.beats import Beat, BeatFinder
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status, other_server_id
 from auditor.pipeline.binlog.event_types import refused
+from auditor.pipeline.binlog.heartbeats import Beat, BeatFinder
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import file_name
 from auditor.pipeline.binlog.selection import Selection
