@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import median
 
 from auditor.model import Verdict
-from auditor.service import live_summaries, running
+from auditor.pipeline import live
+from auditor.service import running
 from benchmarks.servers import Servers
 from benchmarks.stream import TABLE, TABLE_NAME
 from tests.live import LiveEngine
@@ -107,7 +108,7 @@ class _Carried(AlignedRoad):
 
     def arrive(self) -> str:
         """Wait until the target holds what the log has; return why it does not."""
-        sums = live_summaries.find_sums(self.settings, self.store, AUDIT, self.settings.audits[AUDIT])
+        sums = live.find_sums(self.settings, self.store, AUDIT, self.settings.audits[AUDIT])
         return sums if isinstance(sums, str) else sums.pass_end()
 
 

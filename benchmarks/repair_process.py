@@ -14,13 +14,14 @@ from typing import Any
 
 import pyarrow.parquet  # noqa: F401  # which the store loads when it first packs arrays
 
-import auditor.service.suggestions  # noqa: F401  # which a run loads in its end
+import auditor.service.stored_runs  # noqa: F401  # which a run loads in its end
 import dialects
 from auditor import config, service
+from auditor.bootstrap import use_cases
 from auditor.config import Settings
 from auditor.points import followed
 from auditor.repair.keys import Selection
-from auditor.service import bootstraps, patches
+from auditor.service import patches
 from auditor.store import Store, open_store
 from tests.servers import mysql
 
@@ -33,15 +34,15 @@ def copy(file: Path, settings: Settings, store: Store, audit: str, times: int, b
     results = []
     for _ in range(times):
         marks: dict[str, float] = {}
-        spreading = bootstraps.Spreading(file, is_asked=True) if by_spark else None
+        spreading = use_cases.Spreading(file, is_asked=True) if by_spark else None
         began = time.monotonic()
         with followed("bootstrap", marker(marks)):
-            result = bootstraps.run_bootstrap(settings, store, audit, spreading=spreading)
+            result = use_cases.run_bootstrap(settings, store, audit, spreading=spreading)
         marks["end"] = time.monotonic()
         verdict = result.after.verdict.value if result.after else result.not_settled
         figures = {"copy": marks["verify"] - marks["made"], "compare": marks["swapping"] - marks["verify"], "whole": marks["end"] - began}
         results.append({**figures, "rows": result.rows, "verdict": verdict})
-        bootstraps.drop_left(settings, store, audit)
+        use_cases.drop_left(settings, store, audit)
     return results
 
 

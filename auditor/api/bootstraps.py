@@ -22,8 +22,8 @@ from auditor.api.routing import (
     router,
     slow_request,
 )
+from auditor.bootstrap import use_cases
 from auditor.config import MAX_KEY, MIN_KEY
-from auditor.service import bootstrap_status, bootstraps
 from auditor.shapes.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
 from auditor.store import bootstraps as stored
 
@@ -56,10 +56,10 @@ def plan_bootstrap(
     """Plan a bootstrap of an audit's target, and write nothing. This connects to both databases, to the target as its writer."""
     service.audit(app.settings, name)
     keys = {**({} if first is None else {"from": first}), **({} if last is None else {"to": last})}
-    followed = bootstraps.Followed(who=caller_name(request))
+    followed = use_cases.Followed(who=caller_name(request))
     with slow_request():
-        prepared = bootstraps.prepare(app.configured, app.store, name, keys or None, source, partitions, followed, bootstraps.PLANNED)
-    return bootstraps.show_plan(prepared, bootstraps.command(name, keys, source, partitions))
+        prepared = use_cases.prepare(app.configured, app.store, name, keys or None, source, partitions, followed, use_cases.PLANNED)
+    return use_cases.show_plan(prepared, use_cases.command(name, keys, source, partitions))
 
 
 @routes.get("/audits/{name}/bootstraps", response_model=Paginated[Bootstrap], **route_options("read", 404))
@@ -68,13 +68,13 @@ def list_bootstraps(app: App, name: AuditName, cursor: Cursor = None, limit: Lim
     service.audit(app.settings, name)
     start = parse_cursor("bootstraps", cursor, int) or 0
     listed = stored.list_bootstraps(app.store, audit=name)[::-1][start : start + limit + 1]
-    return paginate("bootstraps", [bootstrap_status.show(app.store, bootstrap) for bootstrap in listed], limit, lambda _: start + limit)
+    return paginate("bootstraps", [use_cases.show(app.store, bootstrap) for bootstrap in listed], limit, lambda _: start + limit)
 
 
 @routes.get("/bootstraps/{bootstrap}", response_model=Bootstrap, **route_options("read", 304, 404))
 def get_bootstrap(request: Request, app: App, bootstrap: BootstrapId) -> Response:
     """Return a bootstrap with its progress; 304 if nothing has changed since the ETag of If-None-Match."""
-    shown = bootstrap_status.show(app.store, stored.get_bootstrap(app.store, bootstrap))
+    shown = use_cases.show(app.store, stored.get_bootstrap(app.store, bootstrap))
     return etag_response(request, shown.model_dump_json().encode(), "application/json")
 
 
@@ -82,5 +82,5 @@ def get_bootstrap(request: Request, app: App, bootstrap: BootstrapId) -> Respons
 def list_ranges(app: App, bootstrap: BootstrapId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[CopiedRange]:
     """Return the journal of a bootstrap: the ranges of keys that were copied, in order."""
     start = parse_cursor("bootstrap ranges", cursor, int) or 0
-    ranges = bootstrap_status.list_copied(app.store, stored.get_bootstrap(app.store, bootstrap))[start : start + limit + 1]
+    ranges = use_cases.list_copied(app.store, stored.get_bootstrap(app.store, bootstrap))[start : start + limit + 1]
     return paginate("bootstrap ranges", ranges, limit, lambda _: start + limit)

@@ -32,10 +32,11 @@ from auditor.config import KeyRange
 from auditor.model import DifferenceKind
 from auditor.repair.facts import Accepted
 from auditor.repair.keys import Selection
-from auditor.service import patch_requests as requests
-from auditor.service import patch_rows
+from auditor.service import patches
+from auditor.service import patches as requests
 from auditor.shapes.patch import Patch, PatchRow
-from auditor.store import patches, runs
+from auditor.store import patches as stored_patches
+from auditor.store import runs
 
 routes = router("patches")
 
@@ -100,15 +101,15 @@ def propose_patch(
 def list_patches(app: App, run: RunId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[Patch]:
     """Return the patches of a run, oldest first, undos among them; before these the patch after which the run itself looked again."""
     start, identity = parse_cursor("patches", cursor, int) or 0, runs.get_run(app.store, run).run
-    before = patches.find_patch_before(app.store, identity)
-    listed = [*([before] if before else []), *patches.list_patches(app.store, identity)][start : start + limit + 1]
-    return paginate("patches", [patch_rows.describe(app.store, patch) for patch in listed], limit, lambda _: start + limit)
+    before = stored_patches.find_patch_before(app.store, identity)
+    listed = [*([before] if before else []), *stored_patches.list_patches(app.store, identity)][start : start + limit + 1]
+    return paginate("patches", [patches.describe(app.store, patch) for patch in listed], limit, lambda _: start + limit)
 
 
 @routes.get("/patches/{patch}", response_model=Patch, **route_options("read", 304, 404))
 def get_patch(request: Request, app: App, patch: PatchId) -> Response:
     """Return a patch with its progress; 304 if nothing has changed since the ETag of If-None-Match."""
-    shown = patch_rows.describe(app.store, patches.get_patch(app.store, patch))
+    shown = patches.describe(app.store, stored_patches.get_patch(app.store, patch))
     return etag_response(request, shown.model_dump_json().encode(), "application/json")
 
 
@@ -116,14 +117,14 @@ def get_patch(request: Request, app: App, patch: PatchId) -> Response:
 def list_patch_rows(app: App, patch: PatchId, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[PatchRow]:
     """Return a patch row by row: the plan, and once it was applied the journal."""
     start = parse_cursor("patch rows", cursor, int) or 0
-    rows = patch_rows.list_rows(app.store, patches.get_patch(app.store, patch))[start : start + limit + 1]
+    rows = patches.list_rows(app.store, stored_patches.get_patch(app.store, patch))[start : start + limit + 1]
     return paginate("patch rows", rows, limit, lambda _: start + limit)
 
 
 @routes.get("/patches/{patch}/sql", response_class=PlainTextResponse, **route_options("read", 404, 409))
 def get_patch_sql(app: App, patch: PatchId) -> PlainTextResponse:
     """Return the SQL of a proposed patch, to paste into a console; 409 where a column is masked."""
-    script = patch_rows.get_script(app.store, patches.get_patch(app.store, patch))
+    script = patches.get_script(app.store, stored_patches.get_patch(app.store, patch))
     return PlainTextResponse(script, headers={"Cache-Control": "no-store"})
 
 
@@ -148,6 +149,6 @@ def undo_patch(
     return _answer(app, response, wanted)
 
 
-def _answer(app: AppState, response: Response, patch: patches.Patch) -> Patch:
+def _answer(app: AppState, response: Response, patch: stored_patches.Patch) -> Patch:
     response.headers["Location"] = f"{PREFIX}/patches/{quote(patch.patch, safe='')}"
-    return patch_rows.describe(app.store, patch)
+    return patches.describe(app.store, patch)

@@ -13,10 +13,9 @@ from starlette.exceptions import HTTPException
 from auditor.api.dependencies import App
 from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
 from auditor.config import KeyRange
-from auditor.service import pipeline_refreshes
+from auditor.pipeline.refresh import use_cases
 from auditor.service import pipelines as pipeline_service
-from auditor.service.pipeline_lags import list_lags
-from auditor.service.pipeline_status import status
+from auditor.service.pipeline_status import list_lags, status
 from auditor.shapes.lag import LagHistory
 from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
 from auditor.shapes.refresh import Refresh
@@ -52,9 +51,7 @@ class RefreshRequest(BaseModel):
 
     table: Text | None = Field(None, max_length=255, description="Only of this table, or of those that match a pattern.")
     keys: KeyRange | None = Field(None, description="Only these keys, both ends included, of a key that begins with an integer.")
-    key_list: list[list[Text]] = Field(
-        [], max_length=pipeline_refreshes.MOST_KEYS, description="Only these keys, as texts, column by column."
-    )
+    key_list: list[list[Text]] = Field([], max_length=use_cases.MOST_KEYS, description="Only these keys, as texts, column by column.")
 
 
 @routes.post("/pipelines/{pipeline}/refreshes", status_code=202, response_model=list[Refresh], **route_options("pipeline", 404, 422))
@@ -64,7 +61,7 @@ def request_refreshes(request: Request, app: App, pipeline: PipelineName, body: 
     A request that equals one under way answers that one.
     """
     ends = body.keys
-    requested = pipeline_refreshes.request(
+    requested = use_cases.request(
         app.configured,
         app.store,
         pipeline,
@@ -74,14 +71,14 @@ def request_refreshes(request: Request, app: App, pipeline: PipelineName, body: 
         keys=body.key_list,
         by=caller_name(request),
     )
-    return [pipeline_refreshes.show(refresh) for refresh in requested]
+    return [use_cases.show(refresh) for refresh in requested]
 
 
 @routes.get("/pipelines/{pipeline}/refreshes", response_model=list[Refresh], **route_options("read", 404))
 def list_refreshes(app: App, pipeline: PipelineName) -> list[Refresh]:
     """List the last hundred refreshes of a pipeline, newest first."""
     app.configured.pipeline(pipeline)
-    return [pipeline_refreshes.show(refresh) for refresh in refreshes.list_refreshes(app.store, pipeline)]
+    return [use_cases.show(refresh) for refresh in refreshes.list_refreshes(app.store, pipeline)]
 
 
 @routes.get("/pipelines/{pipeline}/lag", response_model=LagHistory, **route_options("read", 404))

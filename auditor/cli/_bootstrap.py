@@ -8,16 +8,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from auditor import config
+from auditor.bootstrap import use_cases
 from auditor.cli._output import current_user, print_reports, settings_and_store, worst_exit_code
 from auditor.cli._progress import watching
 from auditor.cli._signals import stopped_by_signals
 from auditor.errors import AuditorError, ConfigError, StatementCancelled, StoreError
-from auditor.service import bootstraps
 from auditor.service.patches import describe_counts
 
 if TYPE_CHECKING:
+    from auditor.bootstrap.use_cases import BootstrapResult, Followed, Spreading
     from auditor.config import Settings
-    from auditor.service.bootstraps import BootstrapResult, Followed, Spreading
     from auditor.store import Store
 
 DIFFERS = 1
@@ -40,30 +40,28 @@ def bootstrap(options: argparse.Namespace) -> int:
         watching(options.quiet) as watch,
         stopped_by_signals("stopping; the same command goes on from here") as stopped,
     ):
-        followed = bootstraps.Followed(current_user(), stopped, watch, print)
-        spreading = bootstraps.Spreading(config.find_file(options.config), options.spark)
+        followed = use_cases.Followed(current_user(), stopped, watch, print)
+        spreading = use_cases.Spreading(config.find_file(options.config), options.spark)
         if options.due:
             return _run_due(configured, store, followed, spreading)
         if options.drop_old:
-            dropped = bootstraps.drop_left(configured, store, options.audit, followed)
+            dropped = use_cases.drop_left(configured, store, options.audit, followed)
             print(f"dropped {', '.join(dropped)}" if dropped else "there is nothing to drop")
             return 0
         asked = (configured, store, options.audit, options.keys, options.replica, options.partitions, followed, spreading)
         if options.dry_run:
-            print(bootstraps.plan_bootstrap(*asked))
+            print(use_cases.plan_bootstrap(*asked))
             return 0
-        result = bootstraps.run_bootstrap(*asked)
+        result = use_cases.run_bootstrap(*asked)
     return _print_result(result)
 
 
 def _run_due(configured: Settings, store: Store, followed: Followed, spreading: Spreading) -> int:
     """Carry out the bootstraps that are due, one after another, and return the exit code of the worst."""
-    from auditor.service import bootstrap_schedule
-
     codes: list[int] = []
-    for name in bootstrap_schedule.claim_due(configured, store, dt.datetime.now(dt.UTC), "bootstrap --due"):
+    for name in use_cases.claim_due(configured, store, dt.datetime.now(dt.UTC), "bootstrap --due"):
         try:
-            codes.append(_print_result(bootstraps.run_bootstrap(configured, store, name, followed=followed, spreading=spreading)))
+            codes.append(_print_result(use_cases.run_bootstrap(configured, store, name, followed=followed, spreading=spreading)))
         except (StoreError, StatementCancelled):
             raise
         except AuditorError as error:  # the others are due all the same

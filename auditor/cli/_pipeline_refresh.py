@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from auditor.cli._output import current_user, print_json, settings_and_store
 from auditor.cli._signals import stopped_by_signals
 from auditor.errors import ConfigError
-from auditor.service import pipeline_refreshes as service
+from auditor.pipeline.refresh import use_cases as service
 from auditor.store import refreshes
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class _Follower:
 
 
 def _show(sent: Sequence[Refresh], options: argparse.Namespace) -> int:
-    from auditor.service.pipeline_refreshes import show
+    from auditor.pipeline.refresh.use_cases import show
 
     shown = [show(stored) for stored in sent]
     if options.format == "json":

@@ -21,7 +21,8 @@ from auditor.cli._output import (
     write_private,
 )
 from auditor.errors import UnknownRun
-from auditor.store import patches, retention, run_lifecycle
+from auditor.store import patches as stored_patches
+from auditor.store import retention, run_lifecycle
 from auditor.store import runs as store_runs
 from auditor.waits import waits
 
@@ -88,7 +89,7 @@ def show(options: argparse.Namespace) -> int:
     from auditor.history import records
     from auditor.history.runs import as_run
     from auditor.report import listing
-    from auditor.service import patch_rows, repairs
+    from auditor.service import patches, repairs
 
     with settings_and_store(options) as (configured, store):
         found_run, standing = find_run(configured, store, options.run)
@@ -96,7 +97,7 @@ def show(options: argparse.Namespace) -> int:
             found_run = _follow(store, (standing and standing.active) or found_run, options)
         report = records.load_report(store, found_run.run)
         recorded = repairs.list_repairs(store, found_run.run, limit=listing.MAX_REPAIRS + 1)
-        applied = [patch_rows.describe(store, patch) for patch in patches.list_patches(store, found_run.run)]
+        applied = [patches.describe(store, patch) for patch in stored_patches.list_patches(store, found_run.run)]
         recorded = [repair for repair in recorded if not any(repair.note.startswith(f"patch {patch.patch[:12]}") for patch in applied)]
     if standing and options.format == "text" and not options.follow:
         console().print(listing.standing(found_run.audit, standing))

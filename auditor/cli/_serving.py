@@ -38,7 +38,7 @@ def serve(options: argparse.Namespace) -> int:
     _require_packages()
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
-    from auditor.service.pipeline_notices import PipelineNotices
+    from auditor.service.pipeline_problems import PipelineNotices
     from auditor.service.pipeline_processes import PipelineProcesses, heartbeat_command
     from auditor.service.scheduler import Ticker
     from auditor.service.workers import Workers

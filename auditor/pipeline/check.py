@@ -16,7 +16,7 @@ from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, NoSuchObject
 from auditor.pipeline.binlog.cascades import Cascades, read_references
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id
+from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id, source_of
 from auditor.pipeline.binlog.log_scope import find_gaps
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
@@ -26,7 +26,6 @@ from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
 from auditor.pipeline.merge.places import describe_shared, find_alike
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
-from auditor.pipeline.watch import source_of
 from auditor.sql.merge import is_own_table
 from auditor.waits import waits
 from dialects import Place, Session, Table, versions

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.background import NEVER, Service
 from auditor.errors import StagingFailed
-from auditor.pipeline.s3_folder import Folder, read_note, write_note
+from auditor.pipeline.folders import Folder
 from auditor.pipeline.staging import Staging
 from auditor.waits import waits
 
@@ -103,14 +103,14 @@ class ClientQuery:
     def _planned(self, start: Any) -> Any:
         """Return where the batch ends that was begun at this offset before; None if there is none. Raises StagingFailed."""
         try:
-            planned = json.loads(read_note(self._staging.root, PLANNED) or "{}")
+            planned = json.loads(self._staging.root.read_note(PLANNED) or "{}")
         except (OSError, ValueError) as error:
             raise StagingFailed(f"{self._staging.root}/{PLANNED} cannot be read: {error}; check the folder under staging: path") from error
         return planned.get("end") if planned.get("start") == start else None
 
     def _plan(self, start: Any, end: Any) -> None:
         try:
-            write_note(self._staging.root, PLANNED, json.dumps({"start": start, "end": end}))
+            self._staging.root.put(PLANNED, json.dumps({"start": start, "end": end}).encode())
         except OSError as error:
             raise StagingFailed(f"the staging's folder {self._staging.root} cannot be written: {error}; correct staging: path") from error
 
@@ -123,7 +123,7 @@ class ClientQuery:
 def planned_from(root: Folder) -> Any:
     """Return the offset at which the batch begins that was planned last; None if there is none. Raises StagingFailed."""
     try:
-        return json.loads(read_note(root, PLANNED) or "{}").get("start")
+        return json.loads(root.read_note(PLANNED) or "{}").get("start")
     except (OSError, ValueError) as error:
         raise StagingFailed(f"{root}/{PLANNED} cannot be read: {error}; check the folder under staging: path") from error
 

@@ -33,6 +33,9 @@ from typing import Literal
 
 import pyarrow as pa
 
+import dialects
+from dialects import Kind
+
 EventKind = Literal["insert", "update", "delete", "refresh", "absent", "bounds", "schema", "poison", "change"]
 """What happened to a row. A refresh sends three kinds: ``refresh`` is a row that exists; ``absent`` a key that no row has; ``bounds`` an
 interval of keys, whose rows are those that follow it in its transaction, and no others. ``schema`` announces a table's columns.
@@ -144,3 +147,11 @@ class TableSchema:
     def id(self) -> str:
         """The schema's identifier: the first 12 hexadecimal digits of the SHA-256 of its JSON."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+
+
+INTEGER_TYPES = {"smallint": 2, "integer": 4, "int": 4, "bigint": 8, "tinyint": 1}
+
+
+def source_kind(column: ColumnSchema) -> Kind | None:
+    """Return the canonical kind of a source's column; None for a type that no target takes, as geometries and vectors."""
+    return dialects.get("mysql").kind(column.type)

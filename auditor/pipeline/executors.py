@@ -17,8 +17,7 @@ from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, ConfigError, StagingFailed
 from auditor.pipeline import spark
-from auditor.pipeline.s3_folder import S3Folder, folder_at, write_note
-from auditor.pipeline.staged_parts import delete, make_folder
+from auditor.pipeline.folders import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,19 +74,19 @@ def find_missing(session: SparkSession, settings: Settings, config_file: Path, n
     """Return what is missing on the executors of a session, a sentence each. Raises AuditorError if they cannot be asked."""
     pipeline = settings.pipeline(name)
     root = folder_at(pipeline.staging.path)
-    make_folder(root)
+    root.make()
     try:
         marker = f"of pipeline {name}"
-        packages = {**PACKAGES, **_drivers(settings, name), **({"boto3": "boto3"} if isinstance(root, S3Folder) else {})}
+        packages = {**PACKAGES, **_drivers(settings, name), **root.PACKAGES}
         versions = {module: str(import_module(module).__version__) for module in packages}
         needs = Needs(f"{sys.version_info[0]}.{sys.version_info[1]}", versions, str(config_file), str(root), marker)
-        write_note(root, MARKER, marker)
+        root.put(MARKER, marker.encode())
         answers = _ask(session, _questions(needs))
     except OSError as error:
         raise StagingFailed(f"the staging's folder {root} cannot be written: {error.strerror}; correct staging: path") from error
     finally:
         with suppress(OSError):
-            delete(root, [MARKER])
+            root.delete([MARKER])
     sentences = [sentence for answer in answers for sentence in judge(needs, answer)]
     if masked := sorted(table for table, columns in pipeline.columns.items() if columns.mask):
         sentences += find_open_ways(session, pipeline.master, masked[0])

@@ -9,21 +9,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from auditor.errors import FailoverRefused
-from auditor.pipeline.binlog.beat_search import BeatSearch, search_trail
-from auditor.pipeline.binlog.beats import Trail
 from auditor.pipeline.binlog.dump import Source, log_status, query
 from auditor.pipeline.binlog.global_ids import GlobalId, Search, first_state, search_log
-from auditor.pipeline.binlog.logged import Logged
+from auditor.pipeline.binlog.heartbeats import Trail
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark, SourceOffset, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import identify_server
+from auditor.pipeline.binlog.whole_log import Logged, logged_transactions
 from auditor.pipeline.events import Position
 from auditor.pipeline.tracker.follower import TRACKED
+
+
+@dataclass(slots=True)
+class BeatSearch:
+    """What was found of a trail in a server's log."""
+
+    beat: Place | None = None
+    """Where the heartbeat's transaction ends; None if it is not there."""
+    place: Place | None = None
+    """Where the last transaction of the trail ends; None if it is missing in the log, or the log has others there."""
+    transactions: int = 0
+    """How many transactions come after the heartbeat, up to as many as the trail has."""
+    own: list[Logged] = field(default_factory=list)
+    """Transactions with rows of the chosen tables that this server was the first to commit, and that stand before the place."""
+
+
+def search_trail(source: Source, wanted: Trail, own_server: int, selection: Selection, left: Place | None) -> BeatSearch:
+    """Search all of a server's log for a trail.
+
+    ``own_server`` is the server's number: what it committed itself is in no trail of another server. Of that, what comes before ``left``
+    was read already, when this server was the source. Raises ChangeStreamError and EngineError.
+    """
+    search, trail = BeatSearch(), Trail(wanted.beat)
+    for transaction in logged_transactions(source):
+        if transaction.beat == wanted.beat:
+            search.beat, trail = transaction.end, Trail(wanted.beat)
+            search.place = transaction.end if trail == wanted else None
+        elif transaction.server == own_server:
+            is_read = left is not None and transaction.end.order <= left.order
+            if search.place is None and not is_read and transaction.writes(selection):
+                search.own.append(transaction)
+        elif search.beat and trail.transactions < wanted.transactions:
+            trail = trail.after(transaction.origin)
+            search.place = transaction.end if trail == wanted else None
+    search.transactions = trail.transactions if search.beat else 0
+    return search
+
 
 LAST_EPOCH = 127
 """Epochs are numbers of seven bits; each failover takes one."""

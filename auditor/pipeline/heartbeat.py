@@ -1,7 +1,7 @@
 """Write heartbeats into a database: a row with a serial number and the time.
 
 A reader of the database's log, or of a copy of the row, sees by it how far it has come: audits (`settle: {heartbeat: ...}`), and
-`auditor pipeline failover`, which finds a place in another server's log by it. See `auditor.pipeline.binlog.beats` for the reader.
+`auditor pipeline failover`, which finds a place in another server's log by it. See `auditor.pipeline.binlog.heartbeats` for the reader.
 """
 
 from __future__ import annotations

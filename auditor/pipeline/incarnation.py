@@ -16,7 +16,7 @@ from typing import Any
 from auditor.errors import IncarnationsDiffer, StagingFailed
 from auditor.escaping import shell_word
 from auditor.pipeline.events import Position
-from auditor.pipeline.s3_folder import Folder, read_note, write_note
+from auditor.pipeline.folders import Folder, LocalFolder
 from auditor.store import Store, parts, pipelines
 
 log = logging.getLogger(__name__)
@@ -40,15 +40,15 @@ def check_staging(store: Store, pipeline: str, root: Folder, checkpoint: Path | 
         if checkpoint and checkpoint.is_dir():
             _check_checkpoint(pipeline, checkpoint, state.source_offset, state.incarnation)
         incarnation = pipelines.begin(store, pipeline)
-        write_note(root, NOTE, incarnation)
+        root.put(NOTE, incarnation.encode())
         if checkpoint and checkpoint.is_dir():
-            write_note(checkpoint, NOTE, incarnation)
+            LocalFolder(checkpoint).put(NOTE, incarnation.encode())
     except OSError as error:
         raise StagingFailed(f"the staging's folder {root} cannot be read or written: {error.strerror or error}") from error
 
 
 def _check_folder(store: Store, pipeline: str, root: Folder, checkpoint: Path | None, known: str) -> None:
-    noted = (read_note(root, NOTE) or "").strip()
+    noted = (root.read_note(NOTE) or "").strip()
     begun = bool(known) or bool(parts.list_tables(store, pipeline)) or pipelines.get_pipeline(store, pipeline).source_offset is not None
     if (noted and noted != known) or (not noted and not begun and _last(checkpoint, "commits") is not None):
         known_life = f"incarnation {known} of it" if known else "nothing of it"
@@ -69,7 +69,7 @@ def _check_not_behind(pipeline: str, offset: Any, known: Any) -> None:
 
 def _check_checkpoint(pipeline: str, checkpoint: Path, offset: Any, incarnation: str) -> None:
     """Delete a checkpoint that is not the store's, or older than it: the stream then continues from where the store is."""
-    noted = (read_note(checkpoint, NOTE) or incarnation).strip()
+    noted = (LocalFolder(checkpoint).read_note(NOTE) or incarnation).strip()
     places = [order(entry) for entry in (_last(checkpoint, "commits"), _last(checkpoint, "offsets")) if entry is not None]
     if noted == incarnation and (offset is None or not places or order(offset) in places):
         return

@@ -9,8 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import os
-import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,8 +23,8 @@ from auditor.errors import StagingFailed, StagingFull
 from auditor.model import Part
 from auditor.pipeline.event_count import Tally
 from auditor.pipeline.events import ARROW_SCHEMA
-from auditor.pipeline.s3_folder import Folder, S3Folder
-from auditor.pipeline.staged_parts import ENDING, FOLDER_MODE, ROWS_PER_GROUP, UNFINISHED, folder_name, make_folder
+from auditor.pipeline.folders import Folder
+from auditor.pipeline.staged_parts import ENDING, ROWS_PER_GROUP, folder_name
 
 CONSTANT_COLUMNS = ["kind", "database", "table", "schema_id"]
 """Columns with few values, which take next to no room in a part."""
@@ -39,9 +37,6 @@ HELD_BYTES = 64 << 20
 
 LEAST_BYTES = 256 << 10
 """Bytes of a table's events below which no room is made by writing them."""
-
-WRITTEN_BY_OTHERS = 0o022
-"""Permissions of a folder that let others than its owner write into it."""
 
 MOST_OPEN = 100
 """Parts of a task that are written side by side. Where one transaction fills more tables, the others' rows wait in memory."""
@@ -175,30 +170,17 @@ class _TableWriter:
 
 
 class _UnfinishedPart:
-    """A part that is being written: under another name, or for S3 in a file without one."""
+    """A part that is being written."""
 
     def __init__(self, root: Folder, table: str, schema_id: str, first: int) -> None:
         self.schema_id = schema_id
         self._root, self._table, self._first = root, table, first
         self._path = Path(folder_name(table), f"{first:019d}{ENDING}")
         self._last, self.tally = first, Tally()
-        self._unfinished: Path | None = None
         with self._failures():
-            self._handle = _Hashed(self._open())
+            self._new_file = root.new_file(str(self._path))
+            self._handle = _Hashed(self._new_file.file)
             self._writer = pq.ParquetWriter(self._handle, ARROW_SCHEMA, compression="zstd", use_dictionary=CONSTANT_COLUMNS)
-
-    def _open(self) -> BinaryIO:
-        if isinstance(self._root, S3Folder):
-            return tempfile.TemporaryFile()
-        make_folder(self._root)
-        folder = (self._root / self._path).parent
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_mode & WRITTEN_BY_OTHERS:
-            raise StagingFailed(f"the folder {folder} is a link, or others may write into it; find out who made it, and delete it")
-        # Another host may still write the same part for a task that counts as lost, in a process of the same number.
-        number, name = tempfile.mkstemp(UNFINISHED, f"{self._path.stem}.", folder)
-        self._unfinished = Path(name)
-        return os.fdopen(number, "wb")
 
     def write(self, events: pa.Table) -> None:
         """Write sorted events as a row group."""
@@ -213,15 +195,8 @@ class _UnfinishedPart:
             self._writer.close()
             self._handle.flush()
             size = self._handle.tell()
-            if isinstance(self._root, S3Folder):
-                self._handle.file.seek(0)
-                self._root.put(str(self._path), self._handle.file)
-            else:
-                os.fsync(self._handle.fileno())
+            self._new_file.finish()
             self._handle.close()
-            if self._unfinished and isinstance(self._root, Path):
-                self._unfinished.replace(self._root / self._path)
-                _sync(self._unfinished.parent)
         path, checksum = str(self._path), self._handle.hash.hexdigest()
         return Part(self._table, self._first, self._last, self.tally.events, size, self.schema_id, path, self._time, checksum)
 
@@ -229,9 +204,7 @@ class _UnfinishedPart:
         """Delete what was written."""
         self._writer.is_open = False  # else it writes its end when it is collected
         with suppress(OSError):  # of a full disk, which was reported
-            self._handle.close()
-        if self._unfinished:
-            self._unfinished.unlink(missing_ok=True)
+            self._new_file.abandon()
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -240,8 +213,7 @@ class _UnfinishedPart:
             yield
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                place = tempfile.gettempdir() if isinstance(self._root, S3Folder) else f"the staging's folder {self._root}"
-                raise StagingFull(f"the disk of {place} is full; free some space there") from error
+                raise StagingFull(f"the disk of {self._root.buffer} is full; free some space there") from error
             raise StagingFailed(f"the staging's folder {self._root} cannot be written: {error.strerror or error}") from error
 
 
@@ -270,10 +242,6 @@ class _Hashed(io.RawIOBase):
         if not self.file.closed:
             self.file.flush()
 
-    def fileno(self) -> int:
-        """Return the number of the file."""
-        return self.file.fileno()
-
     def close(self) -> None:
         """Close the file."""
         self.file.close()
@@ -292,12 +260,3 @@ def _stretches(rows: pa.Table) -> Iterator[pa.Table]:
     for end in ends:
         yield rows.slice(start, end + 1 - start)
         start = end + 1
-
-
-def _sync(folder: Path) -> None:
-    """Let the names in a folder survive a power failure."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

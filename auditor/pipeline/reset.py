@@ -10,15 +10,14 @@ import dialects
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, transaction
 from auditor.errors import ConfigError, NoSuchObject, PositionLost
-from auditor.pipeline.binlog.log_files import read_log_files
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.ranges import SourceOffset, check_born, from_offset, read_born
-from auditor.pipeline.binlog.server import check_server
+from auditor.pipeline.binlog.server import check_server, read_log_files
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.incarnation import order, show
 from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.identity import Identity, adopt, read_identities
 from auditor.pipeline.merge.positions import Where
-from auditor.pipeline.watch import source_of
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts
 from dialects.committing import Committing

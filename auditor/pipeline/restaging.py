@@ -6,7 +6,6 @@ A part has all events of its table between two ends of transactions, so the log 
 from __future__ import annotations
 
 import logging
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,20 +18,19 @@ from auditor.config import Settings
 from auditor.errors import AuditorError, ChangeStreamError, PartsGone
 from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Request, other_server_id
+from auditor.pipeline.binlog.dump import Request, other_server_id, source_of
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.event_count import EventCount
 from auditor.pipeline.events import Position
+from auditor.pipeline.folders import Folder, LocalFolder
 from auditor.pipeline.incarnation import NOTE
 from auditor.pipeline.live.staged_sums import TaskSums
 from auditor.pipeline.part_writer import write_parts
-from auditor.pipeline.s3_folder import Folder, S3Folder, read_note
 from auditor.pipeline.stage_task import TableRules, project
 from auditor.pipeline.staged_parts import check_part
-from auditor.pipeline.watch import source_of
 from auditor.store import Store, parts, pipelines, salt
 from auditor.waits import waits
 from dialects.url import parse_url
@@ -49,7 +47,7 @@ def restage(settings: Settings, store: Store, pipeline: str, root: Folder, table
     None where the folder is not that of the pipeline, because this process does not reach it. Raises PartsGone where the log no longer
     yields one, or the pipeline cannot go back in it, and what reading the log raises.
     """
-    if (read_note(root, NOTE) or "").strip() != pipelines.get_pipeline(store, pipeline).incarnation:
+    if (root.read_note(NOTE) or "").strip() != pipelines.get_pipeline(store, pipeline).incarnation:
         return 0
     repaired = 0
     while listed := parts.list_parts(store, pipeline, table, after):
@@ -69,12 +67,15 @@ def _stage_again(settings: Settings, store: Store, pipeline: str, root: Folder, 
     try:
         with tempfile.TemporaryDirectory(prefix="auditor-part-") as scratch:
             written = [
-                entry.part for entry in write_parts(Path(scratch), _events(settings, store, pipeline, part, scratch)) if entry.part.rows
+                entry.part
+                for entry in write_parts(LocalFolder(Path(scratch)), _events(settings, store, pipeline, part, scratch))
+                if entry.part.rows
             ]
             if [_same(staged) for staged in written] != [_same(part)]:
                 raise PartsGone(f"{sentence}: the log has other events there now; {way_out}")
             [new_part] = written
-            _put(root, part.path, Path(scratch) / new_part.path)
+            with Path(scratch, new_part.path).open("rb") as file:
+                root.put(part.path, file)
     except ChangeStreamError as error:
         if error.retryable:
             raise
@@ -115,18 +116,6 @@ def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch
         events = batch.filter(pc.and_(of_table, pc.and_(pc.equal(batch["schema_id"], part.schema_id), inside)))
         if events.num_rows:
             yield events
-
-
-def _put(root: Folder, path: str, file: Path) -> None:
-    if isinstance(root, S3Folder):
-        with file.open("rb") as handle:
-            root.put(path, handle)
-        return
-    (root / path).parent.mkdir(mode=0o700, exist_ok=True)
-    unfinished = root / f"{path}.unfinished"
-    shutil.copyfile(file, unfinished)
-    unfinished.chmod(0o600)
-    unfinished.replace(root / path)
 
 
 def repair_all(settings: Settings, store: Store, pipeline: str, root: Folder) -> None:

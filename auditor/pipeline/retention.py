@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from auditor.config import Pipeline
 from auditor.errors import StagingFailed, StagingFull
 from auditor.model import Part
-from auditor.pipeline import staged_parts
+from auditor.pipeline.folders import Folder
 from auditor.pipeline.live.staged_sums import sums_path
-from auditor.pipeline.s3_folder import Folder
 from auditor.store import Store, live_epochs, parts, pipelines, segments
 
 log = logging.getLogger(__name__)
@@ -117,7 +116,7 @@ def _passed(store: Store, name: str, pipeline: Pipeline, targets: Iterable[str])
 def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]) -> None:
     try:
         epochs = [epoch.id for epoch in live_epochs.list_epochs(store, pipeline=name)] if deleted else []
-        staged_parts.delete(root, [path for part in deleted for path in (part.path, *(sums_path(part, epoch) for epoch in epochs))])
+        root.delete([path for part in deleted for path in (part.path, *(sums_path(part, epoch) for epoch in epochs))])
     except OSError as error:
         raise StagingFailed(f"parts below {root} cannot be deleted: {error.strerror}") from error
     if deleted:

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 import dialects
 from auditor.errors import BadExpression, ValueRefused
-from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.sql import filter as portable
 from auditor.sql.filter import FilterColumn
 from dialects import Column, Dialect

@@ -21,29 +21,33 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
+from auditor.pipeline.binlog.column_default import Value, added_value
+from auditor.pipeline.binlog.dump import Source, query, source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
-from auditor.pipeline.catalogue import read_values
+from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.check import find_shared, list_tables
 from auditor.pipeline.client_query import ClientQuery, planned_from
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.executors import require
+from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.identity import check_target
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.refresh.carrier import Carrier
-from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
-from auditor.pipeline.staged_parts import make_folder, sweep
+from auditor.pipeline.staged_parts import sweep
 from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
-from auditor.pipeline.watch import Watch, source_of
+from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
 from auditor.waits import waits
+from dialects.mysql_session import server_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +55,64 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger(__name__)
+
+COLUMNS = """\
+SELECT column_name, column_type, is_nullable, column_default, extra, generation_expression
+FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{table}'"""
+
+
+def read_values(settings: Settings, name: str, schema: TableSchema) -> dict[str, Value] | None:
+    """Return what `added_value` says of each column of a pipeline's table, by the target's names.
+
+    None if the table has other columns by now, or the source cannot be asked: nothing waits for it.
+    """
+    rules = settings.pipeline(name).columns_of(schema.table)
+    excluded, renamed = {column.lower() for column in rules.exclude}, {old.lower(): new for old, new in rules.rename.items()}
+    try:
+        rows = _read(source_of(settings, name), schema)
+    except AuditorError as error:
+        extra = {"action": "catalogue_unread", "pipeline": name, "table": f"{schema.database}.{schema.table}"}
+        log.warning("%s: the catalogue's columns of %s cannot be read: %s", name, schema.table, error, extra=extra)
+        return None
+    values = {renamed.get(column.lower(), column): value for column, value in rows.items() if column.lower() not in excluded}
+    masked = {renamed.get(column.lower(), column).lower() for column in rules.mask}
+    if {column.lower() for column in values} != {column.name.lower() for column in schema.columns}:
+        return None
+    return {column: value for column, value in values.items() if column.lower() not in masked}
+
+
+def _read(source: Source, schema: TableSchema) -> dict[str, Value]:
+    names = {"database": _quoted(schema.database), "table": _quoted(schema.table)}
+    with closing(source.connect()) as connection:
+        is_bare = "mariadb" not in server_version(connection).lower()  # MariaDB writes defaults as a statement does
+        rows = [[None if value is None else _text(value) for value in row] for row in query(connection, COLUMNS.format(**names))]
+    return {str(row[0]): _value(row[1:], is_bare) for row in rows}
+
+
+def _value(row: list[str | None], is_bare: bool) -> Value:
+    kind, nullable, default, extra, computed = row
+    extra = (extra or "").lower()
+    if computed:
+        return {"unknown": "it is computed from other columns"}
+    if "auto_increment" in extra:
+        return {"unknown": "the server numbered its rows"}
+    if "default_generated" in extra:
+        return {"unknown": "its default is an expression"}
+    definition = f"{kind}{' NOT NULL' if nullable == 'NO' else ''}"
+    if default is not None and is_bare and "binary" in str(kind) and default.startswith("0x"):
+        definition += f" DEFAULT {default}"  # MySQL shows bytes by their digits
+    elif default is not None:
+        definition += f" DEFAULT '{_quoted(default)}'" if is_bare and not default.startswith("b'") else f" DEFAULT {default}"
+    return added_value(tokens(definition))
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "''")
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
 
 SERVER_IDS = range(1 << 23, 1 << 24)
 """The server ids of pipelines: other readers of a log take larger ones, and people smaller ones."""
@@ -80,7 +142,7 @@ class Run:
         """Run until ``stop`` is set. Raises SourceTaken, ConfigError, and errors of the source that are not retryable."""
         pipeline = self.settings.pipeline(self.name)
         root = folder_at(pipeline.staging.path)
-        make_folder(root)
+        root.make()
         with ExitStack() as resources:
             if self.stages:
                 resources.enter_context(self._keep("source", lease_of_source(self.settings, self.name)))
@@ -121,7 +183,7 @@ class Run:
         """Return the folder of the checkpoint, if there is one, and where the batch began that was planned last, if this process plans."""
         if spark.plans_here(self.settings.pipeline(self.name)):
             return None, planned_from(root)
-        return (None, None) if isinstance(root, S3Folder) else (root / spark.CHECKPOINT, None)
+        return root.checkpoint, None
 
     def _check_targets(self) -> None:
         """Check the targets that are loaded here before anything is staged; one that is not reached is checked by its loader later.
@@ -213,8 +275,7 @@ class Run:
     def _keep_running(self, session: SparkSession | None, root: Folder, watch: Watch | None) -> None:
         """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
         rules = TableRules(self.settings.pipeline(self.name), salt.get_salt(self.store))
-        checkpoint = None if isinstance(root, S3Folder) else root / spark.CHECKPOINT
-        staging = Staging(self.store, self.name, root, rules, checkpoint, self._wake, self.stop.is_set, watch=watch)
+        staging = Staging(self.store, self.name, root, rules, root.checkpoint, self._wake, self.stop.is_set, watch=watch)
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         query: StreamingQuery | ClientQuery | None = None
@@ -273,11 +334,12 @@ class Run:
 
     def _is_committed(self, root: Folder) -> bool:
         """Return whether there is a checkpoint: until its first batch is committed, Spark asks the source again where it begins."""
-        if isinstance(root, S3Folder):
+        checkpoint = root.checkpoint
+        if checkpoint is None:
             return False
         if spark.plans_here(self.settings.pipeline(self.name)):
-            shutil.rmtree(root / spark.CHECKPOINT, ignore_errors=True)  # of a run at another master
-        return any((root / spark.CHECKPOINT / "commits").glob("[0-9]*"))
+            shutil.rmtree(checkpoint, ignore_errors=True)  # of a run at another master
+        return any((checkpoint / "commits").glob("[0-9]*"))
 
     def _offset(self) -> Any:
         """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.

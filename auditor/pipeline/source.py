@@ -1,56 +1,118 @@
-"""The change source ``mysql_binlog``: the binary log of MySQL or MariaDB as a streaming source of Spark, and as a batch of a range of it.
-
-Any Spark job can use it::
-
-    from pyspark.sql import SparkSession
-    from auditor.pipeline.source import MySQLBinlog
-
-    spark = SparkSession.builder.getOrCreate()
-    spark.dataSource.register(MySQLBinlog)
-    events = (
-        spark.readStream.format("mysql_binlog")
-        .option("config", "auditor.yaml")   # by default $AUDITOR_CONFIG, else auditor.yaml
-        .option("connection", "shop")       # a connection of that file; no URL enters Spark
-        .option("tables", "orders, crm_*")
-        .option("start", "earliest")
-        .load()
-    )
-    query = (
-        events.writeStream.format("parquet")
-        .option("path", "events").option("checkpointLocation", "checkpoint")
-        .trigger(availableNow=True).start()
-    )
-    query.awaitTermination()
-
-An event is what `auditor.pipeline.events` describes; its ``position`` and ``gtid`` say where it is. The driver and each executor
-read ``config`` and reach the source. The user needs REPLICATION SLAVE and REPLICATION CLIENT; the source needs binlog_format=ROW,
-binlog_row_image=FULL, binlog_row_metadata=FULL, unless the pipeline named by ``pipeline`` has a tracker.
-
-https://spark.apache.org/docs/latest/api/python/tutorial/sql/python_data_source.html
-"""
+"""The options of the change source ``mysql_binlog``."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
 
+from auditor.config import find_file, load
 from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMissing, PositionLost
 from auditor.pipeline.binlog.cascades import Reference, made_references, read_references
+from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id, query
 from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, as_offset, check_born, from_offset, offsets, read_born
+from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, SourceOffset, as_offset, check_born, from_offset, offsets, read_born
+from auditor.pipeline.binlog.refreshes import Refreshes
+from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.binlog.table_statements import read_statements
-from auditor.pipeline.source_options import StreamOptions, parse_offset, parse_options
-from auditor.pipeline.tracker.follower import TRACKED, Follower
+from auditor.pipeline.tracker.follower import TRACKED, Follower, open_follower
+from dialects import by_scheme
 from dialects.mysql_session import server_version
+from dialects.url import parse_url
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """The options of a source; they hold no secret."""
+
+    connection: str
+    tables: tuple[str, ...]
+    config: str | None
+    start: str = "latest"
+    end: str = "latest"
+    max_bytes: int = 64 << 20
+    range_bytes: int = 4 << 20
+    server_id: int | None = None
+    patience: float = 60.0
+    notes: bool = False
+    refreshes: str = ""
+    skip_pipelines: tuple[str, ...] = ()
+    pipeline: str = ""
+
+    def source(self) -> Source:
+        """Return the connection's source. Raises ConfigError."""
+        path: Path = find_file(self.config)
+        connections = load(path).connections
+        if self.connection not in connections:
+            raise ConfigError(f"{path} has no connection {self.connection!r}; connections: {', '.join(sorted(connections)) or 'none'}")
+        url = parse_url(connections[self.connection].url)
+        if by_scheme(url.scheme).CHANGE_STREAM != "binlog":
+            raise ConfigError(
+                f"connection {self.connection!r} leads to {url.scheme}, which has no binary log; name one to MySQL or MariaDB"
+            )
+        return Source(connections[self.connection].url, self.connection)
+
+    def selection(self, source: Source) -> Selection:
+        """Return the chosen tables. Raises ConfigError."""
+        schema, _, pipeline = self.refreshes.partition("/")
+        refreshes = Refreshes(schema, pipeline) if schema else None
+        return Selection(self.tables, parse_url(source.url).database, refreshes, self.skip_pipelines)
+
+    def reading(self, epoch: int, tracked: bytes, references: tuple[Reference, ...] = ()) -> Reading:
+        """Return what a task decodes."""
+        source = self.source()
+        return Reading(source, self.selection(source), epoch, self.patience, notes=self.notes, tracked=tracked, references=references)
+
+    def tracker(self) -> Follower | None:
+        """Return the tracker of the pipeline; None if it has none. Raises ConfigError and StoreError."""
+        return open_follower(load(find_file(self.config)), self.pipeline) if self.pipeline else None
+
+
+_NUMBERS = {"max_bytes", "range_bytes", "server_id", "patience"}
+
+
+def parse_options(given: Mapping[str, str], end_allowed: bool) -> StreamOptions:
+    """Return the options that were given; those of a batch if an ``end`` is allowed. Raises ConfigError."""
+    known = [name for name in StreamOptions.__dataclass_fields__ if name != ("pipeline" if end_allowed else "end")]
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        if name.lower() not in known:
+            raise ConfigError(f"mysql_binlog has no option {name!r}; its options are {', '.join(known)}")
+        if name.lower() in _NUMBERS and (not text.isdecimal() or int(text) < 1):
+            raise ConfigError(f"option {name} of mysql_binlog must be a whole number from 1 on, not {text!r}")
+        values[name.lower()] = int(text) if name.lower() in _NUMBERS else text.lower() == "true" if name.lower() == "notes" else text
+    for name in ("connection", "tables"):
+        if not values.get(name):
+            raise ConfigError(f"mysql_binlog needs the option {name}")
+    for name in ("tables", "skip_pipelines"):
+        values[name] = tuple(part.strip() for part in values.get(name, "").split(",") if part.strip())
+    for name in ("start", "end"):
+        if values.get(name, "latest") not in ("latest", "earliest") and (end_allowed or not parse_offset(values[name])):
+            Place.parse(values[name])
+    return StreamOptions(**{"config": None, **values})
+
+
+def parse_offset(text: str) -> SourceOffset | None:
+    """Return the offset that a text is the JSON of, or None if it is something else. Raises ConfigError for JSON of anything else."""
+    if not text.startswith("{"):
+        return None
+    try:
+        offset: SourceOffset = json.loads(text)
+        from_offset(offset)
+        return offset if isinstance(offset["epoch"], int) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigError(f"start of mysql_binlog is no offset: {text}; give one as Spark logs it, or FILE:POS") from None
+
 
 try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow

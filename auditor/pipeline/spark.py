@@ -18,7 +18,7 @@ import dialects
 from auditor.config import Pipeline
 from auditor.errors import KIND_BY_NAME, AuditorError, PackageMissing, PipelineFailed, error_named
 from auditor.pipeline.client_query import ClientQuery
-from auditor.pipeline.s3_folder import Folder, S3Folder
+from auditor.pipeline.folders import Folder
 from auditor.pipeline.staging import Staging
 from auditor.waits import waits
 from dialects.spark.connect import in_thread
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 DRIVER_PACKAGES = ("pyspark", "pandas")
 """What Spark needs in this Python: its sources in Python ask for pandas, and use only Arrow."""
 
-CHECKPOINT = "checkpoint"
 """The folder of the streaming query's checkpoint, below that of the staging."""
 
 LOCAL_OPTIONS = {
@@ -188,12 +187,12 @@ def start_query(
     where parts are in S3, as Spark alone can keep no checkpoint there.
     """
     try:
-        if is_connect(spark) or isinstance(root, S3Folder):
+        if is_connect(spark) or root.checkpoint is None:
             return ClientQuery(events, options, staging, on_executors(spark), every).start()
         source = staging.source(events)
         spark.dataSource.register(source)
         stream = spark.readStream.format(source.name()).options(**options).load()
-        writer = stream.writeStream.foreachBatch(staging.foreach_batch).option("checkpointLocation", str(root / CHECKPOINT))
+        writer = stream.writeStream.foreachBatch(staging.foreach_batch).option("checkpointLocation", str(root.checkpoint))
         return writer.trigger(processingTime=f"{max(0, round(every * 1000))} milliseconds").start()
     except Exception as error:
         raise translate(error) from error

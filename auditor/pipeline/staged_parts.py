@@ -6,14 +6,8 @@ writes the same file again. It is written under another name, and takes its plac
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import stat
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
@@ -24,20 +18,15 @@ import pyarrow.parquet as pq
 from auditor.errors import PartDamaged, StagingFailed
 from auditor.model import Part
 from auditor.pipeline.events import ARROW_SCHEMA
-from auditor.pipeline.s3_folder import Folder, S3Folder
+from auditor.pipeline.folders import UNFINISHED, Folder
 
-FOLDER_MODE, FILE_MODE = 0o700, 0o600
-
-ENDING, UNFINISHED = ".parquet", ".unfinished"
+ENDING = ".parquet"
 
 LONGEST_FOLDER = 120
 """Characters of a folder's name, of which file systems take 255 bytes."""
 
 ROWS_PER_GROUP = 65_536
 """Rows of a row group, which a reader holds in memory."""
-
-HELD_BYTES = 32 << 20
-"""Bytes of a part of S3 up to which a reader holds it in memory."""
 
 PIECE = 1 << 20
 """Bytes that are hashed at once."""
@@ -52,7 +41,7 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
     Raises PartDamaged if the file is not the one that the manifest lists, StagingFailed if it cannot be read.
     """
     try:
-        with _opened(root, part.path) as handle:  # one handle: a replay may replace the file meanwhile
+        with root.open(part.path) as handle:  # one handle: a replay may replace the file meanwhile
             if not _is_whole(handle, part):
                 raise PartDamaged(f"the part {root}/{part.path} has other bytes than were written")
             file = pq.ParquetFile(handle)
@@ -76,20 +65,6 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
         raise StagingFailed(f"the part {root}/{part.path} cannot be read: {error}") from error
 
 
-def _own_file(path: Path) -> IO[bytes]:
-    """Open a file for reading that is one itself: no link to another one, and nothing that a reader would wait for."""
-    try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise PartDamaged(f"the part {path} is a link to another file; find out who may write there") from error
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise PartDamaged(f"the part {path} is no file; find out who may write there")
-    return os.fdopen(number, "rb")
-
-
 def folder_name(table: str) -> str:
     """Return the name of the folder of a table's files; a long one is cut, and told apart by a hash behind a + that no other name has."""
     name = quote(table, safe=".")
@@ -101,7 +76,7 @@ def folder_name(table: str) -> str:
 def check_part(root: Folder, part: Part) -> str:
     """Return what is wrong with the file of a part: that it is missing, or damaged; '' if nothing is. Raises StagingFailed."""
     try:
-        with _opened(root, part.path) as handle:
+        with root.open(part.path) as handle:
             return "" if _is_whole(handle, part) else f"the part {part.path} has other bytes than were written"
     except FileNotFoundError:
         return f"the part {part.path} is missing"
@@ -127,43 +102,10 @@ def sweep(root: Folder, listed: Iterable[str]) -> list[str]:
     """
     known = set(listed)
     try:
-        found = root.names() if isinstance(root, S3Folder) else (str(path.relative_to(root)) for path in root.glob("*/*"))
-        orphans = sorted(path for path in found if path.endswith((ENDING, UNFINISHED)) and path.count("/") == 1 and path not in known)
-        delete(root, orphans)
+        orphans = sorted(
+            path for path in root.names() if path.endswith((ENDING, UNFINISHED)) and path.count("/") == 1 and path not in known
+        )
+        root.delete(orphans)
     except OSError as error:
         raise StagingFailed(f"the staging's folder {root} cannot be swept: {error}") from error
     return orphans
-
-
-def delete(root: Folder, paths: Iterable[str]) -> None:
-    """Delete files that may be gone already. Raises OSError."""
-    if isinstance(root, S3Folder):
-        root.delete(paths)
-        return
-    for path in paths:
-        (root / path).unlink(missing_ok=True)
-
-
-def make_folder(root: Folder) -> None:
-    """Create the staging's folder, if there is none, so that only its owner can read it; check that of S3. Raises StagingFailed."""
-    try:
-        if isinstance(root, S3Folder):
-            root.check()
-            return
-        root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StagingFailed(
-            f"the staging's folder {root} cannot be created: {error.strerror}; create it, or correct staging: path"
-        ) from error
-
-
-def _opened(root: Folder, path: str) -> IO[bytes]:
-    """Return a part's file, opened; a large one of S3 as a copy on the disk."""
-    if not isinstance(root, S3Folder):
-        return _own_file(root / path)
-    with ExitStack() as failed:
-        copy = failed.enter_context(tempfile.SpooledTemporaryFile(HELD_BYTES))
-        root.copy_to(path, copy)
-        copy.seek(0)
-        failed.pop_all()
-    return copy

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import shutil
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -19,12 +18,12 @@ from typing import Any
 from auditor.background import Service
 from auditor.config import Settings
 from auditor.errors import AuditorError, StoreError
-from auditor.pipeline.binlog.dump import Source
-from auditor.pipeline.binlog.log_files import LogFiles, read_log_files
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.binlog.server import LogFiles, read_log_files
+from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.lag import LagRecorder
 from auditor.pipeline.retention import warn_of_budget
-from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import PipelineState
@@ -213,18 +212,8 @@ def known_current_at(state: PipelineState) -> dt.datetime | None:
 
 def disk_room(root: Folder, largest: int) -> tuple[int, int] | None:
     """Return the free bytes of the disk of a folder and those that batches need; None if the folder is not on this host."""
-    if isinstance(root, S3Folder):
-        return None
-    try:
-        return shutil.disk_usage(root).free, max(LEAST_FREE_BYTES, BATCHES_TO_SPARE * largest)
-    except OSError:
-        return None
-
-
-def source_of(settings: Settings, name: str) -> Source:
-    """Return the source of a pipeline. Raises UnknownPipeline."""
-    connection = settings.pipeline(name).source.connection
-    return Source(settings.connections[connection].url, connection)
+    free = root.free_bytes()
+    return None if free is None else (free, max(LEAST_FREE_BYTES, BATCHES_TO_SPARE * largest))
 
 
 def _place(offset: Mapping[str, Any] | None) -> Place | None:

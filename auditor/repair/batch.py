@@ -1,32 +1,190 @@
-"""Write one batch of a patch: in one transaction with its mark, each statement guarded, and read back before the commit."""
+"""Write one batch of a patch: its statements in an order that no constraint refuses, in one transaction with its mark, read back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Literal
 
 from auditor.compare.accounting import MASK, Key
 from auditor.errors import AuditorError, PatchFailed, PatchRefused
 from auditor.points import reach
 from auditor.repair.facts import TargetFacts, unwritten_columns
-from auditor.repair.ordering import SelfReference, Step, UniqueIndex, order_steps
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
+from auditor.repair.target_writer import TargetWriter
 from auditor.sql.row_changes import MarkStatements
-from dialects import Session
-from dialects.committing import Committing
+
+Action = Literal["insert", "update", "delete"]
+
+ACTIONS: dict[str, Action] = {"missing": "insert", "changed": "update", "extra": "delete"}
+"""What is done with a row of each kind of change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement of a batch. A row of a cycle of unique values is deleted by one step and inserted again by a later one."""
+
+    action: Action
+    change: RowChange
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """A unique index of a target's table, by the places of its columns in a row."""
+
+    places: Sequence[int]
+    nulls_equal: bool = False
+    """Whether it takes one NULL only, as NULLS NOT DISTINCT does."""
+    is_of_expressions: bool = False
+    """Whether it is of expressions on these columns, as LOWER(name): texts that differ in case or in blanks around count as one then."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfReference:
+    """A foreign key of a table to itself: the places in a row of the columns that refer, and of those that they refer to."""
+
+    refers: Sequence[int]
+    referred: Sequence[int]
+
+
+def order_steps(
+    changes: Sequence[RowChange],
+    names: Sequence[str],
+    unique: Sequence[Sequence[int] | UniqueIndex],
+    references: Sequence[SelfReference] = (),
+) -> list[Step]:
+    """Return the steps of a batch in an order in which no unique value is held twice, and no row refers to one that is not there.
+
+    ``unique`` are the unique indexes, or only the places of their columns. Deletes come first where nothing else decides. Raises
+    PatchRefused where rows refer to one another in a circle.
+    """
+    indexes = [index if isinstance(index, UniqueIndex) else UniqueIndex(index) for index in unique]
+    split: set[int] = set()
+    while True:
+        sorter = _sorter(changes, names, indexes, references, split)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            # Its nodes are (change, part); one of the cycle's changed rows is deleted first and inserted last.
+            splittable = next((number for number, _ in error.args[1] if changes[number].kind == "changed" and number not in split), None)
+            if splittable is None or references:
+                raise PatchRefused(
+                    "rows refer to one another in a circle, or exchange unique values, so that no order of them is accepted; repair these"
+                    " by hand"
+                ) from error
+            split.add(splittable)
+            continue
+        return list(_in_order(sorter, changes, split))
+
+
+def _in_order(sorter: TopologicalSorter[tuple[int, int]], changes: Sequence[RowChange], split: set[int]) -> Iterator[Step]:
+    """Yield the steps, each as soon as those before it are done; deletes first."""
+    unblocked: list[tuple[bool, int, int]] = []
+    while sorter.is_active():
+        for number, part in sorter.get_ready():
+            heapq.heappush(unblocked, (_step(changes[number], part, number in split).action != "delete", number, part))
+        _, number, part = heapq.heappop(unblocked)
+        yield _step(changes[number], part, number in split)
+        sorter.done((number, part))
+
+
+def _sorter(
+    changes: Sequence[RowChange],
+    names: Sequence[str],
+    unique: Sequence[UniqueIndex],
+    references: Sequence[SelfReference],
+    split: set[int],
+) -> TopologicalSorter[tuple[int, int]]:
+    """Return the graph of the changes: each after those that give up a value that it takes. A split change has two parts, 0 and 1."""
+    holders = {value: number for number, change in enumerate(changes) for value in _given_up(change, names, unique)}
+    graph: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for number, change in enumerate(changes):
+        last = 1 if number in split else 0
+        graph[number, 0] = set()
+        graph.setdefault((number, last), set())
+        if last:
+            graph[number, last].add((number, 0))
+        for value in _taken(change, names, unique):
+            holder = holders.get(value)
+            if holder is not None and holder != number:
+                graph[number, last].add((holder, 0))
+    for reference in references:
+        for before, after in _referring(changes, names, reference):
+            graph[after, 1 if after in split else 0].add((before, 1 if before in split else 0))
+    return TopologicalSorter(graph)
+
+
+def _referring(changes: Sequence[RowChange], names: Sequence[str], reference: SelfReference) -> Iterator[tuple[int, int]]:
+    """Yield pairs of changes, the first of which has to be done first: a row comes before those that refer to it, and goes after them."""
+    old = [change.old.texts if change.old else None for change in changes]
+    new = [meant_texts(names, change) if change.new else None for change in changes]
+    come = {
+        _at(row, reference.referred): number
+        for number, row in enumerate(new)
+        if row and _at(row, reference.referred) != _at(old[number], reference.referred)
+    }
+    go = {
+        _at(row, reference.referred): number
+        for number, row in enumerate(old)
+        if row and _at(row, reference.referred) != _at(new[number], reference.referred)
+    }
+    for number in range(len(changes)):
+        before, after = _at(old[number], reference.refers), _at(new[number], reference.refers)
+        if after and None not in after and (parent := come.get(after)) is not None and parent != number:
+            yield parent, number
+        if before and before != after and None not in before and (parent := go.get(before)) is not None and parent != number:
+            yield number, parent
+
+
+def _at(row: Sequence[str | None] | None, places: Sequence[int]) -> tuple[str | None, ...] | None:
+    return tuple(row[place] for place in places) if row else None
+
+
+def _step(change: RowChange, part: int, is_split: bool) -> Step:
+    if not is_split:
+        return Step(ACTIONS[change.kind], change)
+    return Step("insert" if part else "delete", change)
+
+
+Value = tuple[int, tuple[str | None, ...]]
+"""A unique index by its number, and the texts of its columns."""
+
+
+def _given_up(change: RowChange, names: Sequence[str], unique: Sequence[UniqueIndex]) -> Iterator[Value]:
+    if change.old is None:
+        return
+    after = set(_taken(change, names, unique)) if change.new else set()
+    yield from (value for value in _values(change.old.texts, unique) if value not in after)
+
+
+def _taken(change: RowChange, names: Sequence[str], unique: Sequence[UniqueIndex]) -> Iterator[Value]:
+    if change.new:
+        yield from _values(meant_texts(names, change), unique)
+
+
+def _values(texts: Sequence[str | None], unique: Sequence[UniqueIndex]) -> Iterator[Value]:
+    for number, index in enumerate(unique):
+        values = tuple(texts[place] for place in index.places)
+        if index.is_of_expressions:
+            values = tuple(text if text is None else text.strip().casefold() for text in values)
+        if index.nulls_equal or None not in values:  # else NULLs equal nothing
+            yield number, values
+
 
 Written = Mapping[Key, ExactRow | None]
 """The rows that a batch wrote, as they were read back; None for a row that it deleted. What it left is not among them."""
 
 
 @dataclass(slots=True)
-class Writer:
+class BatchWriter:
     """What writes the batches of one patch."""
 
     proposal: Proposal
-    session: Session
+    target: TargetWriter
     marks: MarkStatements
     is_dry: bool
     """Whether every batch is rolled back in the end."""
@@ -50,7 +208,7 @@ class Writer:
             written = self._read_back([change for change in changes if change.key not in left])
         except BaseException:
             with suppress(AuditorError):  # the connection may be lost, and with it the transaction
-                self.session.execute("ROLLBACK")
+                self.target.session.execute("ROLLBACK")
             raise
         reach("patch.commit")
         self.at_commit = not self.is_dry
@@ -62,55 +220,54 @@ class Writer:
     def take_back(self, ghosts: Mapping[Key, ExactRow]) -> set[Key]:
         """Delete rows that this patch inserted, as far as they still are as they were read back; return the keys of those."""
         taken: set[Key] = set()
+        session = self.target.session
         for statement in self.proposal.target.BEGIN_WRITES:
-            self.session.execute(statement)
+            session.execute(statement)
         try:
             self._take_out(list(ghosts.values()))
             for key, row in ghosts.items():
-                if self.session.write(self.proposal.statements.delete(row.texts, row.digest)):
+                if session.write(self.proposal.statements.delete(row.texts, row.digest)):
                     taken.add(key)
         except BaseException:
             with suppress(AuditorError):
-                self.session.execute("ROLLBACK")
+                session.execute("ROLLBACK")
             raise
         self._end({})
         return taken
 
     def _take_out(self, rows: Sequence[ExactRow | None]) -> None:
-        """Where a batch is a commit, let its statements change these rows alone."""
-        if isinstance(self.session, Committing):
-            keys = [self.proposal.statements.matches(row.texts) for row in rows if row]
-            self.session.take_out(self.proposal.table.sql, " OR ".join(keys))
+        """Prepare to change these rows."""
+        self.target.begin_batch(self.proposal.table.sql, (self.proposal.statements.matches(row.texts) for row in rows if row))
 
     def _end(self, marks: Mapping[str, int]) -> None:
         """Commit what was written, or in a dry run roll it back."""
-        if isinstance(self.session, Committing) and not self.is_dry:
-            self.session.put_back(self.proposal.written[: self.proposal.transfer.plan.key], marks)
+        if self.is_dry:
+            self.target.session.execute("ROLLBACK")
         else:
-            self.session.execute("ROLLBACK" if self.is_dry else "COMMIT")
+            self.target.commit_batch(self.proposal.written[: self.proposal.transfer.plan.key], marks)
 
     def _begin(self, number: int, rows: Sequence[ExactRow | None]) -> None:
-        dialect = self.proposal.target
+        dialect, session = self.proposal.target, self.target.session
         for statement in dialect.BEGIN_WRITES:
-            self.session.execute(statement)
+            session.execute(statement)
         if dialect.LOCK_TABLE:
             for table in (*([] if self.is_dry else [self.marks.table]), self.proposal.table.sql):
-                self.session.execute(dialect.LOCK_TABLE.format(table=table))
+                session.execute(dialect.LOCK_TABLE.format(table=table))
         reach("patch.begun")
         self._take_out(rows)
-        if not self.is_dry and not isinstance(self.session, Committing):
-            self.session.execute(self.marks.insert(number))
+        if not self.is_dry:
+            self.target.mark_batch(self.marks, number)
         reach("patch.marked")
 
     def _run(self, statements: Sequence[tuple[Step, str]]) -> set[Key]:
         """Run a batch's statements and return the keys of the rows that were no longer as they were read."""
         left: set[Key] = set()
         has_parts = len({step.change.key for step, _ in statements}) < len(statements)
-        counts = iter([] if has_parts else self.session.write_each([sql for _, sql in statements]))
+        counts = iter([] if has_parts else self.target.session.write_each([sql for _, sql in statements]))
         for step, sql in statements:
             if step.change.key in left:
                 continue  # the second part of a row whose first part found it changed
-            count = self.session.write(sql) if has_parts else next(counts)
+            count = self.target.session.write(sql) if has_parts else next(counts)
             if count == 0:
                 left.add(step.change.key)
             elif count > 1:
@@ -142,7 +299,7 @@ class Writer:
     def _read_back(self, changes: Sequence[RowChange]) -> Written:
         """Return the rows of these changes as the transaction sees them. Raises PatchFailed where one is not as it was meant."""
         plan, names = self.proposal.transfer.plan, self.proposal.transfer.names
-        rows = read_rows(plan, "target", self.session, [change.key for change in changes])
+        rows = read_rows(plan, "target", self.target.session, [change.key for change in changes])
         for change in changes:
             meant, row = (meant_texts(names, change) if change.new else None), rows.get(change.key)
             if (row.texts if row else None) == meant:

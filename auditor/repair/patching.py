@@ -18,16 +18,23 @@ from auditor.connections.reader import OnProgress
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
 from auditor.errors import AuditorError, ConfigError, PatchRefused
 from auditor.model import Report
-from auditor.repair.apply import Application
-from auditor.repair.approved import ApprovablePlan, check_approved, plan_approvable, read_approved, write_approved
-from auditor.repair.batch import Writer
+from auditor.repair.apply import (
+    Application,
+    ApprovablePlan,
+    check_approved,
+    check_readable,
+    plan_approvable,
+    read_approved,
+    recover_patch,
+    undo_batches,
+    write_approved,
+)
+from auditor.repair.batch import BatchWriter
 from auditor.repair.facts import unwritten_columns
 from auditor.repair.journal import describe_columns
 from auditor.repair.keys import Selection
-from auditor.repair.marks import prepare_marks, remove_marks
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
-from auditor.repair.recovery import recover_patch
-from auditor.repair.undo import check_readable, undo_batches
+from auditor.repair.target_writer import target_writer
 from auditor.sql.row_changes import MarkStatements
 from auditor.store import Store, patch_requests, patches
 from auditor.store.patches import NOT_UNDOABLE, JournalRow, Patch
@@ -151,9 +158,9 @@ def settle_patch(job: Job, dead: Patch) -> Counter[str]:
     with _opened(job, NO_KEYS) as (proposal, _):
         marks = _marks(proposal, dead.patch)
         with _writer(job, proposal, marks, dry_run=False) as writer:
-            prepare_marks(writer.session, marks)
+            writer.target.prepare_marks(marks)
             counts = recover_patch(job.store, dead, writer, job.journal_key)
-            remove_marks(writer.session, marks)
+            writer.target.remove_marks(marks)
     log.info("a patch whose process died was settled", extra={"action": "patch_settled", "patch": dead.patch})
     return counts
 
@@ -185,7 +192,7 @@ def _write(
         if dry_run:
             work(application)
             return _patched(application, "")
-        prepare_marks(writer.session, marks)
+        writer.target.prepare_marks(marks)
         _begin(job, proposal, patch, planned, undoes)
         try:
             work(application)
@@ -200,7 +207,7 @@ def _write(
         stopped = {"why": STOPPED} if application.stopped.is_set() else {}
         patches.end_patch(job.store, patch, "done", {**application.counts, **stopped})
         with suppress(AuditorError):  # marks that remain do no harm
-            remove_marks(writer.session, marks)
+            writer.target.remove_marks(marks)
         return _patched(application, patch)
 
 
@@ -220,7 +227,7 @@ def _settle_at_once(job: Job, proposal: Proposal, patch: str, why: str, meant: M
     marks = _marks(proposal, patch)
     with _writer(job, proposal, marks, dry_run=False) as writer:
         recover_patch(job.store, patches.get_patch(job.store, patch), writer, job.journal_key, why, meant)
-        remove_marks(writer.session, marks)
+        writer.target.remove_marks(marks)
 
 
 def _is_undoable(job: Job, proposal: Proposal, planned: Counter[str]) -> bool:
@@ -235,10 +242,10 @@ def _patched(application: Application, patch: str) -> Patched:
 
 
 @contextmanager
-def _writer(job: Job, proposal: Proposal, marks: MarkStatements, dry_run: bool) -> Iterator[Writer]:
+def _writer(job: Job, proposal: Proposal, marks: MarkStatements, dry_run: bool) -> Iterator[BatchWriter]:
     session = open_patch_session(job.target, job.connections[job.target])
     try:
-        yield Writer(proposal, session, marks, dry_run)
+        yield BatchWriter(proposal, target_writer(session), marks, dry_run)
     finally:
         session.close()
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from auditor.service.definitions import apply_overrides, definition
+from auditor.service.definitions import apply_overrides, audit, combined, definition, expand_legs
 from auditor.service.planning import CheckResult, check, compare_files, console_script, make_plan, plan_fingerprint, sql
 from auditor.service.proposals import propose_audits
-from auditor.service.proxies import audit, combined, expand_legs
 from auditor.service.running import run_audit
 
 __all__ = [

@@ -15,10 +15,11 @@ from auditor.history import status
 from auditor.history.runs import as_run
 from auditor.history.status import Standing
 from auditor.planning.columns import Endpoint, is_named
-from auditor.service import cron, planning, proxies, table_groups
+from auditor.service import cron, definitions, planning, table_groups
 from auditor.service.definitions import definition as stored_definition
 from auditor.shapes import audit_status as shapes
-from auditor.store import audit_state, definitions, events, runs, schedule_claims
+from auditor.store import audit_state, events, runs, schedule_claims
+from auditor.store import definitions as stored_definitions
 from dialects import Place
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
     now = dt.datetime.now(dt.UTC)
     with store.share_connection():
         merged = with_defined_audits(settings, store)
-        selected = {name: proxies.audit(merged, name) for name in proxies.expand_legs(merged) if only in (None, name)}
+        selected = {name: definitions.audit(merged, name) for name in definitions.expand_legs(merged) if only in (None, name)}
         states = audit_state.get_states(store)
         paused = {name for name in selected if audit_state.is_paused(states, name)}
         standings = status.load_standings(store, selected, settings.connections, now, states, only)
@@ -104,9 +105,9 @@ def list_audits(settings: Settings, store: Store) -> list[shapes.Audit]:
 def get_audit(settings: Settings, store: Store, name: str) -> shapes.AuditDetails:
     """Return one audit as every door shows it. Raises UnknownAudit and StoreError."""
     merged = with_defined_audits(settings, store)
-    audit, audit_overview = proxies.audit(merged, name), next(iter(overview(settings, store, name)), None)
+    audit, audit_overview = definitions.audit(merged, name), next(iter(overview(settings, store, name)), None)
     if audit_overview is None:  # an audit via a dump has no runs of its own, its legs have
-        legs = ", ".join(proxies.expand_legs(merged, [name]))
+        legs = ", ".join(definitions.expand_legs(merged, [name]))
         raise UnknownAudit(f"{name!r} is audited via a dump and has no runs of its own; use one of its legs: {legs}")
     return shapes.AuditDetails(**dict(_as_audit(audit_overview)), trend=audit_overview.trend, definition=stored_definition(audit))
 
@@ -137,7 +138,7 @@ def _as_status(standing: Standing) -> shapes.AuditStatus:
 def get_standing(settings: Settings, store: Store, name: str) -> Standing:
     """Return an audit's status now, also one that is no longer configured but has runs. Raises StoreError."""
     try:
-        audit = proxies.audit(with_defined_audits(settings, store), name)
+        audit = definitions.audit(with_defined_audits(settings, store), name)
     except UnknownAudit:
         audit = None
     return status.load_standing(store, name, audit, settings.connections, dt.datetime.now(dt.UTC))
@@ -150,7 +151,7 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
     """
     settings = table_groups.expand_from_store(settings, store)
     defined: dict[str, Audit] = {}
-    for name, definition in definitions.list_definitions(store).items():
+    for name, definition in stored_definitions.list_definitions(store).items():
         try:
             audit = validate_audit(definition)
         except ConfigError as error:  # accepted by another version
@@ -174,7 +175,7 @@ def define(settings: Settings, store: Store, name: str, definition: Mapping[str,
     if re.fullmatch(rf"{runs.AD_HOC_PREFIX}-[0-9a-f]{{12}}", name):
         raise ConfigError(f"{name}: names of this form are reserved for ad-hoc runs; choose another name")
     stored = stored_definition(validate_definition(settings, name, definition))
-    definitions.save_definition(store, name, stored, by)
+    stored_definitions.save_definition(store, name, stored, by)
     events.record_event(store, actor=by, action="audit defined", subject=name, detail={"definition": stored})
 
 
@@ -221,14 +222,14 @@ def _check_allowed(definition: Mapping[str, Any]) -> None:
 
 def drop(store: Store, name: str, by: str) -> None:
     """Delete an audit defined through the API, and record the event; its runs stay. Raises UnknownAudit."""
-    definitions.delete_definition(store, name)
+    stored_definitions.delete_definition(store, name)
     events.record_event(store, actor=by, action="audit dropped", subject=name)
 
 
 def pause(settings: Settings, store: Store, name: str, *, by: str = "") -> None:
     """Stop scheduling an audit, and record the event. Raises UnknownAudit."""
     if name not in settings.segments:
-        proxies.audit(with_defined_audits(settings, store), name)
+        definitions.audit(with_defined_audits(settings, store), name)
     audit_state.update_state(store, name, paused=True)
     events.record_event(store, actor=by, action="audit paused", subject=name)
 
@@ -239,7 +240,7 @@ def unpause(settings: Settings, store: Store, name: str, *, by: str = "") -> Non
     if name in settings.segments:
         schedules = {name: settings.segments[name].schedule}
     else:
-        schedules = {leg: proxies.audit(settings, leg).schedule for leg in proxies.expand_legs(settings, [name])}
+        schedules = {leg: definitions.audit(settings, leg).schedule for leg in definitions.expand_legs(settings, [name])}
     for leg, schedule in schedules.items():
         last = cron.last_tick(schedule, dt.datetime.now(dt.UTC), leg) if schedule else None
         if last:  # ticks during the pause do not count as missed

@@ -31,10 +31,10 @@ from auditor.history.evidence import (
     write_file,
 )
 from auditor.model import EvidenceLink, EvidencePayload
-from auditor.pipeline.s3_folder import S3Folder
+from auditor.pipeline.folders import S3Folder
 from auditor.repair.evidence_heads import write_head
 from auditor.report.evidence import COUNTS, payload, stored_digests
-from auditor.service import proxies
+from auditor.service import definitions
 from auditor.store import Store, events, runs
 from auditor.store import evidence as chains
 from auditor.store.evidence import EndedRun, Seal, SignedLink, StoredLink
@@ -108,7 +108,7 @@ def _publish_to_target(settings: Settings, store: Store, audit: str) -> None:
     head = chains.get_head(store, audit)
     if head is None or audit in settings.segments:  # which compares files, and has no target
         return
-    target = proxies.audit(settings, audit).target
+    target = definitions.audit(settings, audit).target
     write_head(target.connection, settings.connections[target.connection], target.place, audit, head.number, head.digest)
 
 

@@ -14,10 +14,11 @@ from auditor.config import Audit, Settings, find_carriers
 from auditor.errors import AuditorError, PatchFailed, RefreshRefused
 from auditor.escaping import shell_word
 from auditor.model import Report
-from auditor.repair import proposal, through
+from auditor.pipeline.refresh import use_cases
+from auditor.repair import proposal, script
 from auditor.repair.keys import Selection
 from auditor.repair.proposal import unnamed
-from auditor.service import audits, patches, pipeline_refreshes, running
+from auditor.service import audits, patches, running
 from auditor.service.patches import NOBODY, Followed
 from auditor.service.pipeline_status import status
 from auditor.store import Store, repairs
@@ -53,15 +54,15 @@ def send_refresh(
     """
     audit, report = patches.find_run(settings, store, what)
     name, table, target = find_pipeline(settings, audit)
-    wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    wanted = script.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
     if not (wanted.ranges or wanted.keys):
         return Sent(0, "nothing to send: no row differs, or none was selected", "", None)
-    [key] = pipeline_refreshes.choose_tables(settings, name, table)
+    [key] = use_cases.choose_tables(settings, name, table)
     if tuple(column.name for column in key.columns) != wanted.columns:
         whole = f"auditor pipeline refresh {shell_word(name)} --table {shell_word(table)}"
         raise RefreshRefused(f"the audit compares {table} by other columns than its primary key; refresh the table instead: {whole}")
-    asked = pipeline_refreshes.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
-    done = pipeline_refreshes.carry_out(settings, store, name, asked, followed.stopped)
+    asked = use_cases.request(settings, store, name, table, ranges=wanted.ranges, keys=wanted.keys, by=followed.who)
+    done = use_cases.carry_out(settings, store, name, asked, followed.stopped)
     if failed := next((request for request in done if request.state == "failed"), None):
         raise RefreshRefused(failed.reason)
     rows = sum(int(request.progress.get("rows", 0)) for request in done)
@@ -78,7 +79,7 @@ def print_changes(settings: Settings, store: Store, what: str, selection: Select
     """Yield the rows of a run's differences as JSON lines, read anew from both sides. Raises what `patches.print_patch` raises."""
     audit, report = patches.find_run(settings, store, what)
     with proposal.propose(store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress) as proposed:
-        yield from through.print_changes(proposed)
+        yield from script.print_changes(proposed)
 
 
 def send_lines(settings: Settings, store: Store, what: str, selection: Selection, command: str, followed: Followed = NOBODY) -> Sent:
@@ -99,7 +100,7 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
     how = f"{rows:,} changes were handed to the command"
     if left:
         return Sent(rows, how, f"{left:,} rows still differ", None)
-    wanted = through.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
+    wanted = script.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
     return Sent(rows, how, "", *_audit_again(settings, store, report, wanted.span, followed, "by a command", rows))
 
 
@@ -123,7 +124,7 @@ def _wait(
     if not status(settings, store, name, look=False).running:
         start = f"auditor pipeline run {shell_word(name)}"
         return f"the rows are in the source's log, and the pipeline does not run; start it ({start}), then audit again"
-    return pipeline_refreshes.wait_until_arrived(settings, store, name, done, stopped, [target], say, waits().stream_arrival)
+    return use_cases.wait_until_arrived(settings, store, name, done, stopped, [target], say, waits().stream_arrival)
 
 
 def _pipe(command: str, lines: Iterator[str]) -> int:

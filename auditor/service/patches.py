@@ -1,28 +1,34 @@
-"""Patch a target from a run's differences: print the patch, apply it, undo it."""
+"""Print, apply, request and undo patches, each by an audit's run, and show what they changed row by row."""
 
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from auditor import canonical
+from auditor.compare.accounting import MASK
 from auditor.config import Audit, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
-from auditor.errors import AuditorError, PatchRefused, RunOutdated, StoreUnavailable, UnknownRun
+from auditor.errors import AuditorError, EngineError, PatchRefused, RunOutdated, StoreError, StoreUnavailable, UnknownPatch, UnknownRun
 from auditor.history import records
 from auditor.model import DifferenceKind, Report
 from auditor.repair import patching, proposal, script
-from auditor.repair.approved import ApprovablePlan
+from auditor.repair.apply import ApprovablePlan
 from auditor.repair.facts import ACCEPTABLE, Accepted
 from auditor.repair.keys import Selection
 from auditor.repair.patching import Job, Patched
 from auditor.repair.script import Format
-from auditor.service import audits, proxies, running
+from auditor.service import audits, definitions, running
 from auditor.service.definitions import definition_of_run
+from auditor.shapes.patch import Patch as ShownPatch
+from auditor.shapes.patch import PatchOutcome, PatchProgress, PatchRow, Texts
 from auditor.store import patch_requests, patches, repairs, runs
-from auditor.store.patches import Patch
+from auditor.store.patches import JournalColumns, JournalRow, Patch
+from dialects import Kind
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -209,7 +215,7 @@ def find_run(settings: Settings, store: Store, what: str) -> tuple[Audit, Report
     """
     stored = _stored_run(store, what)
     audit, report = _load_run(settings, store, stored.run)
-    settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
+    settings = definitions.settings_for_run(audits.with_defined_audits(settings, store), stored)
     if definition_of_run(settings, audit) != stored.definition:
         raise RunOutdated(
             f"the settings of {stored.audit}, or the databases of its connections, changed since run {stored.run}; run it again"
@@ -231,8 +237,8 @@ DEFAULT_MAX_AGE = 86400.0
 
 def _load_run(settings: Settings, store: Store, run: str) -> tuple[Audit, Report]:
     stored = runs.get_run(store, run)
-    settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
-    audit = proxies.audit(settings, stored.audit)
+    settings = definitions.settings_for_run(audits.with_defined_audits(settings, store), stored)
+    audit = definitions.audit(settings, stored.audit)
     if audit.via or stored.audit not in settings.audits:
         raise PatchRefused(f"{stored.audit} compares a dump, which is older than its source; audit the source itself, and patch from that")
     report = records.load_report(store, stored.run)
@@ -290,3 +296,173 @@ def _audit_again(settings: Settings, store: Store, report: Report, patched: Patc
     rows = patched.counts.total() - patched.counts["equal"] - patched.counts["left"]
     repairs.record_repair(store, run=report.run, audit=report.audit, kind="patch", note=note, who=followed.who, rows=rows)
     return after, ""
+
+
+log = logging.getLogger(__name__)
+
+
+def propose(
+    settings: Settings,
+    store: Store,
+    run: str,
+    selection: Selection,
+    accepted: Sequence[Accepted] = (),
+    *,
+    who: str,
+    idempotency: str | None = None,
+) -> Patch:
+    """Read the rows of a run's differences anew, and store what a patch of them would change; nothing is written to the target.
+
+    A repeated request with the same ``idempotency`` returns the first proposal. Raises UnknownRun, PatchRefused, RunOutdated,
+    ValueRefused, PlanError and EngineError.
+    """
+    audited = runs.get_run(store, run)
+    asked, patch = to_asked(selection, accepted), patch_requests.proposal_id(who, idempotency)
+    if earlier := patch_requests.find_proposal(store, patch, audited.run, asked):
+        return earlier
+    plan = plan_patch(settings, store, audited.run, selection, accepted, dt.datetime.now(dt.UTC))
+    detail = {"planned": plan.counts.total(), "kinds": dict(plan.counts), "asked": asked, "cannot_apply": plan.cannot_apply}
+    values = {"patch": patch, "run": audited.run, "audit": audited.audit, "target": plan.target, "who": who}
+    return patch_requests.save_proposal(store, **values, detail=detail, plan=plan.body)
+
+
+def request_apply(settings: Settings, store: Store, patch: str, *, rows: int, who: str, idempotency: str) -> Patch:
+    """Ask for a proposed patch of so many ``rows`` to be applied. Raises UnknownPatch, PatchRefused, RunOutdated and ConfigError."""
+    requested = patches.get_patch(store, patch)
+    if requested.state == "proposed":
+        find_run(settings, store, requested.run)  # refuses one that is too old by now
+    return patch_requests.request_apply(store, requested.patch, rows=rows, who=who, idempotency_key=idempotency)
+
+
+def request_undo(store: Store, patch: str, *, rows: int, who: str, idempotency: str) -> Patch:
+    """Ask for the rows that a patch wrote to be written back; return the undo. Raises UnknownPatch, PatchRefused and ConfigError."""
+    return patch_requests.request_undo(store, patch, rows=rows, who=who, idempotency_key=idempotency)
+
+
+def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool:
+    """Claim the next requested patch and execute it, until ``stopped`` is set; return whether there was one. Raises StoreError."""
+    from auditor.service import notify  # which loads what only workers need
+
+    claimed = patch_requests.claim_patch(store)
+    if claimed is None:
+        return False
+    log.info("a patch begins", extra={"action": "patch_begun", "patch": claimed.patch, "run": claimed.run})
+    try:
+        result = apply_claimed(settings, store, claimed, Followed(who=claimed.requested_by, stopped=stopped))
+    except AuditorError as error:
+        if isinstance(error, StoreError) and not isinstance(error, UnknownRun | UnknownPatch):
+            patch_requests.release_patch(store, claimed.patch)  # it is settled once the store is there again
+            raise
+        _fail(store, claimed, _describe(store, claimed, error))
+    except Exception as error:  # a failure of one patch must not stop the others
+        log.exception("internal error", extra={"action": "patch_failed", "patch": claimed.patch})
+        _fail(store, claimed, f"internal error ({type(error).__name__}); see the log of the auditor")
+    else:
+        if result.after:
+            notify.notify_run(settings.notify, store, result.after, evidence=settings.evidence)
+    ended = patches.get_patch(store, claimed.patch)
+    if ended.state == "running":  # it is settled later
+        return True
+    notify.notify_patch(settings.notify, store, ended, describe_counts(ended.detail))
+    return True
+
+
+def log_settled(settings: Settings, store: Store) -> None:
+    """Find out what became of patches whose process died, and log it. Raises StoreError."""
+    for sentence in settle_dead(settings, store) if patches.list_dead(store) else ():
+        log.warning("%s", sentence, extra={"action": "patch_settled"})
+
+
+def _fail(store: Store, claimed: Patch, why: str) -> None:
+    """Store why a patch failed, unless that is known already, or it is not known whether its last batch was committed."""
+    log.warning("a patch failed: %s", why, extra={"action": "patch_failed", "patch": claimed.patch})
+    if patches.get_patch(store, claimed.patch).state != "running":
+        return
+    if any(batch.state in ("prepared", "committed") for batch in patches.list_batches(store, claimed.patch)):
+        patch_requests.release_patch(store, claimed.patch)  # it is settled as if its process had died
+        return
+    patches.end_patch(store, claimed.patch, "failed", {"why": why})
+
+
+def _describe(store: Store, claimed: Patch, error: AuditorError) -> str:
+    """Return an error's message, unless it is a server's, which may show values, and the audit masks columns."""
+    report = records.load_report(store, claimed.run, max_differences=0)
+    masks = report is None or report.plan is None or any(column.masked for column in report.plan.columns)
+    return type(error).__name__ if masks and isinstance(error, EngineError) else str(error)
+
+
+def describe(store: Store, patch: Patch) -> ShownPatch:
+    """Return the status of a patch. Raises StoreError."""
+    from auditor.report.listing import WRITTEN
+
+    detail, undo = patch.detail, patch_requests.find_undo(store, patch.patch)
+    total = detail.get("planned", 0)
+    done = total if patch.state in ("done", "undone") else count_done(store, patch)
+    return ShownPatch(
+        patch=patch.patch,
+        run=patch.run,
+        audit=patch.audit,
+        state=patch.state,
+        undoes=patch.undoes,
+        undone_by=undo.patch if undo and undo.state != "failed" else None,
+        requested_by=patch.requested_by,
+        proposed_by=detail.get("proposed_by"),
+        applied_by=detail.get("applied_by"),
+        at=patch.at,
+        rows=total,
+        kinds=detail.get("kinds", {}),
+        cannot_apply=detail.get("cannot_apply", ""),
+        progress=PatchProgress(done=done, total=total),
+        counts={name: detail.get(name, 0) for name in WRITTEN},
+        undoable=patch.undoable,
+        why=detail.get("why", ""),
+        after_run=patch.after_run,
+        not_audited=detail.get("not_audited", ""),
+    )
+
+
+def list_rows(store: Store, patch: Patch) -> list[PatchRow]:
+    """Return the rows of a patch. Raises PatchRefused if they were dropped."""
+    plan = patch_requests.get_plan(store, patch.patch)
+    batches = patches.list_batches(store, patch.patch)
+    if any(batch.rows is None for batch in batches) or (plan is None and patch.state == "proposed"):
+        raise PatchRefused(f"the rows of patch {patch.patch} were dropped, as `keep: journal` or a scrub of masked columns has it")
+    journal = [row for batch in batches if batch.state != "void" for row in batch.rows or ()]
+    shown: JournalColumns | None = plan["columns"] if plan else patch.detail.get("columns")
+    if shown is None:
+        return []
+    outcomes = {tuple(row["key"]): row["outcome"] for row in journal}
+    ended: PatchOutcome = "not written" if patch.state in ("done", "failed", "undone") else ""
+    rows = plan["rows"] if plan else journal
+    return [_show(number, row, shown, outcomes.get(tuple(row["key"])) or ended) for number, row in enumerate(rows, 1)]
+
+
+def get_script(store: Store, patch: Patch) -> str:
+    """Return the SQL of a proposed patch. Raises PatchRefused where a masked column would be shown, or it was not proposed."""
+    plan = patch_requests.get_plan(store, patch.patch)
+    if plan is None:
+        raise PatchRefused(f"patch {patch.patch} has no script: it was not proposed over HTTP, or its rows were dropped")
+    if plan["script"] is None:
+        name = plan["columns"]["masked"][0]
+        raise PatchRefused(f"the column {name!r} is masked, and a masked column is never shown; the patch can only be applied")
+    return plan["script"]
+
+
+def count_done(store: Store, patch: Patch) -> int:
+    """Return how many rows of a patch were written, or left, so far."""
+    batches = patches.list_batches(store, patch.patch)
+    return sum(len(batch.rows or ()) for batch in batches if batch.state in ("committed", "applied"))
+
+
+def _show(number: int, row: JournalRow, shown: JournalColumns, outcome: PatchOutcome) -> PatchRow:
+    old, new = (_by_name(texts["texts"], shown) if texts else None for texts in (row["old"], row["new"]))
+    key = _by_name(row["key"], shown)
+    sql = row.get("sql")
+    return PatchRow(number=number, kind=row["kind"], key=key, columns=row["columns"], old=old, new=new, sql=sql, outcome=outcome)
+
+
+def _by_name(texts: Sequence[str | None], shown: JournalColumns) -> Texts:
+    """Return readable texts by the names of the columns; of a key, which comes first, those of its columns."""
+    masked = set(shown["masked"])
+    columns = zip(shown["names"], shown["kinds"], texts, strict=False)
+    return {name: MASK if name in masked else canonical.readable(Kind(kind[0], scale=kind[1]), text) for name, kind, text in columns}

@@ -1,12 +1,20 @@
-"""Which problems a pipeline has, by what the store says of it: so that also one is found whose process is gone."""
+"""What keeps pipelines from going on: find it in their status, and notify the channels of it and of its end."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from auditor.background import Service
+from auditor.config import Settings
+from auditor.escaping import shell_word
 from auditor.report import formatting
+from auditor.service import notify
+from auditor.service.notify import MAX_NAMED, Message
+from auditor.service.pipeline_status import status
 from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
+from auditor.store import Store, problems
 from auditor.store.problems import KINDS
 from auditor.waits import waits
 
@@ -69,3 +77,84 @@ def _lags(status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem]) -
 def gravest_first(problems: Collection[PipelineProblem]) -> list[PipelineProblem]:
     """Return problems sorted by what they keep from going on, and the newest of a kind first."""
     return sorted(problems, key=lambda problem: (KINDS.index(problem.key.kind), -problem.since.timestamp()))
+
+
+log = logging.getLogger(__name__)
+
+HEADLINES: dict[ProblemKind, str] = {"down": "STOPPED", "failing": "STAGING FAILS", "stopped": "TABLE STOPPED", "lagging": "LAGS"}
+
+PAST: dict[ProblemKind, str] = {
+    "down": "no process ran it",
+    "failing": "staging failed",
+    "stopped": "was stopped",
+    "lagging": "lagged behind",
+}
+
+
+def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None = None) -> list[str]:
+    """Look at all pipelines and notify the channels about what changed; return one sentence per failure. Raises StoreError."""
+    now = now or dt.datetime.now(dt.UTC)
+    failures = []
+    for name in sorted(settings.pipelines):
+        known = {problem.key: problem for problem in problems.list_problems(store, name)}
+        current = find_problems(status(settings, store, name, look=False), known, now)
+        due, over = problems.update_problems(store, name, current, now, lambda problem: PATIENCE[problem.key.kind])
+        if due:
+            errors = _send(settings, store, problem_message(name, due), now)
+            if errors and all(errors):
+                problems.set_unnotified(store, name, [problem.key for problem in due])
+            failures += errors
+        if over:
+            failures += _send(settings, store, recovery_message(name, over, len(current)), now)
+    return [error for error in failures if error]
+
+
+def _send(settings: Settings, store: Store, message: Message, now: dt.datetime) -> list[str]:
+    """Send a message to the channels that want it; return for each the failure, or ''."""
+    channels = [name for name, to in settings.notify.channels.items() if "pipeline" in to.on and not to.audits]
+    return [notify.send_limited(settings.notify, store, name, message, now) for name in channels]
+
+
+def problem_message(pipeline: str, reported: Sequence[PipelineProblem]) -> Message:
+    """Return the message about problems that a pipeline has now."""
+    name, kinds = formatting.visible(pipeline), [problem.key.kind for problem in reported]
+    kind = next(headline_kind for headline_kind in HEADLINES if headline_kind in kinds)
+    number = kinds.count(kind)
+    title = f"{name}: {HEADLINES[kind]}" if number == 1 else f"{name}: {number:,} {HEADLINES[kind].replace('TABLE', 'TABLES')}"
+    return Message(notify.truncate(title), (*_lines(reported), f"more: auditor pipeline status {shell_word(name)}"))
+
+
+def recovery_message(pipeline: str, over: Sequence[PipelineProblem], left: int) -> Message:
+    """Return the message about problems that are over; ``left`` is how many others the pipeline has."""
+    name = formatting.visible(pipeline)
+    lines = [f"{_place_prefix(problem)}{PAST[problem.key.kind]} since {formatting.moment(problem.since)}" for problem in over[:MAX_NAMED]]
+    lines += [f"and {len(over) - MAX_NAMED:,} more"] if len(over) > MAX_NAMED else []
+    lines += [f"{left:,} other {'problem is' if left == 1 else 'problems are'} left"] if left else []
+    return Message(notify.truncate(f"{name}: {'recovered in part' if left else 'recovered'}"), tuple(lines))
+
+
+def _lines(reported: Sequence[PipelineProblem]) -> list[str]:
+    lines = [f"{_place_prefix(problem)}{problem.reason}" for problem in reported[:MAX_NAMED]]
+    return lines + ([f"and {len(reported) - MAX_NAMED:,} more"] if len(reported) > MAX_NAMED else [])
+
+
+def _place_prefix(problem: PipelineProblem) -> str:
+    table, target = formatting.sentence(problem.key.table), formatting.sentence(problem.key.target)
+    return f"{table} in {target}: " if table else f"{target}: " if target else ""
+
+
+class PipelineNotices(Service):
+    """Looks at pipelines in a thread of its own, since a channel may take long to answer."""
+
+    def __init__(self, settings: Settings, store: Store, clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> None:
+        def look() -> None:
+            look_at_pipelines(settings, store, clock())
+
+        failure, action = "pipelines could not be looked at", "pipeline_look_failed"
+        super().__init__("pipeline notices", look, waits().notices_poll, failure=failure, action=action, waits_first=True)
+        self._is_needed = bool(settings.pipelines)
+
+    def start(self) -> None:
+        """Start the thread, if there is a pipeline."""
+        if self._is_needed:
+            super().start()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
@@ -12,22 +11,22 @@ from typing import TYPE_CHECKING
 
 import dialects
 from auditor.config import Settings, table_name
-from auditor.errors import AuditorError, ConfigError
+from auditor.errors import AuditorError, ConfigError, StagingFailed
 from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
 from auditor.pipeline.check import Finding
 from auditor.pipeline.client_query import PLANNED
 from auditor.pipeline.executors import check_executors
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import NOTE, show
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.poison import find_stopped, log_file
-from auditor.pipeline.refresh.check import find_obstacles
+from auditor.pipeline.refresh.source_tables import find_obstacles
 from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
-from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
-from auditor.pipeline.staged_parts import sweep
-from auditor.pipeline.tracker.check import check_tracker
+from auditor.pipeline.staged_parts import ENDING
+from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
 from auditor.shapes.segment import CheckedSegment
 from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
@@ -184,8 +183,10 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         schema_changes.forget(store, name, history=not from_targets)
         refreshes.forget(store, name)
         trackers.forget(store, name)
-        with suppress(FileNotFoundError):
-            _empty(folder_at(pipeline.staging.path))
+        try:
+            folder_at(pipeline.staging.path).clear((NOTE, PLANNED), ENDING)
+        except OSError as error:
+            raise StagingFailed(f"the staging's folder {pipeline.staging.path} cannot be swept: {error}") from error
         if offset is None:
             return ""
         incarnation = pipelines.begin(store, name, offset)
@@ -246,16 +247,3 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
             checked += [CheckedSegment(**asdict(segment), wrong=why or None) for segment, why in zip(page, wrong, strict=True)]
             after = (page[-1].last, page[-1].last_row)
     return checked
-
-
-def _empty(root: Folder) -> None:
-    """Delete what a pipeline keeps in its staging's folder, and nothing else. Raises StagingFailed."""
-    if isinstance(root, S3Folder):
-        sweep(root, ())
-        root.delete((NOTE, PLANNED))
-        return
-    for name in (NOTE, PLANNED):
-        (root / name).unlink(missing_ok=True)
-    for path in root.iterdir():
-        if path.is_dir() and (path.name == "checkpoint" or any(path.glob("*.parquet")) or not any(path.iterdir())):
-            shutil.rmtree(path)

@@ -22,7 +22,7 @@ from auditor.escaping import command, sentence, sql_comment
 from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
 from auditor.planning import build, filters, introspect, shards, slicing
 from auditor.planning.columns import Endpoint
-from auditor.service import console_results, proxies
+from auditor.service import console_results, definitions
 from auditor.sql import render
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def check(settings: Settings, names: Sequence[str] = (), store: Store | None = N
 
     The earlier runs in the ``store`` decide whether a run begins with a pre-scan; without one the plans leave it open.
     """
-    for name in proxies.expand_legs(settings, names):
+    for name in definitions.expand_legs(settings, names):
         try:
-            yield CheckResult(name, make_plan(settings, name, proxies.audit(settings, name), store), None)
+            yield CheckResult(name, make_plan(settings, name, definitions.audit(settings, name), store), None)
         except AuditorError as error:
             yield CheckResult(name, None, error)
 
@@ -89,7 +89,7 @@ def _open_reader(name: str, audit: Audit, settings: Settings) -> AbstractContext
 
 def sql(settings: Settings, name: str, requested_sides: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:
     """Return the script to paste into the console of each requested side; ``method`` replaces the audit's. Raises AuditorError."""
-    audit = proxies.audit(settings, name)
+    audit = definitions.audit(settings, name)
     audit.one_source("SQL for consoles")
     if method:
         audit = audit.model_copy(update={"method": method})

@@ -16,7 +16,7 @@ from auditor import escaping
 from auditor.background import Service
 from auditor.config import Schedule, Settings
 from auditor.errors import ConfigError, QueueFull
-from auditor.service import audits, cron, proxies, segment_audits, workers
+from auditor.service import audits, cron, definitions, segment_audits, workers
 from auditor.service.cron import next_times
 from auditor.store import Store, audit_state, queue, schedule_claims
 from auditor.waits import waits
@@ -101,8 +101,8 @@ def _schedules(settings: Settings) -> dict[str, Schedule]:
         if audit.schedule is None:
             continue
         try:
-            for leg in proxies.expand_legs(settings, [name]):
-                proxies.audit(settings, leg)
+            for leg in definitions.expand_legs(settings, [name]):
+                definitions.audit(settings, leg)
                 schedules[leg] = audit.schedule
         except ConfigError as error:
             log.warning("audit %s cannot be scheduled: %s", name, error, extra={"action": "not_scheduled", "audit": name})

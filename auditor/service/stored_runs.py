@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 import uuid
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor import telemetry
-from auditor.config import Audit, Settings
+from auditor.config import Audit, Settings, find_carriers
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import NotResumable, StoreError
 from auditor.escaping import shell_word
@@ -20,11 +21,13 @@ from auditor.history.handover import EarlierRuns, Outcome
 from auditor.history.rolling_table import RollingTable, load_rolling_table
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
+from auditor.pipeline import aligned, live
+from auditor.repair.suggestions import Rates, suggest
 from auditor.run import audit_run
-from auditor.service import alignments, audits, live_summaries, planning, proxies, suggestions
+from auditor.service import audits, definitions, planning
 from auditor.service.definitions import apply_overrides, connections_of_run, definition_of_run, without_own_settings
 from auditor.service.outcomes import SaveOutcome, check_evidence, save_outcome
-from auditor.store import Store, events, queue, run_lifecycle, runs
+from auditor.store import Store, events, patches, pipelines, queue, run_lifecycle, runs, table_notes
 from auditor.store.runs import StoredRun
 
 log = logging.getLogger(__name__)
@@ -41,7 +44,7 @@ def start(
     requested_by: str,
 ) -> Report:
     """Run an audit, store the run and record the event, as ``running.run_audit`` says."""
-    configured = proxies.audit(settings, name)
+    configured = definitions.audit(settings, name)
     overrides = without_own_settings(configured, overrides)
     audit, slice = apply_overrides(configured, overrides)
     if slice:
@@ -74,8 +77,8 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
         raise NotResumable(
             f"run {stored.run} compared segments, by a register that is kept; start a new one: auditor run {shell_word(stored.audit)}"
         )
-    settings = proxies.settings_for_run(audits.with_defined_audits(settings, store), stored)
-    if definition_of_run(settings, proxies.audit(settings, stored.audit)) != stored.definition:
+    settings = definitions.settings_for_run(audits.with_defined_audits(settings, store), stored)
+    if definition_of_run(settings, definitions.audit(settings, stored.audit)) != stored.definition:
         raise NotResumable(
             f"the settings of {stored.audit}, or of its connections, changed since run {stored.run} began; start a new one:"
             f" auditor run {shell_word(stored.audit)}"
@@ -94,7 +97,7 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
     checkpoint = StoreCheckpoint(store, stored.run)
     checkpoint.load()
     _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
-    audit, slice = apply_overrides(proxies.audit(settings, resumed.audit), resumed.overrides)
+    audit, slice = apply_overrides(definitions.audit(settings, resumed.audit), resumed.overrides)
     plan = load_plan(resumed.plan)
     return _Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, plan, on_progress, stored.reason).execute()
 
@@ -104,9 +107,9 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
 
     Raises UnknownAudit and ConfigError if the audit no longer exists, and StoreError; everything else is in the report.
     """
-    settings = proxies.settings_for_run(settings, claimed)
+    settings = definitions.settings_for_run(settings, claimed)
     check_evidence(settings)
-    configured, plan = proxies.audit(settings, claimed.audit), None
+    configured, plan = definitions.audit(settings, claimed.audit), None
     if (now := definition_of_run(settings, configured)) != claimed.definition:
         queue.update_definition(store, claimed.run, now)
     elif claimed.resumable and (stored_plan := runs.get_plan(store, claimed.run)):
@@ -192,19 +195,19 @@ class _Execution:
             checkpoint=self.checkpoint,
             earlier=self._earlier_runs(),
             slice=self.slice,
-            holds=alignments.find_holds(self.settings, self.checkpoint.store, audit),
-            sums=live_summaries.find_sums(self.settings, self.checkpoint.store, self.name, audit),
+            holds=aligned.find_holds(self.settings, self.checkpoint.store, audit),
+            sums=live.find_sums(self.settings, self.checkpoint.store, self.name, audit),
             rescan=bool(self.overrides.get("rescan")),
         )
         outcome.report = replace(
             outcome.report,
-            as_of=proxies.as_of(self.settings, self.name),
+            as_of=definitions.as_of(self.settings, self.name),
             resumable=_is_resumable(outcome, self.checkpoint),
             other_settings=other_settings,
             reason=self.reason,
             notes=(*outcome.report.notes, *self._pipeline_notes()),
         )
-        outcome.report = suggestions.with_suggestions(self.settings, self.checkpoint.store, self.audit, outcome)
+        outcome.report = with_suggestions(self.settings, self.checkpoint.store, self.audit, outcome)
         try:
             self.save(self.checkpoint.store, outcome, self.settings)
         except StoreError as error:
@@ -218,10 +221,8 @@ class _Execution:
         """Return what the pipelines that fill the audit's target left out; nothing if the store fails, which is reported elsewhere."""
         if not self.settings.pipelines:
             return ()
-        from auditor.service import skipped_events  # which loads what only pipelines need
-
         try:
-            return skipped_events.notes_on(self.settings, self.checkpoint.store, self.audit)
+            return notes_on_pipelines(self.settings, self.checkpoint.store, self.audit)
         except StoreError as error:
             self.checkpoint.failure = self.checkpoint.failure or str(error)
             return ()
@@ -251,3 +252,50 @@ def _not_stored(report: Report, why: str) -> Report:
     return replace(
         report, reasons=(*report.reasons, f"this run was not stored: {why}"), exit_code=Verdict.UNKNOWN.exit_code, resumable=False
     )
+
+
+def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Outcome) -> Report:
+    """Return a run's report with suggestions where rows differ; unchanged for an audit not configured, of a dump, or of shards."""
+    report, target = outcome.report, outcome.schema.get("target")
+    if report.audit not in settings.audits or audit.via or audit.shards or audit.target.connection not in settings.connections:
+        return report
+    try:
+        measured = patches.measure_rate(store, report.audit)
+    except StoreError as error:
+        log.info("the rate of earlier patches is not known: %s", error, extra={"action": "suggestions"})
+        measured = None
+    rates = Rates(patched=measured) if measured else Rates()
+    has_key = target is None or bool(target["primary_key"])
+    suggestions = suggest(report, audit, settings.connections[audit.target.connection], rates, has_key)
+    return dataclasses.replace(report, suggestions=suggestions)
+
+
+def notes_on_pipelines(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:
+    """Return sentences on each stretch of events of the audited table that never reached the target, and on the pipelines' sources.
+
+    Raises StoreError.
+    """
+    return tuple(dict.fromkeys(line for carrier in _carried(settings, audit) for line in _lines(store, *carrier)))
+
+
+def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
+    """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the source's table."""
+    return [
+        (carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.table}")
+        for source in audit.sources
+        for carrier in find_carriers(source, audit.target, settings.pipelines, settings.connections)
+    ]
+
+
+def _lines(store: Store, name: str, target: str, table: str) -> list[str]:
+    from auditor.pipeline.poison import log_file, place_of, skipped_line  # which loads what only pipelines need
+
+    lines = [f"pipeline {name}: {note}" for note in pipelines.get_pipeline(store, name).progress.notes]
+    for note in table_notes.list_notes(store, name):
+        if note.reason and note.target in ("", target) and note.table == table:
+            place = place_of(note, log_file(store, name))
+            if note.skip:
+                lines.append(f"pipeline {name}: {skipped_line(note.events, place)} by {note.skip.by}: {note.skip.reason}")
+            else:
+                lines.append(f"pipeline {name}: the target stands still at {place}: {note.reason}")
+    return lines

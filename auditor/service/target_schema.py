@@ -11,7 +11,7 @@ from auditor.escaping import sql_comment, yaml_scalar
 from auditor.model import DefinedTable, Side
 from auditor.planning import introspect, target_schema
 from auditor.planning.target_schema import Drift
-from auditor.service import proxies
+from auditor.service import definitions
 from auditor.sql import table_definition as ddl
 from dialects import Dialect, Session, Table
 from dialects.table_form import ColumnForm, TableKey
@@ -23,7 +23,7 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
     A target that is missing is created; one that is there is altered, unless ``create``. ``keys`` are the columns of its distribution and
     sort keys. Raises UnknownAudit, ConfigError, NoSuchObject for a missing source, PlanError and EngineError.
     """
-    audit = proxies.audit(settings, name)
+    audit = definitions.audit(settings, name)
     if audit.target.place.path:
         raise ConfigError(f"the target of {name} is files, which have no CREATE TABLE; name a table")
     read = audit.one_source("the definition of a target")

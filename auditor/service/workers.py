@@ -18,7 +18,17 @@ from auditor.errors import UNEXPECTED, AuditorError, ConfigError, RunLost, Store
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
 from auditor.model import Report, State, Verdict
-from auditor.service import audits, definitions, evidence, notify, outcomes, patch_requests, planning, proxies, segment_audits, stored_runs
+from auditor.service import (
+    audits,
+    definitions,
+    evidence,
+    notify,
+    outcomes,
+    patches,
+    planning,
+    segment_audits,
+    stored_runs,
+)
 from auditor.store import Store, events, queue, run_lifecycle, runs
 from auditor.store.evidence import Seal
 from auditor.store.queue import Enqueued
@@ -33,7 +43,7 @@ def run_values(settings: Settings, name: str, overrides: Mapping[str, Any] = {})
 
     Raises UnknownAudit, ConfigError, and PlanError for a slice that its tables do not allow; for a slice, this connects to both databases.
     """
-    audit = proxies.audit(settings, name)
+    audit = definitions.audit(settings, name)
     overridden, slice = definitions.apply_overrides(audit, overrides)
     if slice:
         planning.check_slice(settings, name, overridden, slice)
@@ -61,10 +71,10 @@ def request_run(
             raise ConfigError(f"{name} compares segments; its runs have no settings of their own")
         return segment_audits.request_run(settings, store, name, reason=reason, requested_by=requested_by, idempotency=idempotency)
     settings = audits.with_defined_audits(settings, store)
-    values = {leg: run_values(settings, leg, overrides) for leg in proxies.expand_legs(settings, [name])}
+    values = {leg: run_values(settings, leg, overrides) for leg in definitions.expand_legs(settings, [name])}
     enqueued: list[Enqueued] = []
     for leg, value in values.items():
-        others = definitions.without_own_settings(proxies.audit(settings, leg), overrides)
+        others = definitions.without_own_settings(definitions.audit(settings, leg), overrides)
         more: dict[str, Any] = {
             "overrides": others,
             "request": {"audit": leg, "overrides": dict(overrides)},
@@ -343,7 +353,7 @@ class Workers:
     def _work(self) -> float | None:
         """Execute the next patch or run; without one, wait for the next."""
         self._recover_lost()
-        if patch_requests.run_next(self._executor.settings, self._store, self._stopping):
+        if patches.run_next(self._executor.settings, self._store, self._stopping):
             return 0.0
         claimed = queue.claim_run(self._store)
         if claimed is None:
@@ -373,4 +383,4 @@ class Workers:
             return
         if lost := run_lifecycle.recover_runs(self._store).requeued:
             log.info("runs of dead processes returned to the queue", extra={"action": "requeued", "runs": lost})
-        patch_requests.settle_dead(self._executor.settings, self._store)
+        patches.log_settled(self._executor.settings, self._store)

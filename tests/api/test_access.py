@@ -19,7 +19,7 @@ from auditor.api import pages, sessions
 from auditor.api.sessions import check_exposure
 from auditor.errors import ConfigError
 from auditor.repair.keys import Selection
-from auditor.service import patch_requests
+from auditor.service import patches
 from auditor.service import repairs as repair_service
 from auditor.shapes.token import Scope
 from auditor.store import tokens
@@ -101,7 +101,7 @@ def record_repair(own: Service) -> str:
 
 def propose_patch(own: Service) -> str:
     """Propose a patch, once, and return its id."""
-    return patch_requests.propose(own.settings, own.store, own.runs["orders"], Selection(), who="somebody", idempotency="once").patch
+    return patches.propose(own.settings, own.store, own.runs["orders"], Selection(), who="somebody", idempotency="once").patch
 
 
 def send_request(client: httpx.Client, own: Service, method: str, path: str) -> httpx.Response:

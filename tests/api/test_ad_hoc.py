@@ -18,6 +18,7 @@ from auditor.history.checkpoint import StoreCheckpoint
 from auditor.model import Chunk, State
 from auditor.report.day import load_day
 from auditor.service import stored_runs
+from auditor.service.definitions import settings_for_run
 from auditor.service.notify import choose_occasion
 from auditor.service.workers import request_ad_hoc, run_pending
 from auditor.sql import render
@@ -154,7 +155,7 @@ def cancel_planned_run(own: Service) -> runs.StoredRun:
     """Claim the pending run, save its plan and an empty chunk, and finish it as cancelled and resumable."""
     claimed = queue.claim_run(own.store)
     assert claimed
-    settings = service.proxies.settings_for_run(own.settings, claimed)
+    settings = settings_for_run(own.settings, claimed)
     plan = service.make_plan(settings, claimed.audit, service.audit(settings, claimed.audit))
     saver = StoreCheckpoint(own.store, claimed.run)
     saver.save_plan(plan, {})

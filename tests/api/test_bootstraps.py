@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from auditor.bootstrap import use_cases
+from auditor.bootstrap.use_cases import Followed
 from auditor.errors import BootstrapFailed
 from auditor.points import armed
-from auditor.service import bootstraps
-from auditor.service.bootstraps import Followed
 from tests.api.conftest import Service
 from tests.api.test_answers import list_all
 from tests.api.test_patches import get, writable
@@ -51,7 +51,7 @@ def test_a_bootstrap_that_failed_goes_on_and_is_done_is_followed(own: Service) -
         raise BootstrapFailed("for the test")
 
     with pytest.raises(BootstrapFailed), armed("bootstrap.verify", fail):
-        bootstraps.run_bootstrap(own.settings, own.store, "orders", followed=Followed("ada"))
+        use_cases.run_bootstrap(own.settings, own.store, "orders", followed=Followed("ada"))
     (listed,) = get(own, "/audits/orders/bootstraps")["items"]
     assert (listed["state"], listed["stage"], listed["requested_by"], listed["why"]) == ("failed", "copying", "ada", "BootstrapFailed")
     assert listed["progress"]["ranges"] == listed["progress"]["of_ranges"] == 1 and not listed["is_at_work"] and listed["keys"] == ""
@@ -60,14 +60,14 @@ def test_a_bootstrap_that_failed_goes_on_and_is_done_is_followed(own: Service) -
         in own.client("repair").get("/api/v1/audits/orders/bootstrap-plan").json()["text"]
     )
     assert "failed while copying" in shown(own)
-    result = bootstraps.run_bootstrap(own.settings, own.store, "orders")
+    result = use_cases.run_bootstrap(own.settings, own.store, "orders")
     done = get(own, f"/bootstraps/{listed['bootstrap'][:8]}")
     assert (done["state"], done["stage"], done["old"], done["why"]) == ("done", "settled", result.old, "")
     assert result.after and done["after_run"] == result.after.run and done["progress"]["rows"] == result.rows
     (copied,) = list_all(own, f"/api/v1/bootstraps/{listed['bootstrap']}/ranges", 5)
     assert copied["rows"] == result.rows and len(copied["sha256"]) == 64 and copied["first"] is None
     assert result.old in shown(own) and f"/runs/{result.after.run}" in shown(own)
-    bootstraps.drop_left(own.settings, own.store, "orders")
+    use_cases.drop_left(own.settings, own.store, "orders")
     assert get(own, f"/bootstraps/{listed['bootstrap']}")["old_dropped"] and "dropped" in shown(own)
     assert own.client("read").get("/api/v1/bootstraps/ffff").status_code == 404
 

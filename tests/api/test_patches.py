@@ -18,7 +18,7 @@ from auditor import config, service
 from auditor.api import create_app
 from auditor.compare.accounting import MASK
 from auditor.model import Verdict
-from auditor.service import patch_requests as requests
+from auditor.service import patches as requests
 from auditor.shapes.token import Scope
 from auditor.store import events, patches, runs
 from auditor.store import patch_requests as stored_requests
@@ -278,7 +278,7 @@ def test_a_patch_whose_process_died_is_settled_and_the_next_one_begins(own: Serv
     assert claimed and claimed.patch == first
     assert work(own) == 0, "the table's patch is at work, so that the other one waits"
     stored_requests.release_patch(own.store, first)  # as if the process had died
-    requests.settle_dead(own.settings, own.store)
+    requests.log_settled(own.settings, own.store)
     dead = get(own, f"/patches/{first}")
     assert (dead["state"], dead["why"], read_target(own)) == ("failed", "its process ended before it did", before)
     assert work(own) == 1

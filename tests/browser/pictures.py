@@ -23,7 +23,7 @@ from auditor.api import create_app
 from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
 from auditor.report import day, render
-from auditor.service import patch_requests, segment_audits
+from auditor.service import patches, segment_audits
 from auditor.store import Store, _schema, audit_state, open_store, rolling_parts, run_lifecycle, runs
 from tests.browser import pipeline_samples, segment_samples
 from tests.browser.conftest import CHROMIUM_OPTIONS, find_chromium
@@ -189,7 +189,7 @@ def main() -> None:
         segment_samples.create(configured, store, dt.datetime.now(dt.UTC))
         segment_audits.run(configured, store, "zones", requested_by="ada")
         if options.all:
-            patch_requests.propose(configured, store, latest.run, Selection(limit=30, delete_extra=True), who="ada")
+            patches.propose(configured, store, latest.run, Selection(limit=30, delete_extra=True), who="ada")
         with serve_app(create_app(configured, store, insecure=True)) as url, browser() as opened:
             camera = Camera(opened, url, options.directory)
             record_heartbeat(store)

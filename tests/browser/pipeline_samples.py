@@ -8,8 +8,8 @@ from typing import Any
 
 from auditor.config import Settings
 from auditor.model import Part, Segment, TableNote
-from auditor.pipeline.binlog.beats import Beat, Trail
-from auditor.service.pipeline_notices import look_at_pipelines
+from auditor.pipeline.binlog.heartbeats import Beat, Trail
+from auditor.service.pipeline_problems import look_at_pipelines
 from auditor.shapes.pipeline import MergeState, PipelineProgress, StagedBatch
 from auditor.store import Store, lags, live_epochs, parts, pipelines, refreshes, schema_changes, segments, table_notes
 from auditor.store.lags import Lag

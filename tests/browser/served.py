@@ -19,7 +19,7 @@ from auditor import service
 from auditor.api import create_app
 from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
-from auditor.service import patch_requests
+from auditor.service import patches
 from auditor.service.workers import Workers
 from auditor.shapes.token import Scope
 from auditor.store import Store, open_store, tokens
@@ -162,7 +162,7 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
         "rolling",
     ):
         service.run_audit(configured, name, store=store, requested_by="the tests", reason="to have something to show")
-    patch_requests.propose(configured, store, newest_run(store, "patched")[0], Selection(delete_extra=True), who="the tests")
+    patches.propose(configured, store, newest_run(store, "patched")[0], Selection(delete_extra=True), who="the tests")
     secrets = {scope: tokens.create_token(store, name=f"a {scope} token", scope=scope) for scope in tokens.SCOPES}
     now = dt.datetime.now(dt.UTC)
     pipeline_samples.create(configured, store, now)

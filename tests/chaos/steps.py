@@ -20,7 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from auditor.pipeline import run, source, staging
 from auditor.pipeline import stage_task as tasks
 from auditor.pipeline.merge import files, load, loader_process
-from auditor.pipeline.source_options import parse_options
+from auditor.pipeline.source import parse_options
 from auditor.points import followed
 
 FOLDER = "AUDITOR_CHAOS"

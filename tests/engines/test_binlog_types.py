@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog.charsets import BYTES_PER_CHARACTER
-from auditor.pipeline.binlog.known_tables import _decoders
+from auditor.pipeline.binlog.row_events import _decoders
 from auditor.service.certify.log_columns import KINDS, samples_of
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params

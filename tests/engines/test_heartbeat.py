@@ -20,9 +20,9 @@ from auditor.config import ConnectionSettings, Settings, WriteSettings
 from auditor.errors import AccessDenied, ConfigError, NoSuchObject
 from auditor.model import HEARTBEAT_TABLE, State, Verdict, parse_time
 from auditor.pipeline import heartbeat
-from auditor.pipeline.binlog.beat_search import search_trail
 from auditor.pipeline.binlog.ranges import Mark, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.failover import search_trail
 from auditor.planning.watermark import LastBeat
 from tests.binlog import LiveLog
 from tests.engines.test_watermark import ROWS, run_audit

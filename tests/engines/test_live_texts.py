@@ -9,7 +9,7 @@ import pytest
 
 import dialects
 from auditor.model import ColumnPlan
-from auditor.pipeline.live.texts import canonical_texts
+from auditor.pipeline.live.images import canonical_texts
 from auditor.planning.live import KINDS as LIVE_KINDS
 from auditor.service.certify.log_columns import KINDS, Sample, samples_of
 from auditor.sql.row_text import text

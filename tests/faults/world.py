@@ -17,9 +17,9 @@ from auditor.model import Part
 from auditor.pipeline import stage_task
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.events import ARROW_SCHEMA
+from auditor.pipeline.folders import Folder
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.part_writer import WrittenPart, write_parts
-from auditor.pipeline.s3_folder import Folder
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import open_writer as open_segments
 from auditor.store import parts, pipelines, segments
@@ -104,7 +104,7 @@ class World(LiveRoad):
 
         What a segment audit reads anew is written elsewhere, and left as it is.
         """
-        return write_parts(root, self._changed(list(batches), self.mangle) if root == self.root else batches)
+        return write_parts(root, self._changed(list(batches), self.mangle) if str(root) == str(self.root) else batches)
 
     def _changed(self, found: list[pa.RecordBatch], change: Callable[[Events], Events] | None) -> list[pa.RecordBatch]:
         if change is None or not found:

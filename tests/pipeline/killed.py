@@ -62,6 +62,7 @@ def _stage(config_file: Path, fatal: str, events: Path) -> None:
     import pyarrow.parquet as pq
 
     from auditor import config
+    from auditor.pipeline.folders import folder_at
     from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
     from auditor.pipeline.staging import Staging
     from auditor.store import open_store
@@ -78,7 +79,7 @@ def _stage(config_file: Path, fatal: str, events: Path) -> None:
     _write_table, pq.ParquetWriter.write_table = pq.ParquetWriter.write_table, write_table
     settings = config.load(config_file)
     assert settings.store
-    root = Path(settings.pipelines[PIPELINE].staging.path)
+    root = folder_at(settings.pipelines[PIPELINE].staging.path)
     rules = TableRules(settings.pipelines[PIPELINE], b"salt")
     entries = list(stage_task(str(root), rules, pq.read_table(events).to_batches()))
     step("parts written")

@@ -14,14 +14,14 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from auditor import config
 from auditor.connections.writer import open_writer
 from auditor.model import Part
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
-from auditor.pipeline.staged_parts import make_folder
-from auditor.pipeline.watch import source_of
 from auditor.store import Store, open_store, parts, pipelines
 from tests.live import LiveEngine
 from tests.pipeline.road import PIPELINE, run_here
@@ -65,7 +65,7 @@ pipelines:
         self.settings = config.load(self.config_file)
         self.pipeline = self.settings.pipeline(self.name)
         self.root = folder / "staging"
-        make_folder(self.root)
+        LocalFolder(self.root).make()
         assert self.settings.store
         self.store: Store = open_store(self.settings.store.url)
         parts.record_batch(self.store, self.name, [], {}, end_of_log(source_of(self.settings, self.name)))

@@ -15,6 +15,7 @@ import numpy as np
 import dialects
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Chunk, LiveEpoch, Partitioning, Plan
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.refresh.carrier import Carrier
@@ -97,7 +98,7 @@ class SummingRoad(LiveRoad):
             subject = EpochSubject(f"live {number}", PIPELINE, "wh", f"{self.database}.{self.table}")
             stated = {"fingerprint": live_plans.fingerprint(plan), "layout": live_plans.layout(plan), "plan": json.loads(dump_plan(plan))}
             found.append(live_epochs.begin_epoch(self.store, subject, **stated, where=self.where))
-        publish(self.store, PIPELINE, self.root)
+        publish(self.store, PIPELINE, LocalFolder(self.root))
         self.merge()
         place = self.log.end()
         position = place.position(0).pack()

@@ -16,6 +16,7 @@ from auditor.config import TargetKeys
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge.load import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
@@ -80,7 +81,7 @@ pipelines:
 
     def stage(self, *batches: pa.RecordBatch, pipeline: str = PIPELINE) -> list[Part]:
         """Stage batches, each of one table, as one batch of the stream."""
-        written = [one for batch in batches for one in write_parts(self.root, [batch])]
+        written = [one for batch in batches for one in write_parts(folder_at(str(self.root)), [batch])]
         found = [one.part for one in written if one.part.rows]
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in written if one.schema_json}
         parts.record_batch(self.store, pipeline, found, schemas)
@@ -91,7 +92,7 @@ pipelines:
         rules = TableRules(self.settings.pipelines[PIPELINE], b"salt")
         rows = [row for one in stage_task(str(self.root), rules, batches) for row in one.to_pylist()]
         found, notes = read_entries(rows)
-        Staging(self.store, pipeline, self.root, rules)._list(found, {"file": "binlog.000000", "position": 0}, notes)
+        Staging(self.store, pipeline, folder_at(str(self.root)), rules)._list(found, {"file": "binlog.000000", "position": 0}, notes)
         return notes
 
     def loader(

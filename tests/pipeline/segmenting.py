@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from auditor import config
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import open_writer
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
-from auditor.pipeline.staged_parts import make_folder
 from auditor.store import open_store, parts, pipelines
 
 
@@ -29,7 +29,7 @@ def main(config_file: Path, name: str, start: str, range_bytes: str, batch_bytes
     settings = config.load(config_file)
     pipeline = settings.pipeline(name)
     root = Path(pipeline.staging.path)
-    make_folder(root)
+    LocalFolder(root).make()
     assert settings.store
     with closing(open_store(settings.store.url)) as store:
         writer = open_writer(store, name, pipeline, registrations_of(settings, name))

@@ -17,11 +17,12 @@ from auditor.errors import NotResumable, StatementRefused
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.stored_plan import dump_plan
 from auditor.model import Plan, Progress, Report, State, Verdict
-from auditor.pipeline.stream_hold import StreamHold
+from auditor.pipeline import aligned
+from auditor.pipeline.aligned.stream_hold import StreamHold
 from auditor.planning import planner
 from auditor.run import audit_run
 from auditor.run.alignment import BY_IDS, BY_LOCK, BY_SERVER
-from auditor.service import alignments, outcomes, running, stored_runs
+from auditor.service import outcomes, running, stored_runs
 from auditor.store import runs
 from tests.live import Engines, engine_params
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
@@ -222,7 +223,7 @@ def test_one_connection_reads_where_others_could_not_join_the_snapshot(
 @ON_MYSQL
 def test_an_aligned_run_is_not_resumed(road: AlignedRoad, hold: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     hold.ids = []
-    monkeypatch.setattr(alignments, "find_holds", lambda *_: {"source": hold})
+    monkeypatch.setattr(aligned, "find_holds", lambda *_: {"source": hold})
 
     def fail(*_: object, **__: object) -> None:
         raise StatementRefused("while the table was read")

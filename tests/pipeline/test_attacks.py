@@ -28,14 +28,15 @@ from sqlalchemy import event as connections
 from auditor.api import create_app
 from auditor.cli import main
 from auditor.errors import AuditorError, ChangeStreamError, StagingFailed, StagingFull, StoreFull
-from auditor.pipeline.binlog import compression, decode, dump, json_text, ranges
+from auditor.pipeline.binlog import compression, decode, dump, ranges, row_decoder
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status
-from auditor.pipeline.binlog.malformed import MALFORMED
+from auditor.pipeline.binlog.event_types import MALFORMED
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
-from auditor.service import pipeline_notices
+from auditor.service import pipeline_problems
 from auditor.service.certify.log_columns import KINDS, samples_of
 from auditor.service.pipeline_problems import find_problems
 from auditor.service.pipeline_status import status
@@ -211,7 +212,7 @@ def shows_no_control_character(road: Any, capsys: pytest.CaptureFixture[str], ca
     now = dt.datetime.now(dt.UTC)
     keys = find_problems(status(road.settings, road.store, PIPELINE, look=False), {}, now)
     due, _ = problems.update_problems(road.store, PIPELINE, keys, now, lambda one: 0)
-    found += [pipeline_notices.problem_message(PIPELINE, due).body(form) for form in ("text", "markdown", "html") if due]
+    found += [pipeline_problems.problem_message(PIPELINE, due).body(form) for form in ("text", "markdown", "html") if due]
     for place, text in enumerate(found):
         hidden = [one for line in text.split("\n") for one in line.replace("\t", "") if not one.isprintable()]
         assert hidden == [], f"{place}: {text[max(text.index(hidden[0]) - 200, 0) :][:400]!r}"
@@ -533,7 +534,7 @@ def test_bytes_of_events_are_decoded_or_refused(engine: LiveEngine, monkeypatch:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10, "kilobytes"
 
 
-def small_array(*offsets: int, kind: int = json_text.SMALL_ARRAY) -> bytes:
+def small_array(*offsets: int, kind: int = row_decoder.SMALL_ARRAY) -> bytes:
     return struct.pack("<HH", len(offsets), 9) + b"".join(struct.pack("<BH", kind, offset) for offset in offsets)
 
 
@@ -544,14 +545,14 @@ def laughing(levels: int) -> bytes:
 
 
 BOMBS: dict[str, Callable[[], Any]] = {
-    "a document that is within itself": lambda: json_text.json_text(b"\2" + small_array(0)),
-    "a document with ten billion values": lambda: json_text.json_text(laughing(10) + b"\0" * 400),
-    "one text that a document shows thousands of times": lambda: json_text.json_text(
-        b"\2" + small_array(*[4 + 3 * 9000] * 9000, kind=json_text.STRING) + b"\xff\xff\3" + b"x" * 65_535
+    "a document that is within itself": lambda: row_decoder.json_text(b"\2" + small_array(0)),
+    "a document with ten billion values": lambda: row_decoder.json_text(laughing(10) + b"\0" * 400),
+    "one text that a document shows thousands of times": lambda: row_decoder.json_text(
+        b"\2" + small_array(*[4 + 3 * 9000] * 9000, kind=row_decoder.STRING) + b"\xff\xff\3" + b"x" * 65_535
     ),
-    "a document that says it has more values": lambda: json_text.json_text(b"\3" + b"\xff" * 8),
-    "a size that does not end": lambda: json_text.json_text(b"\x0c" + b"\x80" * 1_000_000),
-    "a text behind its document": lambda: json_text.json_text(b"\x0c\x7fabc"),
+    "a document that says it has more values": lambda: row_decoder.json_text(b"\3" + b"\xff" * 8),
+    "a size that does not end": lambda: row_decoder.json_text(b"\x0c" + b"\x80" * 1_000_000),
+    "a text behind its document": lambda: row_decoder.json_text(b"\x0c\x7fabc"),
     "an event of MariaDB that unpacks to more than it says": lambda: compression.uncompressed_event(
         b"\x81\x09" + zlib.compress(bytes(1 << 25))
     ),
@@ -689,7 +690,7 @@ def test_no_part_is_written_where_others_may_write(tmp_path: Path, what: str) ->
     with pytest.raises(
         StagingFailed, match=r"the folder .*/staging/shop.orders is a link, or others may write into it; find out who made it"
     ):
-        write_parts(root, [batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen"]))])
+        write_parts(LocalFolder(root), [batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen"]))])
     assert not list(elsewhere.iterdir()) and not list((root / "shop.orders").iterdir())
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from auditor.config import Pipeline
 from auditor.errors import StagingFull
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.retention import make_room, warn_of_budget
 from auditor.store import parts, pipelines
 from tests.pipeline.conftest import CHANGED
@@ -46,8 +47,8 @@ def test_what_every_target_has_goes_first_and_the_oldest_of_it(road: Road) -> No
     size = fill(road, 10, 20, 30, 40)
     road.loader().merge_all()
     is_back(road, 30)
-    assert make_room(road.store, PIPELINE, pipeline_of(road, size), road.root) == 0
-    assert make_room(road.store, PIPELINE, pipeline_of(road, size - 1), road.root) == 1 and firsts(road) == [20, 30, 40]
+    assert make_room(road.store, PIPELINE, pipeline_of(road, size), LocalFolder(road.root)) == 0
+    assert make_room(road.store, PIPELINE, pipeline_of(road, size - 1), LocalFolder(road.root)) == 1 and firsts(road) == [20, 30, 40]
     assert sorted(int(path.stem) for path in road.root.glob("*/*.parquet")) == [20, 30, 40]
 
 
@@ -56,13 +57,13 @@ def test_staging_waits_for_a_target_that_is_away_and_loses_nothing(road: Road) -
     road.loader().merge_all()
     tight = pipeline_of(road, size // 2)
     with pytest.raises(StagingFull, match=r"parts fill the budget of .+: 3 events in .+ \(committed since .+\) are missing in target away"):
-        make_room(road.store, PIPELINE, tight, road.root)
+        make_room(road.store, PIPELINE, tight, LocalFolder(road.root))
     assert StagingFull.retryable and firsts(road) == [10, 20, 30]
     [warning] = warn_of_budget(road.store, PIPELINE, pipeline_of(road, size + 1))
     assert "are missing in target away" in warning and "staging will wait for it then, and the source's log must keep" in warning
     assert warn_of_budget(road.store, PIPELINE, pipeline_of(road, 2 * size)) == []
     is_back(road, 30)
-    assert make_room(road.store, PIPELINE, tight, road.root) == 2 and firsts(road) == [30]
+    assert make_room(road.store, PIPELINE, tight, LocalFolder(road.root)) == 2 and firsts(road) == [30]
 
 
 def test_what_a_target_that_is_away_lacks_is_dropped_if_that_is_chosen(road: Road, caplog: pytest.LogCaptureFixture) -> None:
@@ -73,7 +74,7 @@ def test_what_a_target_that_is_away_lacks_is_dropped_if_that_is_chosen(road: Roa
     [warning] = warn_of_budget(road.store, PIPELINE, pipeline_of(road, size + 1, when_full="drop"))
     assert "what is missing there will be dropped then, and its tables must be copied again" in warning
     with caplog.at_level(logging.ERROR):
-        assert make_room(road.store, PIPELINE, dropping, road.root) == 2
+        assert make_room(road.store, PIPELINE, dropping, LocalFolder(road.root)) == 2
     assert "2 events that are missing in target away were dropped" in caplog.text and firsts(road) == [30]
     fill(road, 40)
     assert loader.merge_all() == 1, "the target that was there goes on"

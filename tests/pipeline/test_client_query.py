@@ -14,8 +14,8 @@ import pytest
 
 from auditor.errors import StagingFull
 from auditor.pipeline.client_query import ClientQuery
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.stage_task import TableRules
-from auditor.pipeline.staged_parts import make_folder
 from auditor.pipeline.staging import Staging
 from auditor.store import parts, pipelines
 from tests.pipeline.event_source import EventFiles
@@ -42,11 +42,12 @@ def put(road: Road, number: int) -> None:
 
 
 def started(road: Road, run_tasks: Callable[[Any, Sequence[Any]], list[Any]] = run_here, stopping: bool = False) -> ClientQuery:
-    staging = Staging(road.store, PIPELINE, road.root, TableRules(road.settings.pipelines[PIPELINE], b"salt"), stopping=lambda: stopping)
+    rules = TableRules(road.settings.pipelines[PIPELINE], b"salt")
+    staging = Staging(road.store, PIPELINE, LocalFolder(road.root), rules, stopping=lambda: stopping)
     options = {"config": str(road.config_file)}
     if offset := pipelines.get_pipeline(road.store, PIPELINE).source_offset:
         options["start"] = json.dumps(offset)
-    make_folder(road.root)
+    LocalFolder(road.root).make()
     return ClientQuery(EventFiles, options, staging, run_tasks, 0.01).start()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from auditor.model import Verdict
-from auditor.pipeline.s3_folder import S3Folder
+from auditor.pipeline.folders import S3Folder
 from auditor.store import parts
 from auditor.store import pipelines as stored
 from benchmarks.process import command_line, process_tree, proportional_bytes

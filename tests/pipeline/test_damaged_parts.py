@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import PartDamaged
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.restaging import repair_all
@@ -26,20 +27,20 @@ on_all = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "ma
 
 def test_no_bit_that_flips_is_accepted(tmp_path: Path) -> None:
     events = [insert(ORDERS, 10, *([str(n), f"item {n}"] for n in range(300))), delete(ORDERS, 20, ["3", "item 3"])]
-    [part] = [one.part for one in write_parts(tmp_path, [batch(announce(ORDERS, 1), *events)])]
+    [part] = [one.part for one in write_parts(LocalFolder(tmp_path), [batch(announce(ORDERS, 1), *events)])]
     path = tmp_path / part.path
     whole = path.read_bytes()
-    assert len(part.checksum) == 64 and sum(one.num_rows for one in read_part(tmp_path, part, 0)) == 301
+    assert len(part.checksum) == 64 and sum(one.num_rows for one in read_part(LocalFolder(tmp_path), part, 0)) == 301
     for bit in range(0, 8 * len(whole), 8 * len(whole) // 900 | 1):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         with pytest.raises(PartDamaged):
-            list(read_part(tmp_path, part, 0))
+            list(read_part(LocalFolder(tmp_path), part, 0))
     path.write_bytes(whole[:-1])
-    assert check_part(tmp_path, part) == f"the part {part.path} has other bytes than were written"
+    assert check_part(LocalFolder(tmp_path), part) == f"the part {part.path} has other bytes than were written"
     path.unlink()
-    assert check_part(tmp_path, part) == f"the part {part.path} is missing"
+    assert check_part(LocalFolder(tmp_path), part) == f"the part {part.path} is missing"
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def road(engine: LiveEngine, into: str, tmp_path: Path) -> Iterator[LiveRoad]:
     made = LiveRoad(tmp_path, engine, "damaged", into=into, schema="damaged_parts", columns="{damaged: {mask: [name]}}")
     made.drop()
     made.salt = salt.get_salt(made.store)
-    check_staging(made.store, PIPELINE, made.root, None)
+    check_staging(made.store, PIPELINE, LocalFolder(made.root), None)
     yield made
     made.drop()
     made.close()
@@ -110,7 +111,7 @@ def test_segments_take_no_damaged_part(road: LiveRoad, engine: LiveEngine) -> No
     with pytest.raises(PartDamaged):
         while writer.step():
             pass
-    repair_all(road.settings, road.store, PIPELINE, road.root)
+    repair_all(road.settings, road.store, PIPELINE, LocalFolder(road.root))
     while writer.step():
         pass
     listed = segments.list_segments(road.store, PIPELINE, f"{road.database}.damaged", (0, -1))

@@ -11,8 +11,8 @@ import pytest
 
 from auditor.config import ConnectionSettings
 from auditor.connections.connection import Connection
-from auditor.pipeline import dump_snapshot
-from auditor.pipeline.dump_snapshot import DumpSnapshot, open_snapshot
+from auditor.pipeline import dump
+from auditor.pipeline.dump import DumpSnapshot, open_snapshot
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 from tests.servers import mysql
@@ -82,7 +82,7 @@ def test_ids_name_exactly_what_the_snapshot_holds(log: LiveLog) -> None:
 
 @pytest.mark.parametrize("connections", [1, 3])
 def test_a_place_in_the_log_names_exactly_what_the_snapshot_holds(log: LiveLog, connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dump_snapshot, "ATTEMPTS", 0)  # as where it is written to all the time
+    monkeypatch.setattr(dump, "ATTEMPTS", 0)  # as where it is written to all the time
     start, placed = log.end(), []
     with counting(log.url, 0.01), closing(connect(log.url, connections)) as main:
         for _ in range(5):
@@ -113,7 +113,7 @@ def test_why_a_position_is_not_known(log: LiveLog, monkeypatch: pytest.MonkeyPat
     try:
         with closing(connect(url)) as main, open_snapshot(main, TABLE) as snapshot:
             assert snapshot.position.startswith("GTIDs ")  # no further right is needed for them
-        monkeypatch.setattr(dump_snapshot, "ATTEMPTS", 0)
+        monkeypatch.setattr(dump, "ATTEMPTS", 0)
         for connections in (1, 2):
             with closing(connect(url, connections)) as main, open_snapshot(main, TABLE) as snapshot:
                 assert (snapshot.position, seen(snapshot)) == ("", [0])

@@ -11,8 +11,8 @@ import pytest
 from auditor.errors import StagingFailed
 from auditor.pipeline import stage_task
 from auditor.pipeline.columns import Projection
+from auditor.pipeline.folders import Folder
 from auditor.pipeline.part_writer import WrittenPart, write_parts
-from auditor.pipeline.s3_folder import Folder
 from auditor.store import parts
 from tests.live import Engines
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad

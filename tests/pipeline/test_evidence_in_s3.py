@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from auditor import config, service
 from auditor.history.evidence import verify_bytes
-from auditor.pipeline import s3_folder
+from auditor.pipeline import folders
 from auditor.service import evidence
 from auditor.store import evidence as chains
 from auditor.store import open_store
@@ -28,9 +28,9 @@ def client(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A client of the S3 that the environment leads to."""
     for name, value in environment_of(engines.companion("s3", s3.start).url).items():
         monkeypatch.setenv(name, value)
-    s3_folder._client.cache_clear()
+    folders._client.cache_clear()
     yield boto3.client("s3")
-    s3_folder._client.cache_clear()
+    folders._client.cache_clear()
 
 
 def test_heads_are_locked_objects(client: Any, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from auditor.pipeline.aligned.stream_hold import StreamHold
 from auditor.pipeline.merge import table_merge
-from auditor.pipeline.stream_hold import StreamHold
 from auditor.points import armed
 from auditor.run.alignment import NotAligned
 from auditor.store import holds, parts, pipelines

@@ -19,13 +19,14 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, ConfigError, IncarnationsDiffer
 from auditor.pipeline import retention
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.run import Run
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
-from auditor.pipeline.staged_parts import make_folder, sweep
+from auditor.pipeline.staged_parts import sweep
 from auditor.service import pipelines as service
 from auditor.store import open_store, parts, pipelines
 from tests.binlog import LiveLog
@@ -54,11 +55,11 @@ class Life:
 
     def start(self) -> None:
         """Do what a run does before it stages."""
-        make_folder(self.root)
-        check_staging(self.store, PIPELINE, self.root, *self.run._stands(self.root))
+        LocalFolder(self.root).make()
+        check_staging(self.store, PIPELINE, LocalFolder(self.root), *self.run._stands(LocalFolder(self.root)))
         self.run._check_targets()
-        sweep(self.root, parts.list_paths(self.store, PIPELINE))
-        committed = self._logged("commits") if self.run._is_committed(self.root) else None
+        sweep(LocalFolder(self.root), parts.list_paths(self.store, PIPELINE))
+        committed = self._logged("commits") if self.run._is_committed(LocalFolder(self.root)) else None
         self.offset = committed or self.run._offset()
 
     def stage(self) -> None:
@@ -156,7 +157,7 @@ def duckdb_life(engine: LiveEngine, tmp_path: Path) -> Iterator[tuple[LiveLog, P
     life.stage()
     life.merge()
     kept = life.pipeline.staging.model_copy(update={"keep": 0})
-    retention.prune(life.store, PIPELINE, life.pipeline.model_copy(update={"staging": kept}), life.root)
+    retention.prune(life.store, PIPELINE, life.pipeline.model_copy(update={"staging": kept}), LocalFolder(life.root))
     change(source, "life_b")
     life.stage()
     assert life.reasons() == []

@@ -11,7 +11,7 @@ import pytest
 
 from auditor.pipeline.lag import LagRecorder
 from auditor.pipeline.watch import Watch
-from auditor.service.pipeline_lags import condense, list_lags
+from auditor.service.pipeline_status import condense, list_lags
 from auditor.shapes.lag import LagPoint
 from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import lags, open_store

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from auditor.model import Report, State, Verdict
+from auditor.pipeline import live
 from auditor.run.locate import _decode
 from auditor.run.locate._work import Work
-from auditor.service import live_summaries, running
+from auditor.service import running
 from auditor.store import live_epochs, pipelines
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
@@ -97,7 +98,7 @@ def test_the_target_is_compared_with_the_stream_and_the_source_is_not_scanned(ro
 
 def road_end(road: AlignedRoad) -> None:
     """Wait until the target holds what the log has now."""
-    sums = live_summaries.find_sums(road.settings, road.store, AUDIT, road.settings.audits[AUDIT])
+    sums = live.find_sums(road.settings, road.store, AUDIT, road.settings.audits[AUDIT])
     assert not isinstance(sums, str) and sums.pass_end() == ""
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from auditor.errors import NotResumable
 from auditor.model import Report, State, Verdict
+from auditor.pipeline import live
 from auditor.report import json as report_json
 from auditor.run import live_run
-from auditor.service import live_summaries, running, stored_runs
+from auditor.service import running, stored_runs
 from auditor.store import live_epochs
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
@@ -34,7 +35,7 @@ def carried(engines: Engines, folder: Path, more: str = "", columns: str = "{}")
 
 
 def arrive(road: AlignedRoad) -> None:
-    sums = live_summaries.find_sums(road.settings, road.store, AUDIT, road.settings.audits[AUDIT])
+    sums = live.find_sums(road.settings, road.store, AUDIT, road.settings.audits[AUDIT])
     assert not isinstance(sums, str) and sums.pass_end() == ""
 
 

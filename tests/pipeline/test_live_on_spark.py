@@ -13,7 +13,7 @@ import pytest
 
 from auditor.connections.writer import open_writer
 from auditor.model import Difference, Report, State, Verdict
-from auditor.pipeline.s3_folder import S3Folder
+from auditor.pipeline.folders import S3Folder
 from auditor.service import running
 from auditor.store import parts
 from auditor.store import pipelines as stored

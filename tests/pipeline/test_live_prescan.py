@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auditor.model import NULL_PARTITION, Report, Verdict
-from auditor.service import live_summaries
+from auditor.pipeline.live import find_sums
 from auditor.summary import live
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
@@ -35,7 +35,7 @@ def named(report: Report) -> list[tuple[str, str | None]]:
 
 
 def arrive(road: AlignedRoad) -> None:
-    sums = live_summaries.find_sums(road.settings, road.store, AUDIT, road.settings.audits[AUDIT])
+    sums = find_sums(road.settings, road.store, AUDIT, road.settings.audits[AUDIT])
     assert not isinstance(sums, str) and sums.pass_end() == ""
 
 

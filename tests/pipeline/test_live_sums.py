@@ -13,6 +13,7 @@ import pytest
 import dialects
 from auditor.config import Columns
 from auditor.errors import LiveSummariesWrong
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.live.published import published
 from auditor.pipeline.merge import keeping
 from auditor.run.live_summaries import read_live
@@ -149,7 +150,7 @@ def test_what_changes_rows_without_an_event_ends_the_sums(road: SummingRoad) -> 
         road.merge()
         ended = live_epochs.get_epoch(road.store, epoch.id)
         assert ended and ended.state == "ended" and reason in ended.reason
-        assert published(road.root) == []
+        assert published(LocalFolder(road.root)) == []
 
 
 @ON_MYSQL

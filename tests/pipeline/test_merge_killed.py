@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import EngineError
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.merge import load, table_merge
 from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.staged_parts import sweep
@@ -67,7 +68,7 @@ def test_killed_while_it_stages(road: Road) -> None:
         pq.write_table(pa.Table.from_batches([changes]), events)
         assert killed.stage_until(step, events) == "killed", step
         assert len(parts.list_paths(road.store, PIPELINE)) == round_ + (step == "parts listed"), step
-        left = sweep(road.root, parts.list_paths(road.store, PIPELINE))
+        left = sweep(LocalFolder(road.root), parts.list_paths(road.store, PIPELINE))
         assert len(left) == (step != "parts listed"), step
         road.loader().merge_all()
         assert amounts_if_any(road) == (held | {round_: 7} if step == "parts listed" else held), step

@@ -17,10 +17,11 @@ from auditor.cli import main
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.pipeline import check as checks
-from auditor.pipeline.binlog.beats import Beat, Trail
+from auditor.pipeline.binlog.heartbeats import Beat, Trail
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark, as_offset
 from auditor.pipeline.failover import Failover
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.live.published import published
 from auditor.pipeline.segments.writer import open_writer as open_segment_writer
 from auditor.service import failovers
@@ -121,7 +122,7 @@ def test_sums_that_no_audit_asks_for_end_as_the_pipeline_begins(duck: Road) -> N
     duck.stage(batch(announce(ORDERS, 1)))
     services._end_unwanted_sums(duck.settings, duck.store, PIPELINE)
     found = live_epochs.get_epoch(duck.store, epoch.id)
-    assert found and found.reason == "no audit of this name asks for live summaries any more" and published(duck.root) == []
+    assert found and found.reason == "no audit of this name asks for live summaries any more" and published(LocalFolder(duck.root)) == []
 
 
 def test_reset_forgets_what_it_says_once_the_name_was_written_again(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from auditor.config import Audit
 from auditor.errors import ConfigError
 from auditor.service import pipelines as service
-from auditor.service import skipped_events
+from auditor.service import stored_runs
 from auditor.service.pipeline_status import status
 from auditor.store import pipelines
 from tests.pipeline.conftest import quick_on_target
@@ -151,14 +151,14 @@ def test_audits_of_the_table_say_what_was_skipped(road: Road) -> None:
     audit = Audit.model_validate(sides)
     poison = note("poison", "orders", 20, {"stage": "decoding", "reason": REASON}, events=1)
     road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison), healthy(25))
-    assert skipped_events.notes_on(road.settings, road.store, audit) == (
+    assert stored_runs.notes_on_pipelines(road.settings, road.store, audit) == (
         f"pipeline shop: the target stands still at binlog.000000:20:0: {REASON}",
     )
     skip(road, "orders", "binlog.000000:20")
     said = ("pipeline shop: 1 event was skipped at binlog.000000:20:0 by ann: an empty row",)
-    assert skipped_events.notes_on(road.settings, road.store, audit) == said
+    assert stored_runs.notes_on_pipelines(road.settings, road.store, audit) == said
     other = {**sides, "target": {"connection": "warehouse", "table": f"{road.schema}.healthy"}}
-    assert skipped_events.notes_on(road.settings, road.store, Audit.model_validate(other)) == ()
+    assert stored_runs.notes_on_pipelines(road.settings, road.store, Audit.model_validate(other)) == ()
 
 
 def test_rows_of_a_transaction_are_skipped_one_by_one_or_all_together(road: Road) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from auditor.config import load
 from auditor.connections.writer import open_writer
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.staged_parts import sweep
 from auditor.store import open_store, parts, pipelines
 from dialects import Kind
@@ -134,7 +135,7 @@ def test_two_processes_share_a_pipeline_and_end_after_the_batch(shared: Shared) 
     tables.execute(shared.source, f"INSERT INTO shared_orders VALUES {values}")
     stager.send(signal.SIGTERM)
     assert stager.wait() == 0 and any("shop: stopped after the batch" in line for line in stager.stderr_lines), stager.stderr_lines
-    assert sweep(shared.folder / "staging", parts.list_paths(shared.store, PIPELINE)) == []
+    assert sweep(LocalFolder(shared.folder / "staging"), parts.list_paths(shared.store, PIPELINE)) == []
     again = shared.start()
     wanted = tables.query(shared.source, COUNTED.format("shared_orders"))
     assert again.wait_until(lambda _: shared.is_merged() and shared.held("pg") == wanted, "the rest to arrive"), again.stderr_lines

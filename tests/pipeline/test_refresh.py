@@ -19,17 +19,16 @@ from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.refresh import chunk_writer
+from auditor.pipeline.refresh import use_cases as service
 from auditor.pipeline.refresh.carrier import Carrier
-from auditor.pipeline.refresh.check import find_obstacles
 from auditor.pipeline.refresh.chunk_writer import ChunkWriter
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
-from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
+from auditor.pipeline.refresh.source_tables import SourceTables, find_obstacles, open_writer, writer_of
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.segments.writer import open_writer as open_segments
 from auditor.points import armed, followed
-from auditor.service import pipeline_refreshes as service
 from auditor.service.certify.log_columns import KINDS
 from auditor.store import open_store, refreshes, segments
 from auditor.store.refreshes import Refresh, RefreshScope

@@ -16,6 +16,7 @@ from auditor.config import Pipeline
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.pipeline import retention
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.segments import writer as writers
 from auditor.pipeline.segments.files import Folder
@@ -62,7 +63,7 @@ def stage(store: Store, root: Path, name: str, transactions: Sequence[Events], c
                 mine = [one for events in some for one in events if one["table"] == schema.table]
                 if mine:
                     announced = [*announce(ORDERS, 1), *announce(WIDER, 1)] if schema is ORDERS else announce(ITEMS, 1)
-                    written += write_parts(root, [batch(announced, mine)])
+                    written += write_parts(LocalFolder(root), [batch(announced, mine)])
         listed = [one.part for one in written if one.part.rows]
         parts.record_batch(store, name, listed, {}, None)
         yield
@@ -133,7 +134,7 @@ def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, mon
             except KeyboardInterrupt:
                 deaths += 1
                 writer = open_writer(store, "troubled", troubled)
-        retention.prune(store, "troubled", troubled, tmp_path / "troubled")
+        retention.prune(store, "troubled", troubled, LocalFolder(tmp_path / "troubled"))
     assert deaths > 5
     one, other = listed(store, "calm"), listed(store, "troubled")
     assert identity(one) == identity(other)
@@ -156,7 +157,7 @@ def test_text_of_events(store: Store, tmp_path: Path) -> None:
         event(ORDERS, "update", 20, 0, ["1", "a|b"], ["1", None]),
         {**event(ORDERS, "delete", 30, 2, ["1", ""], None), "gtid": None},
     ]
-    written = write_parts(tmp_path, [batch(announce(ORDERS, 1), events)])
+    written = write_parts(LocalFolder(tmp_path), [batch(announce(ORDERS, 1), events)])
     parts.record_batch(store, "p", [one.part for one in written], {}, None)
     assert open_writer(store, "p", pipeline_in(tmp_path, rows=3)).step()
     [segment] = segments.list_segments(store, "p", "shop.orders")
@@ -169,19 +170,19 @@ def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None
     def commit(position: int) -> None:
         """Stage and merge a transaction of two rows."""
         events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
-        written = write_parts(tmp_path, [events])
+        written = write_parts(LocalFolder(tmp_path), [events])
         parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
         pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
 
     for position in (10, 20, 30):
         commit(position)
     pipeline = pipeline_in(tmp_path, rows=3)
-    assert retention.prune(store, "p", pipeline, tmp_path) == 0, "nothing was cut yet"
+    assert retention.prune(store, "p", pipeline, LocalFolder(tmp_path)) == 0, "nothing was cut yet"
     assert open_writer(store, "p", pipeline).step()
-    assert retention.prune(store, "p", pipeline, tmp_path) == 3, "the fourth to sixth event are in a segment as well"
+    assert retention.prune(store, "p", pipeline, LocalFolder(tmp_path)) == 3, "the fourth to sixth event are in a segment as well"
     commit(40)
     assert open_writer(store, "p", pipeline).step()
-    assert retention.prune(store, "p", pipeline, tmp_path) == 0
+    assert retention.prune(store, "p", pipeline, LocalFolder(tmp_path)) == 0
 
 
 def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -189,14 +190,14 @@ def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, 
     pipeline = pipeline_in(tmp_path, rows=3)
     for position in (10, 20, 30, 40):
         events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
-        written = write_parts(tmp_path, [events])
+        written = write_parts(LocalFolder(tmp_path), [events])
         parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
         pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
         if position == 20:
             assert open_writer(store, "p", pipeline).step()
         if position == 30:
-            assert retention.prune(store, "p", pipeline.model_copy(update={"segment": None}), tmp_path) == 3
-    written = write_parts(tmp_path, [batch(announce(ORDERS, 1), insert(ORDERS, 50, ["1", "a"]))])
+            assert retention.prune(store, "p", pipeline.model_copy(update={"segment": None}), LocalFolder(tmp_path)) == 3
+    written = write_parts(LocalFolder(tmp_path), [batch(announce(ORDERS, 1), insert(ORDERS, 50, ["1", "a"]))])
     parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
     assert open_writer(store, "p", pipeline).step()
     assert "segments of shop.orders begin anew" in caplog.text

@@ -15,11 +15,11 @@ import pytest
 from auditor import config
 from auditor.errors import PositionLost
 from auditor.model import State, Verdict
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import open_writer
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
-from auditor.pipeline.staged_parts import make_folder
 from auditor.service import segment_audits, segment_files
 from auditor.store import Store, open_store, parts, pipelines, salt
 from tests.binlog import LiveLog
@@ -78,7 +78,7 @@ def _write_and_stage(log: LiveLog, settings: Any, config_file: Path, store: Stor
         log.run(f"INSERT INTO anew VALUES ({key}, 'row {key}', 'secret {key}')")
     end = reader.latestOffset(begin, None)
     root = Path(settings.pipeline("shop").staging.path)
-    make_folder(root)
+    LocalFolder(root).make()
     rules = TableRules(settings.pipeline("shop"), salt.get_salt(store))
     ranges = reader.partitions(begin, end)
     rows = [row for one in ranges for batch in stage_task(str(root), rules, reader.read(one)) for row in batch.to_pylist()]

@@ -21,6 +21,7 @@ from auditor.errors import PartDamaged, StagingFailed, StagingFull, StoreUnavail
 from auditor.model import Part
 from auditor.pipeline import part_writer, retention
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.pipeline.staged_parts import read_part, sweep
@@ -35,7 +36,7 @@ DUCKDB = [one for one in TARGETS if one.id == "duckdb"]
 
 
 def write(root: Path, *events: list[dict[str, object]]) -> list[Part]:
-    return [one.part for one in write_parts(root, [batch(*events)])]
+    return [one.part for one in write_parts(LocalFolder(root), [batch(*events)])]
 
 
 def test_a_replay_writes_the_same_bytes_in_whatever_order_rows_come(tmp_path: Path) -> None:
@@ -75,16 +76,17 @@ def test_a_transaction_of_any_size_is_one_part_that_is_written_while_it_comes(tm
             yield one
             sizes.append(sum(path.stat().st_size for path in tmp_path.glob("*/*")))
 
-    orders, others = (one.part for one in write_parts(tmp_path, watched()))
+    orders, others = (one.part for one in write_parts(LocalFolder(tmp_path), watched()))
     found = sizes[3::3]  # every third batch fills a row group, and is asked for more only when that is on the disk
     assert found[0] > 8_000 and all(later - earlier > 8_000 for earlier, later in pairwise(found))
     found_parts = [(one.table, one.first, one.last, one.rows) for one in (orders, others)]
     assert found_parts == [("shop.orders", 10, 10, 4000), ("shop.others", 10, 10, 1)]
     written = pq.ParquetFile(tmp_path / orders.path).metadata
     assert [written.row_group(number).num_rows for number in range(written.num_row_groups)] == [600] * 6 + [400]
-    assert [row for one in read_part(tmp_path, orders, 0) for row in one["row"].to_pylist()] == list(range(1, 4001))
+    assert [row for one in read_part(LocalFolder(tmp_path), orders, 0) for row in one["row"].to_pylist()] == list(range(1, 4001))
     kept = (tmp_path / orders.path).read_bytes()
-    assert [one.part for one in write_parts(tmp_path, watched())] == [orders, others] and (tmp_path / orders.path).read_bytes() == kept
+    assert [one.part for one in write_parts(LocalFolder(tmp_path), watched())] == [orders, others]
+    assert (tmp_path / orders.path).read_bytes() == kept
 
 
 def test_tables_that_share_a_task_share_its_memory_and_its_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +101,11 @@ def test_tables_that_share_a_task_share_its_memory_and_its_open_files(tmp_path: 
             yield one
             unfinished.append(len(list(tmp_path.glob("*/*.unfinished"))))
 
-    found = write_parts(tmp_path, watched())
+    found = write_parts(LocalFolder(tmp_path), watched())
     assert [(one.part.table, one.part.rows, one.schema_json) for one in found] == [(f"shop.{s.table}", 500, s.to_json()) for s in schemas]
     assert max(unfinished) == 2 and unfinished[0] == 0
     for number, one in enumerate(found):
-        rows = [row for some in read_part(tmp_path, one.part, 0) for row in some["row"].to_pylist()]
+        rows = [row for some in read_part(LocalFolder(tmp_path), one.part, 0) for row in some["row"].to_pylist()]
         assert rows == [400 * turn + 100 * number + row for turn in range(5) for row in range(100)]
 
 
@@ -114,11 +116,11 @@ def test_a_task_that_counts_as_lost_does_not_disturb_the_one_in_its_place(tmp_pa
     def overtaken() -> Iterator[pa.RecordBatch]:
         batches = large((ORDERS, 200), (ORDERS, 200))
         yield next(batches)
-        first.extend(one.part for one in write_parts(tmp_path, large((ORDERS, 200), (ORDERS, 200))))
+        first.extend(one.part for one in write_parts(LocalFolder(tmp_path), large((ORDERS, 200), (ORDERS, 200))))
         yield from batches
 
-    assert [one.part for one in write_parts(tmp_path, overtaken())] == first
-    assert [row for one in read_part(tmp_path, first[0], 0) for row in one["row"].to_pylist()] == list(range(400))
+    assert [one.part for one in write_parts(LocalFolder(tmp_path), overtaken())] == first
+    assert [row for one in read_part(LocalFolder(tmp_path), first[0], 0) for row in one["row"].to_pylist()] == list(range(400))
     assert [path.name for path in tmp_path.glob("*/*")] == [Path(first[0].path).name]
 
 
@@ -134,22 +136,22 @@ def test_a_task_that_fails_leaves_no_part_half_written(tmp_path: Path, monkeypat
         yield batch(insert(ORDERS, 5, ["1", "earlier"]))
 
     with pytest.raises(StagingFailed, match=r"events of shop.orders that lie before earlier ones; report this as a bug of the source"):
-        write_parts(tmp_path, broken())
+        write_parts(LocalFolder(tmp_path), broken())
     assert {path.suffix for path in tmp_path.glob("*/*")} <= {".parquet"}, "a part that was complete is swept with the next start"
-    [orders, others] = (one.part for one in write_parts(tmp_path, large((OTHERS, 200), (ORDERS, 200))))
-    assert sweep(tmp_path, [orders.path, others.path]) == [] and (orders.rows, others.rows) == (200, 200)
+    [orders, others] = (one.part for one in write_parts(LocalFolder(tmp_path), large((OTHERS, 200), (ORDERS, 200))))
+    assert sweep(LocalFolder(tmp_path), [orders.path, others.path]) == [] and (orders.rows, others.rows) == (200, 200)
 
 
 def test_a_part_that_is_not_what_the_manifest_says_is_not_read(tmp_path: Path) -> None:
     [part] = write(tmp_path, announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), insert(ORDERS, 20, ["2", "b"]))
-    assert [pc.max(one["position"]).as_py() for one in read_part(tmp_path, part, 10)] == [20]
+    assert [pc.max(one["position"]).as_py() for one in read_part(LocalFolder(tmp_path), part, 10)] == [20]
     for wrong in (replace(part, rows=3), replace(part, last=30)):
         with pytest.raises(PartDamaged, match="in the manifest"):
-            list(read_part(tmp_path, wrong, 0))
+            list(read_part(LocalFolder(tmp_path), wrong, 0))
     (tmp_path / part.path).write_bytes(b"PAR1 not at all")
     for known, why in ((part, "has other bytes"), (replace(part, checksum=""), "cannot be read")):
         with pytest.raises(PartDamaged, match=why):
-            list(read_part(tmp_path, known, 0))
+            list(read_part(LocalFolder(tmp_path), known, 0))
 
 
 def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +190,7 @@ def test_sweeping_leaves_what_is_listed(tmp_path: Path) -> None:
     (tmp_path / "shop.orders" / "0000000000000000030.77.unfinished").write_text("half")
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "metadata").write_text("Spark's")
-    assert sweep(tmp_path, [one.path]) == [other.path, "shop.orders/0000000000000000030.77.unfinished"]
+    assert sweep(LocalFolder(tmp_path), [one.path]) == [other.path, "shop.orders/0000000000000000030.77.unfinished"]
     assert (tmp_path / one.path).exists() and (tmp_path / "checkpoint" / "metadata").exists()
 
 
@@ -196,12 +198,12 @@ def test_sweeping_leaves_what_is_listed(tmp_path: Path) -> None:
 def test_parts_go_once_every_target_has_passed_them(road: Road) -> None:
     first = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
-    assert retention.prune(road.store, PIPELINE, pipeline, road.root) == 0, "the target has passed nothing yet"
+    assert retention.prune(road.store, PIPELINE, pipeline, LocalFolder(road.root)) == 0, "the target has passed nothing yet"
     road.loader().merge_all()
     second = road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
     slower = Pipeline.model_validate({**_PIPELINE, "targets": {**_PIPELINE["targets"], "new": _PIPELINE["targets"]["wh"]}})  # type: ignore[dict-item,index]
-    assert retention.prune(road.store, PIPELINE, slower, road.root) == 0, "a target that never reported has passed nothing"
-    assert retention.prune(road.store, PIPELINE, pipeline, road.root) == 1
+    assert retention.prune(road.store, PIPELINE, slower, LocalFolder(road.root)) == 0, "a target that never reported has passed nothing"
+    assert retention.prune(road.store, PIPELINE, pipeline, LocalFolder(road.root)) == 1
     assert not (road.root / first[0].path).exists() and (road.root / second[0].path).exists()
     assert road.loader().merge_all() == 1 and road.rows() == [(1, "a"), (2, "b")]
 

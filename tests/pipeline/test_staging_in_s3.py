@@ -13,8 +13,8 @@ from auditor import config
 from auditor.cli import main
 from auditor.errors import PartDamaged, StagingFailed
 from auditor.pipeline import retention
-from auditor.pipeline.s3_folder import S3Folder, folder_at, read_note, write_note
-from auditor.pipeline.staged_parts import make_folder, read_part, sweep
+from auditor.pipeline.folders import S3Folder, folder_at
+from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.pipeline.watch import disk_room
 from auditor.store import parts
 from tests.live import Engines
@@ -49,9 +49,9 @@ def bucket(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def _forget_client() -> None:
-    from auditor.pipeline import s3_folder
+    from auditor.pipeline import folders
 
-    s3_folder._client.cache_clear()
+    folders._client.cache_clear()
 
 
 @pytest.fixture
@@ -74,15 +74,15 @@ def folder_of(road: Road) -> S3Folder:
 def test_parts_in_s3_are_merged_swept_and_deleted(road: Road) -> None:
     folder = folder_of(road)
     assert str(folder) == f"s3://{BUCKET}/shop" and disk_room(folder, 0) is None
-    make_folder(folder)
+    folder.make()
     [part] = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])))
     road.stage_task(batch(announce(ORDERS, 11), insert(ORDERS, 20, ["3", "c"])))
     assert road.loader().merge_all() == 3 and road.rows() == [(1, "a"), (2, "b"), (3, "c")]
     folder.put("shop.orders/0000000000000000005.parquet", b"of a batch that was never listed")
     folder.put("segments/shop.orders/1.parquet", b"a segment")
-    write_note(folder, "planned.json", "{}")
+    folder.put("planned.json", b"{}")
     assert sweep(folder, parts.list_paths(road.store, PIPELINE)) == ["shop.orders/0000000000000000005.parquet"]
-    assert read_note(folder, "planned.json") == "{}" and read_note(folder, "other") is None
+    assert folder.read_note("planned.json") == "{}" and folder.read_note("other") is None
     folder.put(part.path, folder.get("shop.orders/" + part.path.rpartition("/")[2]))
     pipeline = road.settings.pipeline(PIPELINE)
     object.__setattr__(pipeline.staging, "keep", 0.0)
@@ -105,4 +105,4 @@ def test_a_part_of_another_batch_is_noticed_and_a_reset_deletes_all(road: Road) 
 
 def test_a_bucket_that_is_not_there_is_named(bucket: str) -> None:
     with pytest.raises(StagingFailed, match=r"the staging's folder s3://nowhere/shop cannot be created: .*404.*; create it, or correct"):
-        make_folder(folder_at("s3://nowhere/shop"))
+        folder_at("s3://nowhere/shop").make()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import ConfigError
-from auditor.pipeline.tracker.check import check_tracker
+from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.certify.log_columns import KINDS, samples_of
 from tests.binlog import LiveLog, in_short
 from tests.live import Engines, LiveEngine, engine_params

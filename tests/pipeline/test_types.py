@@ -12,6 +12,7 @@ import dialects
 from auditor.config import Audit
 from auditor.model import Report, Verdict
 from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
 from auditor.pipeline.staging import Staging
 from auditor.run import audit_run
@@ -129,7 +130,7 @@ def stage(road: Road, log: LiveLog, start: Place, table: str) -> None:
     rules = TableRules(road.settings.pipeline(PIPELINE), b"salt")
     batches = (batch for one in log.scan(start) for batch in log.reading([table]).batches(one))
     rows = [row for entries in stage_task(str(road.root), rules, batches) for row in entries.to_pylist()]
-    Staging(road.store, PIPELINE, road.root, rules)._list([read_entry(row) for row in rows], None)
+    Staging(road.store, PIPELINE, LocalFolder(road.root), rules)._list([read_entry(row) for row in rows], None)
 
 
 def audited(road: Road, log: LiveLog, table: str, samples: Sequence[Sample]) -> None:

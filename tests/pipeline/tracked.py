@@ -17,9 +17,9 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from auditor import config
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
-from auditor.pipeline.watch import source_of
 from auditor.points import armed
 from auditor.store import Store, open_store
 from tests.binlog import Event, LiveLog

@@ -8,6 +8,7 @@ from typing import Any
 
 from auditor.config import Settings, validate_settings
 from auditor.model import Report, Segment
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import SegmentWriter, folder_of, open_writer
@@ -53,7 +54,7 @@ def transactions(count: int, *, every: int = 10) -> list[Events]:
 def stage_all(settings: Settings, store: Store, name: str, found: Sequence[Events], writer: SegmentWriter | None = None) -> SegmentWriter:
     """Stage transactions for a pipeline, cut them by its writer, or by a new one, and return that."""
     root = Path(settings.pipeline(name).staging.path)
-    written = write_parts(root, [batch(announce(ORDERS, 1), *found)])
+    written = write_parts(LocalFolder(root), [batch(announce(ORDERS, 1), *found)])
     schemas = {ORDERS.id: {"columns": [{"name": "id"}, {"name": "item"}]}}
     parts.record_batch(store, name, [one.part for one in written if one.part.rows], schemas, {"file": "binlog.000007", "position": 4})
     writer = writer or open_writer(store, name, settings.pipeline(name), registrations_of(settings, name))

@@ -47,10 +47,9 @@ def kill(
 
 def main(order: dict[str, Any]) -> None:
     """Do what the order says."""
+    from auditor.bootstrap import plan, use_cases
     from auditor.config import Settings
     from auditor.points import followed
-    from auditor.repair.bootstrap import plan
-    from auditor.service import bootstraps
     from auditor.store import open_store
 
     vars(plan)["RANGE_ROWS"] = ROWS
@@ -70,9 +69,9 @@ def main(order: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     settings, store = Settings.model_validate(order["settings"]), open_store(order["store"])
-    spreading = bootstraps.Spreading(Path(sys.argv[1]).with_name("auditor.yaml"), is_asked=True) if order["by_spark"] else None
+    spreading = use_cases.Spreading(Path(sys.argv[1]).with_name("auditor.yaml"), is_asked=True) if order["by_spark"] else None
     with followed("bootstrap", step):
-        bootstraps.run_bootstrap(settings, store, order["audit"], spreading=spreading)
+        use_cases.run_bootstrap(settings, store, order["audit"], spreading=spreading)
 
 
 if __name__ == "__main__":

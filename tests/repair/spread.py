@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from auditor.bootstrap.use_cases import Spreading
 from auditor.config import Settings
-from auditor.service.bootstraps import Spreading
 
 
 def spreading(settings: Settings, folder: Path) -> Spreading:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from auditor.bootstrap import use_cases
+from auditor.bootstrap.use_cases import BootstrapResult
 from auditor.errors import BootstrapFailed, BootstrapRefused
 from auditor.model import Verdict
 from auditor.points import armed, followed
-from auditor.service import bootstraps
-from auditor.service.bootstraps import BootstrapResult
 from auditor.store import bootstraps as stored
 from dialects.delta.session import DeltaSession
 from tests.live import LiveEngine, LivePair, chosen_pairs
@@ -28,7 +28,7 @@ TARGET = ("CREATE OR REPLACE TABLE t (id BIGINT, v VARCHAR)", "INSERT INTO t SEL
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
     """Rows 1 to 40 in four ranges, and a Delta table that lost half of them and has others."""
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 10)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 10)
     (tmp_path / "lake").mkdir()
     return small.make(tmp_path, LiveEngine("delta", "delta", f"delta://{tmp_path}/lake"), SOURCE, TARGET)
 
@@ -45,7 +45,7 @@ def rows(both: Small, version: int | None = None) -> list[tuple[Any, ...]]:
 
 
 def copy(both: Small, keys: dict[str, int] | None = None) -> BootstrapResult:
-    return bootstraps.run_bootstrap(both.settings, both.store, "small", keys)
+    return use_cases.run_bootstrap(both.settings, both.store, "small", keys)
 
 
 WANTED = [(number, f"row {number}") for number in range(1, 41)]
@@ -53,14 +53,14 @@ WANTED = [(number, f"row {number}") for number in range(1, 41)]
 
 def test_a_table_is_replaced_by_one_commit(both: Small) -> None:
     before = rows(both)
-    plan = bootstraps.plan_bootstrap(both.settings, both.store, "small")
+    plan = use_cases.plan_bootstrap(both.settings, both.store, "small")
     assert "swap     by commit: one commit replaces the rows, and readers see the version before until then" in plan
     assert "--drop-old" not in plan and "the replaced rows stay in the files of the version before until VACUUM" in plan
     result = copy(both)
     assert result.rows == 40 and result.old == "the version before" and result.after and result.after.verdict is Verdict.MATCH
     assert rows(both) == WANTED and delta(both).version() == 1 and rows(both, 0) == before
     assert delta(both).transaction_version(f"auditor/patch/{result.bootstrap}") == 1
-    assert left(both.target) == [] and bootstraps.drop_left(both.settings, both.store, "small") == []
+    assert left(both.target) == [] and use_cases.drop_left(both.settings, both.store, "small") == []
 
 
 def test_a_range_is_replaced_and_other_rows_stay(both: Small) -> None:
@@ -111,7 +111,7 @@ def test_a_filtered_audit_is_refused(both: Small) -> None:
 def test_every_kind_of_value_is_copied(pair: LivePair, tmp_path: Path) -> None:
     clean(pair.target)
     both = damaged.make(pair, tmp_path, rows=60, differences=30)
-    result = bootstraps.run_bootstrap(both.settings, both.store, "all")
+    result = use_cases.run_bootstrap(both.settings, both.store, "all")
     assert result.rows == len(both.source) and result.after and result.after.verdict is Verdict.MATCH, (result.not_settled, result.after)
     assert result.after.jaccard and result.after.jaccard.score.lower == 1 and left(pair.target) == []
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from auditor.bootstrap import use_cases
+from auditor.bootstrap.use_cases import BootstrapResult, Followed
 from auditor.errors import BootstrapFailed, StatementCancelled
 from auditor.model import Verdict
 from auditor.points import armed, followed
-from auditor.service import bootstraps
-from auditor.service.bootstraps import BootstrapResult, Followed
 from auditor.store import bootstraps as stored
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params, quick_on
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.mariadb
 @pytest.fixture
 def both(engine: LiveEngine, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> Small:
     """Rows 1 to 40 in a source on MariaDB, in ranges of ten, and a target that lost half of them and has others."""
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 10)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 10)
     set_waits(swap_pauses=(0.05, 0.05))
     clean(engine)
     rows = ", ".join(f"({number}, 'row {number}')" for number in range(1, ROWS + 1))
@@ -51,7 +51,7 @@ def both(engine: LiveEngine, engines: Engines, tmp_path: Path, monkeypatch: pyte
 
 
 def copy(both: Small, keys: dict[str, int] | None = None, **about: Any) -> BootstrapResult:
-    return bootstraps.run_bootstrap(both.settings, both.store, "small", keys, followed=Followed(**about))
+    return use_cases.run_bootstrap(both.settings, both.store, "small", keys, followed=Followed(**about))
 
 
 def rows_of_source(both: Small) -> list[tuple[Any, ...]]:
@@ -110,15 +110,15 @@ def test_the_partitions_that_differed_are_copied_anew_and_no_others(both: Small)
     both.run()
     both.on_target("UPDATE t SET name = 'later' WHERE id = 25")
 
-    assert "keys 10..19, 30..39 from" in bootstraps.plan_bootstrap(both.settings, both.store, "small", partitions="differing")
+    assert "keys 10..19, 30..39 from" in use_cases.plan_bootstrap(both.settings, both.store, "small", partitions="differing")
     with armed("bootstrap.swapping", lambda: both.on_source("UPDATE s SET name = 'newer' WHERE id = 31")):
-        result = bootstraps.run_bootstrap(both.settings, both.store, "small", partitions="differing")
+        result = use_cases.run_bootstrap(both.settings, both.store, "small", partitions="differing")
     assert result.rows == 20 and result.patched == {"updated": 1}
     assert result.after and result.after.verdict is Verdict.MISMATCH, "what was not asked for still differs"
     assert [row for row in both.rows() if row not in rows_of_source(both)] == [(25, "later")]
     assert len(tables.query(both.target, f"SELECT * FROM {result.old}")) == 20
     both.on_target(f"DROP TABLE {result.old}")  # the next may begin in the same second, after which its own is named
-    again = bootstraps.run_bootstrap(both.settings, both.store, "small", partitions="0,2..3")
+    again = use_cases.run_bootstrap(both.settings, both.store, "small", partitions="0,2..3")
     assert again.rows == 29 and again.after and again.after.verdict is Verdict.MATCH
 
 
@@ -151,7 +151,7 @@ def test_a_copy_that_differs_from_its_snapshot_is_not_swapped_in(both: Small) ->
         copy(both)
     assert both.rows() == before
     assert [one.state for one in stored.list_bootstraps(both.store)] == ["failed"]
-    assert bootstraps.drop_left(both.settings, both.store, "small") == left_before(both)
+    assert use_cases.drop_left(both.settings, both.store, "small") == left_before(both)
     assert left(both.target) == [] and copy(both).after
 
 
@@ -218,7 +218,7 @@ def test_a_filtered_audit_with_a_key_of_text_copies_its_rows_alone(both: Small) 
     columns = {"override": {"name": {"trim": True}, "secret": {"mask": True}}}
     audit = type(both.settings.audits["small"]).model_validate({**definition, "where": "id < '3'", "columns": columns})
     both.settings = both.settings.model_copy(update={"audits": {"small": audit}})
-    assert "the rows of its filter" in bootstraps.plan_bootstrap(both.settings, both.store, "small")
+    assert "the rows of its filter" in use_cases.plan_bootstrap(both.settings, both.store, "small")
     both.on_target("ALTER TABLE t ALTER secret TYPE VARCHAR(3)")
     with pytest.raises(BootstrapFailed, match="the target did not take the copy: StatementRefused; "):
         copy(both)
@@ -243,13 +243,13 @@ def test_what_hangs_on_a_table_stays_with_it(both: Small) -> None:
         "CREATE INDEX by_name ON t (name)",
     )
     try:
-        plan = bootstraps.plan_bootstrap(both.settings, both.store, "small")
+        plan = use_cases.plan_bootstrap(both.settings, both.store, "small")
         assert "swap     in place: so what hangs on the table stays: views, foreign keys, grants, publications, sequences" in plan
         assert "seen: read the table as before" in plan
         copy(both)
         asked = "SELECT (SELECT * FROM seen), obj_description('t'::regclass), pg_get_serial_sequence('t', 'id')"
         assert tables.query(both.target, asked) == [(ROWS, "the orders", "public.numbers")]
-        bootstraps.drop_left(both.settings, both.store, "small")
+        use_cases.drop_left(both.settings, both.store, "small")
         assert left(both.target) == []
     finally:
         both.on_target("DROP VIEW IF EXISTS seen", "DROP TABLE t")
@@ -258,7 +258,7 @@ def test_what_hangs_on_a_table_stays_with_it(both: Small) -> None:
 @pytest.mark.parametrize("engine", engine_params("mariadb"), indirect=True)
 def test_a_renamed_table_goes_on_numbering_its_rows(both: Small) -> None:
     both.on_target("ALTER TABLE t MODIFY id INTEGER NOT NULL AUTO_INCREMENT", "ALTER TABLE t AUTO_INCREMENT = 500")
-    assert "swap     by rename" in bootstraps.plan_bootstrap(both.settings, both.store, "small")
+    assert "swap     by rename" in use_cases.plan_bootstrap(both.settings, both.store, "small")
     copy(both)
     both.on_target("INSERT INTO t (name) VALUES ('next')")
     assert tables.query(both.target, "SELECT MAX(id) FROM t") == [(500,)]
@@ -273,7 +273,7 @@ def test_a_full_disk_half_way_leaves_the_table_as_it_was(both: Small, monkeypatc
         if len(synced) == 2:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("auditor.repair.bootstrap.files.os.fsync", fsync)
+    monkeypatch.setattr("auditor.bootstrap.range_files.os.fsync", fsync)
     with pytest.raises(BootstrapFailed, match="cannot be written: No space left on device; make room, then run it again to continue"):
         copy(both)
     assert both.rows() == before

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from auditor.bootstrap import use_cases
 from auditor.model import Verdict
 from auditor.points import armed
-from auditor.service import bootstraps
 from auditor.store import bootstraps as stored
 from tests.live import LivePair, chosen_pairs
 from tests.repair import damaged
@@ -24,7 +24,7 @@ EVERY = [*chosen_pairs("mariadb-postgres", "postgres-mariadb", "mariadb-mysql", 
 
 @pytest.fixture
 def both(pair: LivePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Damaged]:
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", ROWS)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", ROWS)
     clean(pair.target)
     made = damaged.make(pair, tmp_path, rows=60, differences=18)
     yield made
@@ -40,11 +40,11 @@ def test_a_bootstrap_that_is_killed_goes_on_with_what_was_copied(both: Damaged, 
     (one,) = stored.list_bootstraps(both.store)
     assert (one.state, one.stage) == ("running", "copying") and len(stored.list_ranges(both.store, one.bootstrap)) == 1
     assert both.read_target() == before
-    plan = bootstraps.plan_bootstrap(both.settings, both.store, "all")
+    plan = use_cases.plan_bootstrap(both.settings, both.store, "all")
     assert f"goes on  with bootstrap {one.bootstrap[:12]}" in plan and "running while copying" in plan
     loaded: list[str] = []
     with armed("bootstrap.loaded", lambda: loaded.append("range")):
-        result = bootstraps.run_bootstrap(both.settings, both.store, "all")
+        result = use_cases.run_bootstrap(both.settings, both.store, "all")
     assert result.bootstrap == one.bootstrap and len(loaded) == len(one.detail["ranges"]) - 1
     check_whole(both, result)
 
@@ -62,15 +62,15 @@ def test_a_bootstrap_survives_a_kill_at_each_step_and_at_random_moments(both: Da
         old = str(last.detail["old"])
         assert set(left(both.pair.target)) <= {last.detail["stage"], old}  # nothing that the journal does not name
         if code == 0 or generator.random() < 0.5:
-            check_whole(both, bootstraps.run_bootstrap(both.settings, both.store, "all") if code else None)
+            check_whole(both, use_cases.run_bootstrap(both.settings, both.store, "all") if code else None)
             damage(both)
             before = both.read_target()
         elif last.stage == "copying":
             assert both.read_target() == before
-    check_whole(both, bootstraps.run_bootstrap(both.settings, both.store, "all"))
+    check_whole(both, use_cases.run_bootstrap(both.settings, both.store, "all"))
 
 
-def check_whole(both: Damaged, result: bootstraps.BootstrapResult | None) -> None:
+def check_whole(both: Damaged, result: use_cases.BootstrapResult | None) -> None:
     """Check that the table holds the source's rows, and that nothing is left beside it once that was dropped."""
     if result is not None:
         assert result.after and result.after.verdict is Verdict.MATCH, result
@@ -78,7 +78,7 @@ def check_whole(both: Damaged, result: bootstraps.BootstrapResult | None) -> Non
     assert len(both.read_target()) == len(damaged.read_exactly(both.pair.source, "patched_source", names)) == len(both.source)
     assert both.run().verdict is Verdict.MATCH
     assert all(one.state in ("done", "dropped") for one in stored.list_bootstraps(both.store))
-    bootstraps.drop_left(both.settings, both.store, "all")
+    use_cases.drop_left(both.settings, both.store, "all")
     assert left(both.pair.target) == []
 
 

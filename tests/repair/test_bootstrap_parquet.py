@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 import dialects
+from auditor.bootstrap import use_cases
 from auditor.connections.writer import open_patch_session
 from auditor.errors import StatementRefused
 from auditor.model import Verdict
-from auditor.service import bootstraps
 from dialects.committing import Commit, Committing
 from dialects.delta.pointer import Pointer, pointer_of
 from tests.live import LiveEngine
@@ -26,7 +26,7 @@ from tests.repair.test_bootstrap_delta import SOURCE, TARGET, WANTED
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
     """Rows 1 to 40 in four ranges, and a table that lost half of them and has others."""
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 10)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 10)
     (tmp_path / "lake").mkdir()
     return small.make(tmp_path, LiveEngine("parquet", "delta", f"parquet://{tmp_path}/lake"), SOURCE, TARGET)
 
@@ -45,12 +45,12 @@ def rows(both: Small) -> list[tuple[Any, ...]]:
 
 def test_a_range_and_then_the_table_are_replaced(both: Small) -> None:
     before = rows(both)
-    bootstraps.run_bootstrap(both.settings, both.store, "small", {"from": 11, "to": 30})
+    use_cases.run_bootstrap(both.settings, both.store, "small", {"from": 11, "to": 30})
     assert rows(both) == sorted([*WANTED[10:30], *(row for row in before if not 11 <= row[0] <= 30)])
-    result = bootstraps.run_bootstrap(both.settings, both.store, "small")
+    result = use_cases.run_bootstrap(both.settings, both.store, "small")
     assert rows(both) == WANTED and result.after and result.after.verdict is Verdict.MATCH
     assert f"auditor/patch/{result.bootstrap}" in pointer(both).marks
-    assert left(both.target) == [] and bootstraps.drop_left(both.settings, both.store, "small") == []
+    assert left(both.target) == [] and use_cases.drop_left(both.settings, both.store, "small") == []
 
 
 def test_a_row_outside_of_what_is_replaced_is_refused(both: Small) -> None:

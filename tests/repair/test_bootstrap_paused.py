@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from auditor.bootstrap import use_cases
+from auditor.bootstrap.use_cases import BootstrapResult, Followed
 from auditor.config import ConnectionSettings
 from auditor.errors import DatabaseBusy, StatementCancelled
 from auditor.model import Progress, Verdict
 from auditor.points import followed
-from auditor.service import bootstraps
-from auditor.service.bootstraps import BootstrapResult, Followed
 from auditor.store import bootstraps as stored
 from auditor.waits import waits
 from tests.live import LiveEngine, quick_on
@@ -33,7 +33,7 @@ ROWS = 40
 @pytest.fixture
 def both(engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> Small:
     """Rows in four ranges, and a target whose heartbeat says how far it has come."""
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 10)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 10)
     set_waits(load_probe=0.05)
     clean(engine)
     source = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR)", f"INSERT INTO s SELECT i, 'row ' || i FROM range({ROWS}) AS r(i)")
@@ -86,7 +86,7 @@ class Follower:
     def copy(self, **more: Any) -> BootstrapResult:
         about = Followed(on_progress=self.progress, **more)
         with followed("bootstrap", self.step):
-            return bootstraps.run_bootstrap(self._both.settings, self._both.store, "small", followed=about)
+            return use_cases.run_bootstrap(self._both.settings, self._both.store, "small", followed=about)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_bootstrap_that_is_stopped_while_it_waits_leaves_the_table(both: Small
     (one,) = stored.list_bootstraps(both.store)
     assert (one.state, one.stage) == ("stopped", "copying") and both.rows() == before
     beat(both, age=0)
-    assert bootstraps.run_bootstrap(both.settings, both.store, "small").bootstrap == one.bootstrap and rows(both) == ROWS
+    assert use_cases.run_bootstrap(both.settings, both.store, "small").bootstrap == one.bootstrap and rows(both) == ROWS
 
 
 @ENGINES
@@ -135,5 +135,5 @@ def test_a_target_that_stays_busy_ends_the_bootstrap_and_leaves_the_table(both: 
     beat(both, age=0)
     steps: list[str] = []
     with followed("bootstrap", steps.append):
-        bootstraps.run_bootstrap(both.settings, both.store, "small")
+        use_cases.run_bootstrap(both.settings, both.store, "small")
     assert steps.count("range") < 4 and rows(both) == ROWS

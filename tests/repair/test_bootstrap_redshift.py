@@ -9,10 +9,10 @@ from urllib.parse import quote
 import boto3
 import pytest
 
+from auditor.bootstrap import use_cases
 from auditor.errors import BootstrapFailed, BootstrapRefused
 from auditor.model import Verdict
 from auditor.points import armed, followed
-from auditor.service import bootstraps
 from auditor.store import bootstraps as stored
 from tests import tables
 from tests.live import Engines, LivePair, chosen_pairs
@@ -45,7 +45,7 @@ def bucket(pair: LivePair, engines: Engines, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def both(pair: LivePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Damaged:
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 20)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 20)
     clean(pair.target)
     made = damaged.make(pair, tmp_path, rows=60, differences=30)
     target = made.settings.connections["target"]
@@ -73,7 +73,7 @@ def test_a_damaged_table_is_copied_anew_by_a_manifest(both: Damaged, bucket: Sta
     before, names = both.read_target(), [name for name, _ in both.columns]
     bucket.forget()
     with armed("bootstrap.verify", lambda: leave(both), nth=1):
-        result = bootstraps.run_bootstrap(both.settings, both.store, "all")
+        result = use_cases.run_bootstrap(both.settings, both.store, "all")
     (sent,) = [one for one in bucket.statements() if one.startswith("COPY")]
     assert f"FROM 's3://{BUCKET}/auditor/" in sent and f"/manifest' IAM_ROLE '{ROLE}' MANIFEST DELIMITER '\\t' ESCAPE" in sent
     assert result.rows == len(both.source) and result.after and result.after.verdict is Verdict.MATCH
@@ -81,7 +81,7 @@ def test_a_damaged_table_is_copied_anew_by_a_manifest(both: Damaged, bucket: Sta
     assert damaged.read_exactly(both.pair.target, result.old, names) == before
     assert files() == ["auditor/another/000000.txt"], "what a killed attempt left is deleted, and nothing else"
     leave(both)
-    assert bootstraps.drop_left(both.settings, both.store, "all") == [result.old] and left(both.pair.target) == []
+    assert use_cases.drop_left(both.settings, both.store, "all") == [result.old] and left(both.pair.target) == []
     assert files() == ["auditor/another/000000.txt"]
 
 
@@ -92,11 +92,11 @@ def test_executors_store_the_files_that_it_copies(both: Damaged, bucket: StandIn
     engines.live("spark")
     bucket.forget()
     asked = spreading(both.settings, tmp_path)
-    result = bootstraps.run_bootstrap(both.settings, both.store, "all", spreading=asked)
+    result = use_cases.run_bootstrap(both.settings, both.store, "all", spreading=asked)
     assert len([one for one in bucket.statements() if one.startswith("COPY")]) == 1
     assert result.rows == len(both.source) and result.after and result.after.verdict is Verdict.MATCH
     assert files() == []
-    bootstraps.drop_left(both.settings, both.store, "all")
+    use_cases.drop_left(both.settings, both.store, "all")
 
 
 @pytest.mark.slow
@@ -106,12 +106,12 @@ def test_without_rights_on_s3_the_table_stays_as_it_was(both: Damaged, bucket: S
     content = place.read_text()
     denied = pytest.raises(BootstrapFailed, match=r"the target did not take the copy: .*Access Denied")
     with denied, armed("bootstrap.load", place.unlink, nth=1):
-        bootstraps.run_bootstrap(both.settings, both.store, "all")
+        use_cases.run_bootstrap(both.settings, both.store, "all")
     place.write_text(content)
     assert both.read_target() == before and files() == []
     steps: list[str] = []
     with followed("bootstrap", steps.append):
-        assert bootstraps.run_bootstrap(both.settings, both.store, "all").after
+        assert use_cases.run_bootstrap(both.settings, both.store, "all").after
     assert "range" not in steps, "the files were there already"
 
 
@@ -129,10 +129,10 @@ def test_a_bootstrap_survives_a_kill_at_each_step(both: Damaged, bucket: StandIn
         after = both.read_target()
         assert after == before or len(after) == len(both.source), (step, "half of an exchange")
         if code:
-            result = bootstraps.run_bootstrap(both.settings, both.store, "all")
+            result = use_cases.run_bootstrap(both.settings, both.store, "all")
             assert result.after and result.after.verdict is Verdict.MATCH, (step, result)
         assert both.run().verdict is Verdict.MATCH, step
-        bootstraps.drop_left(both.settings, both.store, "all")
+        use_cases.drop_left(both.settings, both.store, "all")
         assert left(both.pair.target) == [] and all(one.state == "done" for one in stored.list_bootstraps(both.store))
         tables.execute(both.pair.target, "DELETE FROM patched_target WHERE id < 30")
 
@@ -146,4 +146,4 @@ def test_without_a_bucket_it_is_refused(both: Damaged, pair: LivePair) -> None:
     with pytest.raises(
         BootstrapRefused, match=r"its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
     ):
-        bootstraps.run_bootstrap(settings, both.store, "all")
+        use_cases.run_bootstrap(settings, both.store, "all")

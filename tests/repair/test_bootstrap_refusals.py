@@ -13,11 +13,12 @@ import duckdb
 import pytest
 
 from auditor import service
+from auditor.bootstrap import use_cases
 from auditor.cli import main
 from auditor.config import load
 from auditor.errors import AuditorError, BootstrapRefused, ColumnRefused, ConfigError, UnknownRun
 from auditor.points import armed
-from auditor.service import audits, bootstrap_schedule, bootstraps
+from auditor.service import audits
 from auditor.store import bootstraps as stored
 from auditor.store import open_store
 from tests.live import LiveEngine, engine_params
@@ -77,7 +78,7 @@ def refuse(case: Case, engine: LiveEngine, folder: Path) -> None:
     both = small.make(folder, engine, SOURCE, (*CLEAN, *case.target))
     before = both.rows()
     with pytest.raises(BootstrapRefused) as refused:
-        bootstraps.run_bootstrap(both.settings, both.store, "small")
+        use_cases.run_bootstrap(both.settings, both.store, "small")
     assert case.says in str(refused.value)
     assert both.rows() == before and left(engine) == [] and stored.list_bootstraps(both.store) == []
     both.on_target(*([case.after] if case.after else []))
@@ -109,13 +110,13 @@ def duck(tmp_path: Path) -> small.Small:
 def refused(both: small.Small, kind: type[AuditorError], *args: Any) -> str:
     before = both.rows()
     with pytest.raises(kind) as found:
-        bootstraps.run_bootstrap(both.settings, both.store, "small", *args)
+        use_cases.run_bootstrap(both.settings, both.store, "small", *args)
     assert both.rows() == before
     return str(found.value)
 
 
 def test_a_table_that_somebody_else_left_is_not_dropped(duck: small.Small) -> None:
-    plan = bootstraps.plan_bootstrap(duck.settings, duck.store, "small")
+    plan = use_cases.plan_bootstrap(duck.settings, duck.store, "small")
     stage = next(word for word in plan.split() if word.startswith("auditor_new_")).rstrip(",")
     duck.on_target(f"CREATE TABLE {stage} (id INTEGER)")
     assert f'there is a table {stage} beside "main"."t", which is of no bootstrap of this store' in refused(duck, BootstrapRefused)
@@ -126,12 +127,12 @@ def test_another_range_waits_for_one_that_did_not_end(duck: small.Small) -> None
         raise BootstrapRefused("for the test")
 
     with pytest.raises(BootstrapRefused, match="for the test"), armed("bootstrap.verify", fail):
-        bootstraps.run_bootstrap(duck.settings, duck.store, "small")
+        use_cases.run_bootstrap(duck.settings, duck.store, "small")
     assert "of other keys, has not ended: continue that, or drop its copy with auditor bootstrap small --drop-old" in refused(
         duck, BootstrapRefused, {"from": 1, "to": 2}
     )
-    bootstraps.drop_left(duck.settings, duck.store, "small")
-    assert bootstraps.run_bootstrap(duck.settings, duck.store, "small", {"from": 1, "to": 2}).rows == 2
+    use_cases.drop_left(duck.settings, duck.store, "small")
+    assert use_cases.run_bootstrap(duck.settings, duck.store, "small", {"from": 1, "to": 2}).rows == 2
 
 
 def test_one_that_is_at_work_is_not_disturbed(duck: small.Small) -> None:
@@ -139,11 +140,11 @@ def test_one_that_is_at_work_is_not_disturbed(duck: small.Small) -> None:
 
     def again() -> None:
         with pytest.raises(BootstrapRefused) as found:
-            bootstraps.run_bootstrap(duck.settings, duck.store, "small")
+            use_cases.run_bootstrap(duck.settings, duck.store, "small")
         told.append(str(found.value))
 
     with armed("bootstrap.verify", again):
-        bootstraps.run_bootstrap(duck.settings, duck.store, "small")
+        use_cases.run_bootstrap(duck.settings, duck.store, "small")
     assert "is at work; wait for its end" in told[0]
 
 
@@ -162,7 +163,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         update={"connections": {**both.settings.connections, "b": both.settings.connections["b"].model_copy(update={"write": None})}}
     )
     with pytest.raises(ConfigError, match="the connection 'b' may only read; add write:"):
-        bootstraps.run_bootstrap(reading, both.store, "small")
+        use_cases.run_bootstrap(reading, both.store, "small")
 
 
 def test_a_replica_is_read_only_if_it_matched_lately(duck: small.Small) -> None:
@@ -175,7 +176,7 @@ def test_a_replica_is_read_only_if_it_matched_lately(duck: small.Small) -> None:
     assert "there is no connection 'd'" in refused(duck, BootstrapRefused, None, "d")
     assert "c is not known to hold what the source of small holds" in refused(duck, BootstrapRefused, None, "c")
     assert service.run_audit(duck.settings, "near", store=duck.store).verdict.value == "match"
-    result = bootstraps.run_bootstrap(duck.settings, duck.store, "small", None, "c")
+    result = use_cases.run_bootstrap(duck.settings, duck.store, "small", None, "c")
     (one,) = stored.list_bootstraps(duck.store)
     assert one.detail["source"] == "c: r" and result.after and result.after.verdict.value == "match"
 
@@ -199,7 +200,7 @@ def test_partitions_that_are_no_ranges_of_keys_are_refused(duck: small.Small) ->
     assert "write numbers of partitions such as" in says(ConfigError, "3..1")
     assert "are 201 ranges of keys, and one bootstrap copies at most 200" in says(BootstrapRefused, ",".join(map(str, range(0, 402, 2))))
     assert "--keys and --partitions both choose rows" in refused(duck, ConfigError, {"from": 1, "to": 2}, "", "differing")
-    bootstraps.run_bootstrap(duck.settings, duck.store, "small", partitions="differing")
+    use_cases.run_bootstrap(duck.settings, duck.store, "small", partitions="differing")
     assert "no partition differed in run" in says(BootstrapRefused, "differing")
 
 
@@ -258,10 +259,10 @@ def test_bootstraps_that_are_due_are_claimed_once(
     assert " bootstrap --due --quiet" in capsys.readouterr().out
     configured, store = load(tmp_path / "auditor.yaml"), open_store(f"sqlite:///{tmp_path}/auditor.db")
     now = dt.datetime.now(dt.UTC)
-    assert bootstrap_schedule.claim_due(configured, store, now - dt.timedelta(minutes=2), "a test") == ["orders"]
-    assert bootstrap_schedule.claim_due(configured, store, now - dt.timedelta(minutes=2), "a test") == []
+    assert use_cases.claim_due(configured, store, now - dt.timedelta(minutes=2), "a test") == ["orders"]
+    assert use_cases.claim_due(configured, store, now - dt.timedelta(minutes=2), "a test") == []
     audits.pause(configured, store, "orders")
-    assert bootstrap_schedule.claim_due(configured, store, now, "a test") == []
+    assert use_cases.claim_due(configured, store, now, "a test") == []
     audits.unpause(configured, store, "orders")
     store.close()
     assert main(["bootstrap", "--due", "--quiet"]) == 0

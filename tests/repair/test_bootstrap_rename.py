@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from auditor.bootstrap import use_cases
 from auditor.errors import BootstrapFailed
 from auditor.model import Verdict
 from auditor.points import armed, followed
-from auditor.service import bootstraps
 from auditor.store import bootstraps as stored
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -87,17 +87,17 @@ def both(engine: LiveEngine, tmp_path: Path) -> Any:
 
 def test_all_that_is_bound_to_the_table_goes_to_the_one_that_takes_its_name(both: Small) -> None:
     before = facts(both.target)
-    plan = bootstraps.plan_bootstrap(both.settings, both.store, "small")
+    plan = use_cases.plan_bootstrap(both.settings, both.store, "small")
     assert "swap     by rename: it is large, and what is bound to the old table can be carried to the new one" in plan
     assert "foreign keys to parent; views seen; publications told" in plan
-    result = bootstraps.run_bootstrap(both.settings, both.store, "small")
+    result = use_cases.run_bootstrap(both.settings, both.store, "small")
     assert result.after and result.after.verdict is Verdict.MATCH and left(both.target) == [result.old]
     assert facts(both.target) == before
     assert tables.query(both.target, "SELECT rows, name FROM seen") == [(40, "row 9")]
     assert tables.query(both.target, f"SELECT COUNT(*), MAX(name) FROM {result.old}") == [(20, "old")]
     both.on_target("INSERT INTO t (name, parent) VALUES ('next', 1)")
     assert tables.query(both.target, "SELECT id, number FROM t WHERE name = 'next'") == [(501, 705)]
-    assert bootstraps.drop_left(both.settings, both.store, "small") == [result.old]
+    assert use_cases.drop_left(both.settings, both.store, "small") == [result.old]
     assert facts(both.target) == before
 
 
@@ -105,11 +105,11 @@ def test_what_cannot_be_carried_is_named_and_the_rows_are_exchanged_in_place(bot
     both.on_target(
         "CREATE MATERIALIZED VIEW stored AS SELECT * FROM t", "CREATE POLICY mine ON t USING (true)", "CREATE TABLE child () INHERITS (t)"
     )
-    plan = bootstraps.plan_bootstrap(both.settings, both.store, "small")
+    plan = use_cases.plan_bootstrap(both.settings, both.store, "small")
     assert "swap     in place: it is large, but a rename would lose its place among inherited or partitioned tables, policy mine on" in plan
     assert "materialized view stored" in plan
     both.on_target("DROP TABLE child")
-    assert bootstraps.run_bootstrap(both.settings, both.store, "small").after
+    assert use_cases.run_bootstrap(both.settings, both.store, "small").after
     assert tables.query(both.target, "SELECT COUNT(*) FROM t") == [(40,)]
 
 
@@ -117,12 +117,12 @@ def test_rows_without_their_parents_are_not_swapped_in(both: Small) -> None:
     both.on_source("UPDATE s SET parent = 2 WHERE id = 7")
     before = facts(both.target), both.rows()
     with pytest.raises(BootstrapFailed, match='violates foreign key constraint "of_parent"'):
-        bootstraps.run_bootstrap(both.settings, both.store, "small")
+        use_cases.run_bootstrap(both.settings, both.store, "small")
     assert (facts(both.target), both.rows()) == before
     both.on_target("INSERT INTO parent VALUES (2)")
     steps: list[str] = []
     with followed("bootstrap", steps.append):
-        assert bootstraps.run_bootstrap(both.settings, both.store, "small").after
+        assert use_cases.run_bootstrap(both.settings, both.store, "small").after
     assert "range" not in steps and len(both.rows()) == 40 and facts(both.target) == before[0]
 
 
@@ -130,10 +130,10 @@ def test_a_statement_of_the_exchange_that_fails_leaves_everything_as_it_was(both
     before = facts(both.target), both.rows()
     taken = armed("bootstrap.swap", lambda: both.on_target(f"CREATE INDEX {taken_name(both)} ON parent (id)"), nth=1)
     with pytest.raises(BootstrapFailed, match=r"already exists.*is as it was"), taken:
-        bootstraps.run_bootstrap(both.settings, both.store, "small")
+        use_cases.run_bootstrap(both.settings, both.store, "small")
     assert (facts(both.target), both.rows()) == before
     both.on_target(f"DROP INDEX {taken_name(both)}")
-    assert bootstraps.run_bootstrap(both.settings, both.store, "small").after and facts(both.target) == before[0]
+    assert use_cases.run_bootstrap(both.settings, both.store, "small").after and facts(both.target) == before[0]
 
 
 def taken_name(both: Small) -> str:
@@ -148,6 +148,6 @@ def test_a_process_that_is_killed_while_names_are_exchanged_leaves_all_or_nothin
     assert kill(both, tmp_path, step=step, audit="small") == -9
     if step in ("swap", "commit"):
         assert (facts(both.target), both.rows()) == before
-    result = bootstraps.run_bootstrap(both.settings, both.store, "small")
+    result = use_cases.run_bootstrap(both.settings, both.store, "small")
     assert result.after and result.after.verdict is Verdict.MATCH
     assert facts(both.target) == before[0] and left(both.target) == [result.old]

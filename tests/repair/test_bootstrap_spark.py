@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from auditor.bootstrap import use_cases
+from auditor.bootstrap.use_cases import Followed
 from auditor.cli import main
 from auditor.config import SparkCopy
 from auditor.errors import BootstrapFailed, BootstrapRefused, StatementCancelled
 from auditor.model import Verdict
 from auditor.points import armed, followed
-from auditor.service import bootstraps
-from auditor.service.bootstraps import Followed
 from auditor.store import bootstraps as stored
 from tests.live import Engines, LiveEngine, LivePair, chosen_pairs, pair_params
 from tests.repair import damaged, small
@@ -40,14 +40,14 @@ def check_copied(pair: LivePair, folder: Path, rows: int) -> None:
     both = damaged.make(pair, folder, rows=rows, differences=rows // 2)
     before, names, steps = both.read_target(), [name for name, _ in both.columns], list[str]()
     with followed("bootstrap", steps.append):
-        result = bootstraps.run_bootstrap(both.settings, both.store, "all", spreading=spreading(both.settings, folder))
+        result = use_cases.run_bootstrap(both.settings, both.store, "all", spreading=spreading(both.settings, folder))
     assert steps.count("read") > 1, "several ranges were read by tasks"
     assert result.rows == len(both.source)
     assert result.after and result.after.verdict is Verdict.MATCH and not result.patched, (result.not_settled, result.after)
     assert result.after.jaccard and result.after.jaccard.score.lower == 1
     assert left(pair.target) == [result.old]
     assert damaged.read_exactly(pair.target, result.old, names) == before
-    assert bootstraps.drop_left(both.settings, both.store, "all") == [result.old]
+    assert use_cases.drop_left(both.settings, both.store, "all") == [result.old]
     assert left(pair.target) == []
     both.store.close()
 
@@ -55,14 +55,14 @@ def check_copied(pair: LivePair, folder: Path, rows: int) -> None:
 @pytest.mark.parametrize("pair", chosen_pairs("mariadb-postgres"), indirect=True)
 def test_executors_copy_a_damaged_table(pair: LivePair, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engines.live("spark")
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 20)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 20)
     check_copied(pair, tmp_path, 60)
 
 
 @pytest.mark.parametrize("pair", COPIED, indirect=True)
 def test_executors_copy_every_kind_of_value(pair: LivePair, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engines.live("spark")
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 200)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 200)
     check_copied(pair, tmp_path, 600)
 
 
@@ -70,7 +70,7 @@ def test_executors_copy_every_kind_of_value(pair: LivePair, engines: Engines, tm
 def test_a_source_of_one_process_is_refused(pair: LivePair, tmp_path: Path) -> None:
     both = damaged.make(pair, tmp_path, rows=6, differences=3)
     with pytest.raises(BootstrapRefused, match=r"tables of duckdb are read by one process, not by executors of Spark; leave out --spark"):
-        bootstraps.plan_bootstrap(both.settings, both.store, "all", spreading=spreading(both.settings, tmp_path))
+        use_cases.plan_bootstrap(both.settings, both.store, "all", spreading=spreading(both.settings, tmp_path))
     both.store.close()
 
 
@@ -86,7 +86,7 @@ def test_rows_that_change_between_the_ranges_are_left_out_or_copied_again(
 ) -> None:
     """A server without names of snapshots: ranges are read at moments of their own."""
     engines.live("spark")
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 100)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 100)
     source, target = engines.live("mariadb"), engines.live("postgres")
     both = made_small(tmp_path, source, target, "DATETIME(6)", **settle)
     steps: list[str] = []
@@ -97,7 +97,7 @@ def test_rows_that_change_between_the_ranges_are_left_out_or_copied_again(
             both.on_source("UPDATE s SET v = 'newer', updated = UTC_TIMESTAMP(6) WHERE id IN (3, 333)")
 
     with followed("bootstrap", step):
-        result = bootstraps.run_bootstrap(both.settings, both.store, "small", spreading=spreading(both.settings, tmp_path))
+        result = use_cases.run_bootstrap(both.settings, both.store, "small", spreading=spreading(both.settings, tmp_path))
     assert steps.count("verify") == (1 if settle else 2)
     assert result.rows == 500 and result.after and not result.not_settled, result
     if not settle:
@@ -109,7 +109,7 @@ def test_rows_that_change_between_the_ranges_are_left_out_or_copied_again(
 @pytest.mark.slow
 def test_executors_read_one_snapshot_where_it_has_a_name(engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engines.live("spark")
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 100)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 100)
     source, target = engines.live("postgres"), engines.live("mariadb")
     both = made_small(tmp_path, source, target, "TIMESTAMP")
     steps: list[str] = []
@@ -120,11 +120,11 @@ def test_executors_read_one_snapshot_where_it_has_a_name(engines: Engines, tmp_p
             both.on_source("UPDATE s SET v = 'newer'")
 
     asked = spreading(both.settings, tmp_path)
-    assert "compared row by row with the snapshot that it is read in" in bootstraps.plan_bootstrap(
+    assert "compared row by row with the snapshot that it is read in" in use_cases.plan_bootstrap(
         both.settings, both.store, "small", spreading=asked
     )
     with followed("bootstrap", step):
-        result = bootstraps.run_bootstrap(both.settings, both.store, "small", spreading=asked)
+        result = use_cases.run_bootstrap(both.settings, both.store, "small", spreading=asked)
     assert steps.count("verify") == 1 and result.rows == 500
     assert result.after and result.after.verdict is Verdict.MATCH and result.patched["updated"] == 500, result
     clean(target)
@@ -134,7 +134,7 @@ def test_executors_read_one_snapshot_where_it_has_a_name(engines: Engines, tmp_p
 @pytest.mark.parametrize("pair", chosen_pairs("mariadb-postgres", "postgres-mariadb", "mariadb-duckdb"), indirect=True)
 def test_a_copy_by_executors_survives_kills(pair: LivePair, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engines.live("spark")
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", ROWS)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", ROWS)
     clean(pair.target)
     both = damaged.make(pair, tmp_path, rows=60, differences=18)
     before = both.read_target()
@@ -144,9 +144,9 @@ def test_a_copy_by_executors_survives_kills(pair: LivePair, engines: Engines, tm
             before = both.read_target()
         elif step not in ("swapping", "swapped"):
             assert both.read_target() == before
-    result = bootstraps.run_bootstrap(both.settings, both.store, "all", spreading=spreading(both.settings, tmp_path))
+    result = use_cases.run_bootstrap(both.settings, both.store, "all", spreading=spreading(both.settings, tmp_path))
     assert result.after and result.after.verdict is Verdict.MATCH
-    bootstraps.drop_left(both.settings, both.store, "all")
+    use_cases.drop_left(both.settings, both.store, "all")
     assert left(pair.target) == []
     both.store.close()
 
@@ -165,11 +165,11 @@ def made_small(folder: Path, source: LiveEngine, target: LiveEngine, moment: str
 @pytest.mark.slow
 def test_a_stop_and_a_damaged_file_leave_the_table_as_it_was(engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engines.live("spark")
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 100)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 100)
     both = made_small(tmp_path, engines.live("mariadb"), engines.live("postgres"), "DATETIME(6)")
     configured, stopped = spreading(both.settings, tmp_path), threading.Event()
     with pytest.raises(StatementCancelled), armed("bootstrap.read", stopped.set, nth=1):
-        bootstraps.run_bootstrap(both.settings, both.store, "small", followed=Followed(stopped=stopped), spreading=configured)
+        use_cases.run_bootstrap(both.settings, both.store, "small", followed=Followed(stopped=stopped), spreading=configured)
     assert both.rows() == []
     (one,) = stored.list_bootstraps(both.store)
     assert one.state == "stopped" and stored.list_ranges(both.store, one.bootstrap)
@@ -180,9 +180,9 @@ def test_a_stop_and_a_damaged_file_leave_the_table_as_it_was(engines: Engines, t
 
     damaged_file = pytest.raises(BootstrapFailed, match=r"range-000003\.txt is not what was written there; drop the copy with --drop-old")
     with damaged_file, armed("bootstrap.load", damage, nth=1):
-        bootstraps.run_bootstrap(both.settings, both.store, "small", spreading=configured)
+        use_cases.run_bootstrap(both.settings, both.store, "small", spreading=configured)
     assert both.rows() == []
-    bootstraps.drop_left(both.settings, both.store, "small")
+    use_cases.drop_left(both.settings, both.store, "small")
     assert left(both.target) == []
     both.store.close()
 
@@ -192,7 +192,7 @@ def test_the_command_tells_of_it_and_does_it(
     engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engines.live("spark")
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 100)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 100)
     both = made_small(tmp_path, engines.live("mariadb"), engines.live("postgres"), "DATETIME(6)")
     asked = spreading(both.settings, tmp_path)
     written = json.loads(asked.config_file.read_text())

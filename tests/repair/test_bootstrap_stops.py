@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from auditor.bootstrap import swapping, use_cases
 from auditor.config import Audit, ConnectionSettings
 from auditor.errors import AuditorError, BootstrapFailed, BootstrapRefused, UnknownBootstrap
 from auditor.model import State, Verdict
 from auditor.points import armed, followed
-from auditor.repair.bootstrap import swapping
-from auditor.service import bootstraps
 from auditor.store import bootstraps as stored
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
@@ -29,7 +28,7 @@ TARGET = ("CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO 
 @pytest.fixture
 def duck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
     """Two tables of one DuckDB file, the source's in four ranges."""
-    monkeypatch.setattr("auditor.repair.bootstrap.plan.RANGE_ROWS", 10)
+    monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 10)
     engine = LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/both.duckdb")
     return small.make(tmp_path, engine, SOURCE, TARGET, source=engine)
 
@@ -48,7 +47,7 @@ def refused(
     """Return the sentence with which a bootstrap ends, after a check that the table is as it was."""
     before = both.rows()
     with pytest.raises(kind) as found:
-        bootstraps.run_bootstrap(both.settings, both.store, "small", keys, partitions=partitions)
+        use_cases.run_bootstrap(both.settings, both.store, "small", keys, partitions=partitions)
     assert both.rows() == before
     return str(found.value)
 
@@ -78,7 +77,7 @@ def test_engines_that_no_bootstrap_writes_are_refused_by_name(duck: Small) -> No
     spark = ConnectionSettings.model_validate({"url": "spark://localhost:1", "write": {"url": "spark://localhost:1"}})
     duck.settings = duck.settings.model_copy(update={"connections": {**duck.settings.connections, "b": spark}})
     with pytest.raises(BootstrapRefused, match="tables of spark cannot be copied again by this command; copy t by the engine's own means"):
-        bootstraps.run_bootstrap(duck.settings, duck.store, "small")
+        use_cases.run_bootstrap(duck.settings, duck.store, "small")
     assert stored.list_bootstraps(duck.store) == []
 
 
@@ -101,7 +100,7 @@ def test_what_is_at_work_is_neither_dropped_nor_begun_nor_continued(duck: Small)
         (one,) = stored.list_bootstraps(duck.store)
         about: dict[str, Any] = {"bootstrap": "f" * 32, "audit": "small", "target": one.target, "who": "", "detail": {}}
         for work in (
-            lambda: bootstraps.drop_left(duck.settings, duck.store, "small"),
+            lambda: use_cases.drop_left(duck.settings, duck.store, "small"),
             lambda: stored.begin_bootstrap(duck.store, **about),
             lambda: stored.continue_bootstrap(duck.store, one.bootstrap),
         ):
@@ -110,7 +109,7 @@ def test_what_is_at_work_is_neither_dropped_nor_begun_nor_continued(duck: Small)
             told.append(str(found.value))
 
     with armed("bootstrap.verify", disturb, nth=1):
-        done = bootstraps.run_bootstrap(duck.settings, duck.store, "small").bootstrap
+        done = use_cases.run_bootstrap(duck.settings, duck.store, "small").bootstrap
     assert told[0] == f"bootstrap {done} of this table is at work; wait for its end"
     assert f"bootstrap {done} of this table has not ended (" in told[1] and told[1].endswith("; continue it, or drop its copy")
     assert f"bootstrap {done} of this table is at work (" in told[2] and told[2].endswith("; wait for its end")
@@ -140,7 +139,7 @@ def test_a_source_that_changes_faster_than_it_is_copied_is_given_up(duck: Small)
         says = refused(duck, BootstrapFailed)
     assert says.startswith("the source changed faster than it was copied; ") and says.endswith(" is as it was: run it again to continue")
     assert seen.count("verify") == 3
-    result = bootstraps.run_bootstrap(duck.settings, duck.store, "small")
+    result = use_cases.run_bootstrap(duck.settings, duck.store, "small")
     assert result.after and result.after.verdict.value == "match"
 
 
@@ -154,8 +153,8 @@ def test_a_file_that_somebody_changed_is_not_loaded(duck: Small, tmp_path: Path,
     with armed("bootstrap.loaded", change, nth=1):
         says = refused(duck, BootstrapFailed)
     assert "range-000000.txt is not what manifest.json says of it; drop the copy with --drop-old, and run it again" in says
-    bootstraps.drop_left(duck.settings, duck.store, "small")
-    assert bootstraps.run_bootstrap(duck.settings, duck.store, "small").rows == 40 and not list(tmp_path.glob("auditor-bootstrap-*"))
+    use_cases.drop_left(duck.settings, duck.store, "small")
+    assert use_cases.run_bootstrap(duck.settings, duck.store, "small").rows == 40 and not list(tmp_path.glob("auditor-bootstrap-*"))
 
 
 def test_a_copy_of_which_nothing_could_be_compared_is_not_swapped_in(duck: Small) -> None:
@@ -164,7 +163,7 @@ def test_a_copy_of_which_nothing_could_be_compared_is_not_swapped_in(duck: Small
         return SimpleNamespace(report=report)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("auditor.repair.bootstrap.verifying.audit_run.perform", refuse)
+        patched.setattr("auditor.bootstrap.verifying.audit_run.perform", refuse)
         says = refused(duck, BootstrapFailed)
     assert says == "the copy could not be compared with its source: the server went away.; run it again to continue"
 

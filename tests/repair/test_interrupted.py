@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from auditor.bootstrap import use_cases
 from auditor.model import Verdict
-from auditor.service import bootstraps
 from auditor.store import bootstraps as stored_bootstraps
 from auditor.store import patches
 from tests import tables
@@ -97,6 +97,6 @@ def test_a_bootstrap_that_is_stopped_leaves_the_table_and_goes_on_later(both: Sm
     assert process.returncode not in (0, 1), errors
     (one,) = stored_bootstraps.list_bootstraps(both.store)
     assert (one.state, one.stage) == ("stopped", "swapping") and both.rows() == before
-    result = bootstraps.run_bootstrap(both.settings, both.store, "small")
+    result = use_cases.run_bootstrap(both.settings, both.store, "small")
     assert result.bootstrap == one.bootstrap and result.after and result.after.verdict is Verdict.MATCH
     assert left(both.target) == [result.old]

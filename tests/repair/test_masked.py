@@ -12,8 +12,8 @@ from cryptography.fernet import Fernet
 from auditor import canonical
 from auditor.config import Settings
 from auditor.errors import PatchRefused
-from auditor.repair.sealing import unseal
-from auditor.service import patch_requests, patches
+from auditor.repair.journal import unseal
+from auditor.service import patches
 from auditor.service.scrub import scrub
 from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
@@ -82,7 +82,7 @@ def digests(both: small.Small) -> set[str]:
 @pytest.mark.parametrize("key", [KEY, None], ids=["a key", "no key"])
 def test_no_digest_in_the_store_is_one_that_guesses_could_be_tried_against(key: str | None, both: small.Small) -> None:
     both.settings = with_key(both.settings, key)
-    proposed = patch_requests.propose(both.settings, both.store, both.run().run, small.EVERYTHING, who="a person").patch
+    proposed = patches.propose(both.settings, both.store, both.run().run, small.EVERYTHING, who="a person").patch
     plan = stored_requests.get_plan(both.store, proposed)
     assert plan and len(plan["rows"]) == 3
     patched = both.apply().patched.patch
@@ -99,12 +99,12 @@ def test_no_digest_in_the_store_is_one_that_guesses_could_be_tried_against(key: 
 def test_what_was_approved_is_written_as_far_as_it_is_shown(key: str | None, both: small.Small) -> None:
     """With a key a row is left whose masked value changed since it was proposed; without one nobody can know of that."""
     both.settings = with_key(both.settings, key)
-    proposed = patch_requests.propose(both.settings, both.store, both.run().run, small.EVERYTHING, who="a person").patch
+    proposed = patches.propose(both.settings, both.store, both.run().run, small.EVERYTHING, who="a person").patch
     about = {"rows": 3, "who": "a person", "idempotency": "once"}
-    patch_requests.request_apply(both.settings, both.store, proposed, **about)  # type: ignore[arg-type]
+    patches.request_apply(both.settings, both.store, proposed, **about)  # type: ignore[arg-type]
     both.on_source("UPDATE s SET card = '1234' WHERE id = 2")
     both.on_target("UPDATE t SET name = 'other' WHERE id = 3")
-    assert patch_requests.run_next(both.settings, both.store, threading.Event())
+    assert patches.run_next(both.settings, both.store, threading.Event())
     detail = stored.get_patch(both.store, proposed).detail
     assert detail["left"] == (2 if key else 1) and detail.get("updated", 0) == (0 if key else 1)
     assert [row[2] for row in both.rows()] == ["47 11", "99 99" if key else "1234", None]

@@ -13,7 +13,7 @@ from auditor.config import Audit
 from auditor.errors import AuditorError, PatchFailed, PatchRefused, RefreshRefused, RunOutdated
 from auditor.points import armed
 from auditor.repair.keys import Selection
-from auditor.service import patch_requests, patch_rows, patch_through, patches
+from auditor.service import patch_through, patches
 from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
 from auditor.store._schema import runs as run_table
@@ -56,9 +56,9 @@ def test_a_run_that_did_not_name_all_rows_is_refused(duck: Small) -> None:
     run = duck.run().run
     says = "2 further rows differ that were counted and not named: a patch would leave the target half repaired; copy the table again"
     assert says in refused(duck, run)
-    proposed = patch_requests.propose(duck.settings, duck.store, run, small.EVERYTHING, who="a person")
+    proposed = patches.propose(duck.settings, duck.store, run, small.EVERYTHING, who="a person")
     with pytest.raises(PatchRefused, match=f"patch {proposed.patch} cannot be applied: 2 further rows differ that were counted and not"):
-        patch_requests.request_apply(duck.settings, duck.store, proposed.patch, rows=1, who="a person", idempotency="once")
+        patches.request_apply(duck.settings, duck.store, proposed.patch, rows=1, who="a person", idempotency="once")
 
 
 def test_a_run_that_has_not_ended_is_refused(duck: Small) -> None:
@@ -139,12 +139,12 @@ def test_an_undo_without_its_rows_is_refused(duck: Small) -> None:
 def test_a_patch_of_the_command_line_has_no_script(duck: Small) -> None:
     patch = duck.apply().patched.patch
     with pytest.raises(PatchRefused, match="has no script: it was not proposed over HTTP, or its rows were dropped"):
-        patch_rows.get_script(duck.store, stored.get_patch(duck.store, patch))
+        patches.get_script(duck.store, stored.get_patch(duck.store, patch))
 
 
 def test_a_claimed_patch_that_another_process_settled_is_not_begun(duck: Small) -> None:
-    proposed = patch_requests.propose(duck.settings, duck.store, duck.run().run, small.EVERYTHING, who="a person")
-    patch_requests.request_apply(duck.settings, duck.store, proposed.patch, rows=3, who="a person", idempotency="once")
+    proposed = patches.propose(duck.settings, duck.store, duck.run().run, small.EVERYTHING, who="a person")
+    patches.request_apply(duck.settings, duck.store, proposed.patch, rows=3, who="a person", idempotency="once")
     claimed = stored_requests.claim_patch(duck.store)
     assert claimed
     duck.store.write(lambda connection: connection.execute(update(patch_table).values(state="failed")) and None)

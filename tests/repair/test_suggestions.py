@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from auditor import service
+from auditor.bootstrap import use_cases
 from auditor.config import ConnectionSettings, TableRef
 from auditor.errors import BootstrapRefused
 from auditor.history import status
 from auditor.model import Report, Suggestions, Verdict
 from auditor.repair.suggestions import Rates, suggest
 from auditor.report import json, render
-from auditor.service import bootstraps, patches
+from auditor.service import patches
 from auditor.store.patches import measure_rate
 from tests.live import LiveEngine
 from tests.repair import small
@@ -113,7 +114,7 @@ def test_files_are_not_copied_anew(tmp_path: Path) -> None:
     both.settings = both.settings.model_copy(update={"audits": {"small": files}})
     assert both.run().verdict is Verdict.MISMATCH and both.run().suggestions is None
     with pytest.raises(BootstrapRefused, match="is files, which are not copied again by this command"):
-        bootstraps.run_bootstrap(both.settings, both.store, "small")
+        use_cases.run_bootstrap(both.settings, both.store, "small")
 
 
 def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:

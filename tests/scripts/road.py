@@ -20,20 +20,20 @@ from auditor.config import Audit, table_name
 from auditor.connections.writer import open_writer
 from auditor.errors import EngineError
 from auditor.model import State, Verdict
+from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import end_of_log
-from auditor.pipeline.catalogue import read_values
 from auditor.pipeline.client_query import read_and_write
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.run import read_values
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules
-from auditor.pipeline.staged_parts import make_folder
 from auditor.pipeline.staging import Staging
-from auditor.pipeline.watch import source_of
 from auditor.run import audit_run
 from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store, parts, pipelines, table_notes
@@ -88,12 +88,12 @@ pipelines:
         self.settings = config.load(self.config_file)
         self.pipeline = self.settings.pipeline(PIPELINE)
         self._root = folder / "staging"
-        make_folder(self._root)
+        LocalFolder(self._root).make()
         assert self.settings.store
         self._store: Store = open_store(self.settings.store.url)
         check_scope(source_of(self.settings, PIPELINE), self.pipeline.source.tables)
         parts.record_batch(self._store, PIPELINE, [], {}, end_of_log(source_of(self.settings, PIPELINE)))
-        self._staging = Staging(self._store, PIPELINE, self._root, TableRules(self.pipeline, b"salt"))
+        self._staging = Staging(self._store, PIPELINE, LocalFolder(self._root), TableRules(self.pipeline, b"salt"))
         self._staging.complete = partial(read_values, self.settings, PIPELINE)
         self._loaders = {target: self._loader(target) for target in TARGETS}
         self._clock = itertools.count(1000, 1000)

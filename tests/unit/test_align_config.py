@@ -10,8 +10,8 @@ from auditor import config
 from auditor.config import Audit, find_carriers
 from auditor.errors import ConfigError
 from auditor.model import Verdict
+from auditor.pipeline import aligned
 from auditor.run import audit_run
-from auditor.service import alignments
 from tests import tables
 from tests.live import LiveEngine
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_aligned_is_refused(tmp_path: Path, old: str, new: str, s
 def test_every_shard_needs_a_pipeline_of_its_own(tmp_path: Path, old: str, new: str, sentence: str) -> None:
     if not sentence:
         settings = load(tmp_path, old, new, SHARDS)
-        holds = alignments.find_holds(settings, None, settings.audits["orders"])  # type: ignore[arg-type]
+        holds = aligned.find_holds(settings, None, settings.audits["orders"])  # type: ignore[arg-type]
         assert not isinstance(holds, str) and [hold.pipeline for hold in holds.values()] == ["eu", "us"]
         return
     with pytest.raises(ConfigError) as refused:
@@ -201,12 +201,12 @@ def test_a_run_that_is_not_stored_is_not_aligned_and_says_so(tmp_path: Path) -> 
 
 def test_an_audit_of_another_server_than_the_pipeline_reads_says_so_in_its_runs(tmp_path: Path) -> None:
     settings = load(tmp_path, "{connection: shop, table: orders}", "{connection: replica, table: orders}")
-    why = alignments.find_holds(settings, None, settings.audits["orders"])  # type: ignore[arg-type]
+    why = aligned.find_holds(settings, None, settings.audits["orders"])  # type: ignore[arg-type]
     assert why == "the pipeline shop reads orders by the connection shop, which leads elsewhere than replica; audit the same server"
 
 
 def test_an_audit_that_no_pipeline_carries_says_so_in_its_runs(tmp_path: Path) -> None:
     settings = load(tmp_path)
     audit = settings.audits["orders"].model_copy(update={"target": settings.audits["orders"].source})
-    why = alignments.find_holds(settings, None, audit)  # type: ignore[arg-type]
+    why = aligned.find_holds(settings, None, audit)  # type: ignore[arg-type]
     assert why == "the pipeline shop does not carry orders into orders of shop; name a table of its targets"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auditor.pipeline.refresh.arrival import _is_staged
+from auditor.pipeline.refresh.use_cases import _is_staged
 
 END = ["binlog.000007", 400, "server a"]
 

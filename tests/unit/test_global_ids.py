@@ -11,10 +11,10 @@ from auditor.pipeline import failover
 from auditor.pipeline.binlog import global_ids
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.global_ids import GlobalId, Search, search_log
-from auditor.pipeline.binlog.logged import Logged
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.whole_log import Logged
 
 A, B = "aaaaaaaa-0000-0000-0000-000000000000", "bbbbbbbb-0000-0000-0000-000000000000"
 NEW = Source("mysql://h/shop", "new")

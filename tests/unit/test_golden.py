@@ -19,7 +19,7 @@ import dialects
 import sql_templates
 from auditor import service
 from auditor.model import SIDES, Chunk, Plan, Prescan, Side
-from auditor.pipeline.dump_columns import dump_columns
+from auditor.pipeline.dump import dump_columns
 from auditor.planning import target_schema
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import render, table_copy

@@ -26,8 +26,8 @@ import pytest
 import dialects
 from auditor import escaping
 from auditor.errors import AuditorError, ResultError
-from auditor.pipeline.binlog import sql_tokens, statements
-from auditor.service import console_files
+from auditor.pipeline.binlog import sql_tokens, table_statements
+from auditor.service import console_results
 from auditor.sql.filter import _parser
 from dialects import kinds
 
@@ -368,7 +368,7 @@ def _read_result(text: str) -> object:
     with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        return console_files.read_rows(Path(file.name), ())
+        return console_results.read_rows(Path(file.name), ())
 
 
 def _tokenize(text: str) -> object:
@@ -427,8 +427,11 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "a saved result": (_read_result, ("SET\n", "a,", "|\n", "| - ", "-", " ", '"', "(1 row)\n", "partition_id|row_count\n---\n")),
     "a filter": (_tokenize, ("'", '"', "a ", "''", "1.", "(", "-- ")),
     "a statement": (sql_tokens.tokens, ("/*", "'", "`", "\\'", "/*a*/", "_a ", "--", "x'")),
-    "a statement within a transaction": (lambda text: statements.refusal(text.encode()), (" ", "/*", "/*a*/", "--\n", "#\n", "/*M!1")),
-    "a savepoint": (lambda text: statements.savepoint(text.encode()), ("ROLLBACK ", "ROLLBACK TO ", "SAVEPOINT ", " ", "\n", "a")),
+    "a statement within a transaction": (
+        lambda text: table_statements.refusal(text.encode()),
+        (" ", "/*", "/*a*/", "--\n", "#\n", "/*M!1"),
+    ),
+    "a savepoint": (lambda text: table_statements.savepoint(text.encode()), ("ROLLBACK ", "ROLLBACK TO ", "SAVEPOINT ", " ", "\n", "a")),
     "a native type": (kinds.parse_native, ("a", " ", "a(", "1,", "/*")),
     "a comment in a type": (kinds.without_comments, ("/*", "*/", " /*a*/", " ")),
     "Markdown": (escaping.markdown_text, ("_", "a_", "`", "://", "&", "[](")),
@@ -463,11 +466,11 @@ def _cost(read: Callable[[str], object], text: str) -> float:
 def test_a_small_upload_does_not_hold_the_service(tmp_path: Path, line: str) -> None:
     path = tmp_path / "result.csv"
     path.write_text(f"partition_id | row_count\n{line}\n", encoding="utf-8")
-    assert _cost(lambda _: console_files.read_rows(path, ()), "") < 1
+    assert _cost(lambda _: console_results.read_rows(path, ()), "") < 1
 
 
 def test_a_line_beyond_any_result_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "result.csv"
-    path.write_text("partition_id,row_count\n" + "1" * (console_files.MAX_LINE + 1), encoding="utf-8")
+    path.write_text("partition_id,row_count\n" + "1" * (console_results.MAX_LINE + 1), encoding="utf-8")
     with pytest.raises(ResultError, match=r":2: the line has 1,048,577 characters, and a result at most 1,048,576"):
-        console_files.read_rows(path, ())
+        console_results.read_rows(path, ())

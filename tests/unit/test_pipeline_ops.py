@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from auditor.config import PipelineColumns
-from auditor.pipeline.binlog.ddl import read_statement
+from auditor.pipeline.binlog.ddl import changes_of, read_statement
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.table_changes import changes_of
 from auditor.pipeline.columns import Rules, digest
 from auditor.pipeline.merge.column_origins import find_origins
-from auditor.pipeline.projected_ops import project_ops
+from auditor.pipeline.stage_task import project_ops
 from tests.pipeline_events import table
 
 RULES = Rules(PipelineColumns.model_validate({"exclude": ["secret"], "mask": ["email"], "rename": {"zip": "postcode"}}), b"salt")

@@ -11,10 +11,9 @@ import pytest
 
 from auditor.config import Settings, validate_settings
 from auditor.errors import NotifyError
-from auditor.service import notify, pipeline_notices
+from auditor.service import notify, pipeline_problems
 from auditor.service.notify import Message
-from auditor.service.pipeline_notices import PipelineNotices, look_at_pipelines, problem_message, recovery_message
-from auditor.service.pipeline_problems import find_problems
+from auditor.service.pipeline_problems import PipelineNotices, find_problems, look_at_pipelines, problem_message, recovery_message
 from auditor.shapes.pipeline import (
     PipelineProblem,
     PipelineProgress,
@@ -206,7 +205,7 @@ def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monke
         enough.set()
         return []
 
-    monkeypatch.setattr(pipeline_notices, "look_at_pipelines", look)
+    monkeypatch.setattr(pipeline_problems, "look_at_pipelines", look)
     set_waits(notices_poll=0.01)
     notices = PipelineNotices(settings(tmp_path), store)
     notices.start()

@@ -16,6 +16,7 @@ from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _overview
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.sessions import Definer, Reader, Runner
+from auditor.bootstrap import use_cases
 from auditor.errors import ConfigError
 from auditor.escaping import yaml_text
 from auditor.history import records
@@ -25,7 +26,7 @@ from auditor.report.day import TREND_DAYS, not_compared
 from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.report.rolling import WholeTable, build_whole_table
-from auditor.service import audits, bootstrap_status, stored_runs, workers
+from auditor.service import audits, stored_runs, workers
 from auditor.store import audit_state, runs
 from auditor.store import bootstraps as stored_bootstraps
 from auditor.store.runs import StoredRun
@@ -86,7 +87,7 @@ def audit_page(request: Request, app: App, visitor: Reader, name: str, before: s
         before=before,
         chart=_chart(app, name),
         bootstraps=[
-            bootstrap_status.show(app.store, bootstrap)
+            use_cases.show(app.store, bootstrap)
             for bootstrap in stored_bootstraps.list_bootstraps(app.store, audit=name)[: -LISTED - 1 : -1]
         ],
     )

@@ -23,10 +23,10 @@ from auditor.model import Report, State, Suggestions
 from auditor.repair.keys import Selection
 from auditor.repair.script import VERBS
 from auditor.report.listing import WRITTEN
-from auditor.service import patch_requests as requests
-from auditor.service import patch_rows
+from auditor.service import patches
 from auditor.shapes.patch import Patch, PatchRow
-from auditor.store import Store, patches, runs
+from auditor.store import Store, runs
+from auditor.store import patches as stored_patches
 from auditor.store.patches import Patch as StoredPatch
 from auditor.store.runs import StoredRun
 from auditor.waits import waits
@@ -81,7 +81,7 @@ def build_view(store: Store, run: StoredRun, report: Report, chosen: str, row: i
 
     None if there is none, and nothing to patch. Raises UnknownPatch.
     """
-    listed, before = patches.list_patches(store, run.run), patches.find_patch_before(store, run.run)
+    listed, before = stored_patches.list_patches(store, run.run), stored_patches.find_patch_before(store, run.run)
     differences = report.differences
     count = differences.missing + differences.extra + differences.changed if differences else 0
     may_propose = bool(count) and run.state is State.DONE
@@ -106,15 +106,15 @@ def _show(store: Store, stored: StoredPatch, after_row: int) -> ShownPatch:
     rows: list[PatchRow] = []
     dropped = script = no_script = ""
     try:
-        rows = patch_rows.list_rows(store, stored)
+        rows = patches.list_rows(store, stored)
     except PatchRefused as error:
         dropped = str(error)
     try:
-        script = patch_rows.get_script(store, stored) if not stored.undoes else ""
+        script = patches.get_script(store, stored) if not stored.undoes else ""
     except PatchRefused as error:
         no_script = str(error)
     page = rows[after_row : after_row + PAGE_ROWS]
-    patch = patch_rows.describe(store, stored)
+    patch = patches.describe(store, stored)
     written = sum(patch.counts[name] for name in WRITTEN[:3])
     return ShownPatch(
         patch=patch,
@@ -174,7 +174,7 @@ def propose_patch(
     """Propose a patch, and show it on the run's page."""
     selection = Selection(only=only or None, delete_extra=delete_extra or only == "extra", limit=_count(limit) if limit.strip() else None)
     with slow_request():
-        proposed = requests.propose(app.configured, app.store, run, selection, who=visitor.name)
+        proposed = patches.propose(app.configured, app.store, run, selection, who=visitor.name)
     return redirect(_place(proposed))
 
 
@@ -185,14 +185,14 @@ FormKey = Annotated[str, Form(min_length=1, max_length=64)]
 @router.post("/runs/{run}/patches/{patch}/apply")
 def apply_patch(app: App, visitor: Applier, run: str, patch: str, rows: Rows, key: FormKey) -> RedirectResponse:
     """Have the patch applied if the number of rows that was typed is its own."""
-    wanted = requests.request_apply(app.configured, app.store, patch, rows=_count(rows), who=visitor.name, idempotency=key)
+    wanted = patches.request_apply(app.configured, app.store, patch, rows=_count(rows), who=visitor.name, idempotency=key)
     return redirect(_place(wanted))
 
 
 @router.post("/runs/{run}/patches/{patch}/undo")
 def undo_patch(app: App, visitor: Applier, run: str, patch: str, rows: Rows, key: FormKey) -> RedirectResponse:
     """Have the patch undone if the number of rows that was typed is the one that it wrote."""
-    wanted = requests.request_undo(app.store, patch, rows=_count(rows), who=visitor.name, idempotency=key)
+    wanted = patches.request_undo(app.store, patch, rows=_count(rows), who=visitor.name, idempotency=key)
     return redirect(_place(wanted))
 
 

@@ -18,10 +18,10 @@ from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.sessions import Operator, Reader
 from auditor.config import Pipeline
 from auditor.errors import ConfigError
+from auditor.pipeline.refresh import use_cases
 from auditor.report import formatting
-from auditor.service import pipeline_problems, pipeline_refreshes, pipelines
-from auditor.service.pipeline_lags import check_table, condense, list_lags
-from auditor.service.pipeline_status import status
+from auditor.service import pipeline_problems, pipelines
+from auditor.service.pipeline_status import check_table, condense, list_lags, status
 from auditor.shapes.lag import LagPoint
 from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, TableStatus
 from auditor.store import pipelines as states
@@ -242,7 +242,7 @@ def refresh_table(
 ) -> RedirectResponse:
     """Ask for the existing rows of a table, or of a range of its keys, to be sent through the stream."""
     ends = _key(first), _key(last)
-    pipeline_refreshes.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
+    use_cases.request(app.configured, app.store, name, table, first=ends[0], last=ends[1], by=visitor.name)
     return redirect(f"{_address(name, target, table)}#refreshes")
 
 

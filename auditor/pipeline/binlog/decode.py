@@ -19,15 +19,12 @@ from auditor.pipeline.binlog.batches import Project, unchanged
 from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
-from auditor.pipeline.binlog.malformed import MALFORMED, refused
+from auditor.pipeline.binlog.event_types import MALFORMED, refused
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import BESIDE, LogRange, check_born, file_name, offsets
-from auditor.pipeline.binlog.row_events import RowEvents
+from auditor.pipeline.binlog.row_events import RowEvents, Stamp, TableNotes
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.stamps import Stamp
-from auditor.pipeline.binlog.statements import refusal, savepoint
-from auditor.pipeline.binlog.table_notes import TableNotes
-from auditor.pipeline.binlog.table_statements import TableStatement, statement_of, table_statements
+from auditor.pipeline.binlog.table_statements import TableStatement, refusal, savepoint, statement_of, table_statements
 from auditor.pipeline.binlog.tracked_columns import unpack_versions
 from auditor.pipeline.binlog.transactions import MariaDBTransactions, Transactions, prepared_xid, statement_span
 from auditor.pipeline.binlog.written_tables import chosen_tables

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 
@@ -29,8 +29,7 @@ from auditor.errors import (
     ReaderReplaced,
     Unreachable,
 )
-from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT
-from auditor.pipeline.binlog.malformed import MALFORMED
+from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.waits import waits
 from dialects.mysql import MySQL
@@ -38,6 +37,9 @@ from dialects.mysql_errors import translate_error
 from dialects.mysql_login import open_connection
 from dialects.mysql_session import server_version
 from dialects.url import parse_url
+
+if TYPE_CHECKING:
+    from auditor.config import Settings
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +95,12 @@ class Source:
         with closing(self.connect()) as connection:
             rows = query(connection, sql)
         return {str(name): value.decode() if isinstance(value, bytes) else str(value) for name, value in rows}
+
+
+def source_of(settings: Settings, name: str) -> Source:
+    """Return the source of a pipeline. Raises UnknownPipeline."""
+    connection = settings.pipeline(name).source.connection
+    return Source(settings.connections[connection].url, connection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
-"""Numbers and headers of binary log events.
-
-https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication_binlog_event.html
-https://mariadb.com/kb/en/2-binlog-event-header/
-"""
+"""Types of events in a binary log, and the error of what is no event of one."""
 
 from __future__ import annotations
 
 import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from auditor.errors import LogRefused
 
 HEADER = struct.Struct("<IBIIIH")
 """Seconds since 1970, type, server id, size, offset of the event's end (0 if it does not stand in the file), flags."""
@@ -59,3 +60,19 @@ def checksum_bytes(buffer: bytes, end: int) -> int:
     https://dev.mysql.com/doc/dev/mysql-server/latest/classbinary__log_1_1Format__description__event.html
     """
     return CHECKSUM_BYTES if buffer[end - CHECKSUM_BYTES - 1] == 1 else 0
+
+
+MALFORMED = (ValueError, LookupError, OverflowError, RecursionError, MemoryError, OSError, struct.error, zlib.error)
+"""Errors of reading bytes that another process wrote. Those of Unicode are ValueErrors, those of Arrow too, or OSErrors."""
+
+
+@contextmanager
+def refused(where: Callable[[], object]) -> Iterator[None]:
+    """Raise as LogRefused, with the place ``where``, that the bytes read in the block are no event."""
+    try:
+        yield
+    except MALFORMED as error:
+        raise LogRefused(
+            f"{where()}: an event cannot be read ({type(error).__name__}: {error}); if the server is the right one, report this, and leave"
+            " its table out"
+        ) from error

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, other_server_id
-from auditor.pipeline.binlog.logged import Logged, logged_transactions
-from auditor.pipeline.binlog.malformed import refused
+from auditor.pipeline.binlog.event_types import refused
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.whole_log import Logged, logged_transactions
 
 _MARIADB_ENTRY = struct.Struct("<IIQ")
 """Domain, server id and number in a GTID_LIST event. https://mariadb.com/kb/en/gtid_list_event/"""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
-from auditor.errors import LogRefused
+from auditor.errors import AuditorError, EventsMissed, LogRefused
+from auditor.model import NoteKind
+from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
 from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
 from auditor.pipeline.binlog.column_types import OLD_TIMES, YEAR
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
-from auditor.pipeline.binlog.ddl import read_statement
+from auditor.pipeline.binlog.ddl import changes_of, read_statement
 from auditor.pipeline.binlog.dump import Source, query
-from auditor.pipeline.binlog.known_tables import known_table
-from auditor.pipeline.binlog.malformed import MALFORMED
-from auditor.pipeline.binlog.origins import Origins, is_positions
+from auditor.pipeline.binlog.event_types import MALFORMED
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.refreshes import (
     CHUNKS,
@@ -31,16 +33,202 @@ from auditor.pipeline.binlog.refreshes import (
     take_rows,
     take_sent,
 )
-from auditor.pipeline.binlog.row_decoder import Decoder
-from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.stamps import LogCount, Stamp
-from auditor.pipeline.binlog.table_changes import changes_of
-from auditor.pipeline.binlog.table_map import TableMap, check_old_times, table_name, with_short_years
-from auditor.pipeline.binlog.table_notes import TableNotes
+from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
+from auditor.pipeline.binlog.selection import Origins, Selection, is_positions
+from auditor.pipeline.binlog.table_map import (
+    HIDDEN_TYPES,
+    TableMap,
+    check_old_times,
+    is_fixed_binary,
+    parse_table_map,
+    table_name,
+    with_hidden_types,
+    with_short_years,
+)
 from auditor.pipeline.binlog.table_statements import TableStatement
-from auditor.pipeline.binlog.tracked_columns import TrackedColumns
-from auditor.pipeline.events import SHORT_YEAR, EventKind
+from auditor.pipeline.binlog.tracked_columns import MINIMAL_WAYS, TrackedColumns, TrackedTable, complete
+from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, EventKind, Position
 from dialects.mysql import MySQL
+
+
+@dataclass(slots=True)
+class Stamp:
+    """What the rows of a transaction have in common; of an XA transaction, of that which commits it."""
+
+    gtid: str | None
+    time: int
+    """Microseconds since 1970 at which it was committed."""
+    position: int
+    """Where it ends."""
+    file: str
+    """The log's file in which that is."""
+    rows: int = 0
+    """Rows so far, of the chosen tables; an event whose rows are not available counts as one."""
+    left_out: bool = False
+    """Whether a pipeline wrote it whose transactions are left out."""
+    savepoints: dict[str, int] = field(default_factory=dict)
+    """How many rows there were at each of its savepoints."""
+
+    @property
+    def place(self) -> Place:
+        """Where it ends, for people."""
+        return Place(self.file, Position.unpack(self.position).offset)
+
+
+@dataclass(slots=True)
+class LogCount:
+    """What a task saw of the chosen tables, and what became of it."""
+
+    sent: int = 0
+    """Rows events that the dump brought."""
+    taken: int = 0
+    """Those that were decoded, or noted as refused."""
+    passed: int = 0
+    """Those that are taken elsewhere, were taken before, or are left out because a pipeline wrote them."""
+    rows: int = 0
+    """Rows that were decoded."""
+    refused: int = 0
+    """Those of them that were then noted as refused."""
+
+    def check(self, handed_on: int) -> None:
+        """Raise EventsMissed unless each event was dealt with, and each row was handed on."""
+        if self.sent != self.taken + self.passed:
+            raise EventsMissed(
+                f"the log sent {self.sent:,} events of the tables that are read, and {self.taken + self.passed:,} were taken"
+            )
+        if self.rows != handed_on + self.refused:
+            raise EventsMissed(f"{self.rows:,} rows were decoded, and {handed_on + self.refused:,} handed on")
+
+
+Name = tuple[str, str]
+"""Database and table."""
+
+
+@dataclass(slots=True)
+class _Poison:
+    first: int
+    row: int
+    """The number of its first event in the transaction at ``first``."""
+    last: int
+    events: int
+    time: int
+    gtid: str | None
+    reason: str
+
+
+class TableNotes:
+    """Notes on the chosen tables that were not handed on yet."""
+
+    def __init__(self) -> None:
+        self._poison: dict[Name, _Poison] = {}
+        """For each table what ends with its last event."""
+        self._rows: list[dict[str, Any]] = []
+
+    def refuse(self, table: Name, position: int, row: int, time: int, gtid: str | None, reason: str) -> None:
+        """Note an event of the log, of one table, whose rows are not available: number ``row`` of the transaction at a position."""
+        poison = self._poison.get(table)
+        if poison and poison.reason == reason:
+            poison.last, poison.events = position, poison.events + 1
+        else:
+            self.pass_rows(table)
+            self._poison[table] = _Poison(position, row, position, 1, time, gtid, reason)
+
+    def pass_rows(self, table: Name) -> None:
+        """Note that a table has rows that are available: what is refused later is another part of the log."""
+        if poison := self._poison.pop(table, None):
+            body = {"stage": "decoding", "reason": poison.reason}
+            self._add(
+                "poison",
+                table,
+                poison.first,
+                poison.row,
+                poison.time,
+                poison.gtid,
+                {"last": poison.last, "events": poison.events, "body": body},
+            )
+
+    def change(self, table: Name, position: int, time: int, gtid: str | None, body: Mapping[str, Any]) -> None:
+        """Note a statement that changes a table."""
+        self._add("change", table, position, -1, time, gtid, {"last": position, "events": 0, "body": dict(body)})
+
+    def _add(self, kind: NoteKind, table: Name, position: int, row: int, time: int, gtid: str | None, content: Mapping[str, Any]) -> None:
+        names = {"kind": kind, "database": table[0], "table": table[1], "schema_id": "", "gtid": gtid}
+        place = {"position": position, "row": row, "time": time, "before": None, "after": [json.dumps(content, ensure_ascii=False)]}
+        self._rows.append({**names, **place})
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield the notes, as one batch."""
+        for table in list(self._poison):
+            self.pass_rows(table)
+        if self._rows:
+            rows, self._rows = self._rows, []
+            yield pa.RecordBatch.from_pylist(rows, schema=ARROW_SCHEMA)
+
+
+MAX_TABLES = 2_000
+"""Table maps that are remembered, with their decoders, from one range to the next."""
+
+HIDDEN_PERIOD, PERIOD_DIGITS = ("row_start", "row_end"), 6
+"""The columns that a system-versioned table has where its definition names none, and the digits of their seconds."""
+
+_decoders: dict[tuple[bytes, bool, Source, TrackedTable | None], tuple[TableMap, Decoder]] = {}
+"""Tables and their decoders by table map, whether MariaDB wrote it, source, and what a tracker knows of them. A worker of Spark keeps them
+from one task to the next."""
+
+
+def known_table(
+    described: bytes, mariadb: bool, source: Source, place: Place, tracked: TrackedTable | None, like: tuple[str, str] | None = None
+) -> tuple[TableMap, Decoder]:
+    """Return the table of a table map and its decoder.
+
+    ``tracked`` are its columns at that place, where a tracker knows them; ``like`` names the table whose columns it has. Raises LogRefused,
+    and errors of a connection.
+    """
+    known = _decoders.get((described, mariadb, source, tracked))
+    if known is None:
+        try:
+            table = _described(parse_table_map(described, mariadb), mariadb, source, tracked, like)
+            if mariadb and like is None:
+                table = _with_period(table, source)
+        except LogRefused as error:
+            raise LogRefused(f"{place}: {error}") from error
+        try:
+            known = table, make_decoder(table)
+        except AuditorError as error:
+            raise LogRefused(f"{place}: {table.name}: {error}") from error
+        if len(_decoders) >= MAX_TABLES:
+            _decoders.clear()
+        _decoders[described, mariadb, source, tracked] = known
+    return known
+
+
+def _with_period(table: TableMap, source: Source) -> TableMap:
+    """Return the table, with the columns of its period if it is system-versioned: its key then ends with that which ends the period.
+
+    https://mariadb.com/kb/en/system-versioned-tables/
+    """
+    ends = table.key[-1] if table.key else 0
+    if not table.key or table.columns[ends].type != column_types.TIMESTAMP2 or table.columns[ends].meta != PERIOD_DIGITS:
+        return table
+    computed = source.computed_columns(table.database, table.table)
+    if computed.get(table.columns[ends].name) == "ROW END":
+        return replace(table, ends=ends)
+    last = tuple(range(len(table.columns)))[-len(HIDDEN_PERIOD) :]
+    if tuple(table.columns[number].name for number in last) == HIDDEN_PERIOD and ends == last[-1] and HIDDEN_PERIOD[-1] not in computed:
+        return replace(table, ends=ends, hidden=last)  # no catalogue has them
+    return table
+
+
+def _described(table: TableMap, mariadb: bool, source: Source, tracked: TrackedTable | None, like: tuple[str, str] | None) -> TableMap:
+    """Return the table with the names of its columns. Raises LogRefused, without a place, if nobody knows them."""
+    if not table.is_full:
+        if tracked is None:
+            raise LogRefused(f"{table.name} is logged without the names of its columns; {MINIMAL_WAYS}, then refresh the tables")
+        return complete(table, tracked)
+    if mariadb and any(is_fixed_binary(column, size) for column in table.columns for size in set(HIDDEN_TYPES.values())):
+        return with_hidden_types(table, source.name_types(*(like or (table.database, table.table))))
+    return table
+
 
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""

@@ -1,15 +1,59 @@
-"""Distinguish servers, so that another one at the same connection is found out before its log is taken for the first one's."""
+"""The server of a log: which one it is, and which files of the log it has."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
-from auditor.errors import SourceReplaced
+from auditor.errors import ChangeStreamError, SourceReplaced
 from auditor.pipeline.binlog.dump import Source, log_status, query
-from auditor.pipeline.binlog.log_files import read_log_files
+from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import REPLACED, Mark, SourceOffset, as_offset, read_born
-from dialects.mysql_session import server_version
+from dialects import versions
+from dialects.mysql_session import server_label, server_version
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """What a server has of its binary log."""
+
+    sizes: Mapping[str, int]
+    """Bytes of each file, the oldest first."""
+    expiry: int | None
+    """Seconds after which the server deletes a file that it no longer writes; None if it never does."""
+    notes: Sequence[str] = ()
+    """What a person should know of the server, a sentence each."""
+
+    @property
+    def end(self) -> Place:
+        """Where the log ends."""
+        return Place(*list(self.sizes.items())[-1])
+
+    def bytes_behind(self, place: Place) -> int | None:
+        """Return how many bytes of the log come after a place; None if its file is gone."""
+        if place.file not in self.sizes:
+            return None
+        later = [size for file, size in self.sizes.items() if Place(file, 0).file_number > place.file_number]
+        return max(0, self.sizes[place.file] - place.offset) + sum(later)
+
+
+def read_log_files(connection: Any) -> LogFiles:
+    """Return the files that the server of a connection has. Raises ChangeStreamError if it keeps no log, and AccessDenied."""
+    rows = query(connection, "SHOW BINARY LOGS")
+    if not rows:
+        raise ChangeStreamError("the source keeps no binary log; start it with log_bin")
+    # MariaDB before 10.6 and old settings count days. https://mariadb.com/kb/en/replication-and-binary-log-system-variables/
+    names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'version_comment', 'basedir'"
+    variables = {
+        str(name): str(value or "") for name, value in query(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    }
+    expiry = float(variables.get("binlog_expire_logs_seconds") or 0) or float(variables.get("expire_logs_days") or 0) * 86400
+    version = server_version(connection)
+    facts = {"version": version, "comment": variables.get("version_comment", ""), "folder": variables.get("basedir", "")}
+    notes = versions.note_log(server_label(version), versions.recognise("mysql", facts))
+    return LogFiles({str(row[0]): int(row[1]) for row in rows}, int(expiry) or None, notes)
 
 
 def end_of_log(source: Source) -> SourceOffset:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from auditor.pipeline.binlog.ddl import ALL_TABLES
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, tokens
-from auditor.pipeline.binlog.table_changes import ALL_TABLES
 from auditor.pipeline.binlog.table_statements import TableStatement
 from dialects.mysql import MySQL
 

@@ -1,5 +1,34 @@
-"""Live summaries: the stream keeps the sums of a source's summaries.
+"""What the stream keeps for live summaries: the source's half of an audit with ``summaries: live``.
 
-`texts` the canonical texts of events' values, `images` the hashes and places of rows, `staged_sums` what a task writes of them beside its
-parts, `published` which epochs tasks look for. `auditor.pipeline.merge.keeping` adds them to a target.
+`find_sums` is what a run asks. `images` makes texts, hashes and places of events' rows, `staged_sums` the files beside parts, `published`
+and `publishing` tell tasks which epochs there are, and `stream_sums` reads the sums for a run.
+
+Outside stay the tables of epochs and links (`auditor.store.live_epochs`), what a merge adds (`auditor.pipeline.merge.keeping`), links and
+their chain (`auditor.summary.live`), what is refused (`auditor.planning.live`), and the run's own half (`auditor.run.live_run`,
+`live_scan`, `live_source`, `live_summaries`).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.config import Audit, Settings, find_carriers, why_not_aligned
+
+if TYPE_CHECKING:
+    from auditor.run.live_summaries import LiveSums
+    from auditor.store import Store
+
+
+def find_sums(settings: Settings, store: Store, name: str, audit: Audit) -> LiveSums | str:
+    """Return the sums that a pipeline keeps for an audit, or why there are none to be had."""
+    if not audit.summaries:
+        return ""
+    if why := why_not_aligned(audit, settings.pipelines, settings.connections):
+        return why
+    from auditor.pipeline.live.stream_sums import StreamSums  # which loads what only pipelines need
+    from auditor.store.live_epochs import EpochSubject
+
+    [carrier] = find_carriers(audit.sources[0], audit.target, settings.pipelines, settings.connections)
+    subject = EpochSubject(name, carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.table}")
+    where = audit.where if isinstance(audit.where, str) else ""
+    return StreamSums(settings, store, subject, carrier.schema, where)

@@ -1,25 +1,233 @@
-"""Compute of rows, before and after their events, what their partitions' sums take: partition, position and hash words.
-
-`auditor.sql.power_sums` and `auditor.sql.key_number` say what the source's SQL computes; these are the same numbers.
-"""
+"""The rows of events before and after: their texts, as an audit reads them, and hashes, partitions and places of these."""
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from auditor import canonical
 from auditor.errors import ValueRefused
-from auditor.model import Plan
-from auditor.pipeline.live.texts import canonical_texts, row_texts
+from auditor.model import ColumnPlan, Plan
 from auditor.summary import live
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.key_number import FACTORS, POSITIONS, P, Q, forms, key_number
+from dialects import Kind
+from dialects.mysql_text import LONGEST_STRIPPED
+
+EXACT = Context(prec=2000)
+
+FLOATS = ("float32", "float64")
+
+WITHOUT_BAR = frozenset({
+    "integer", "year", "decimal", "rounded", "boolean", "bit", "float32", "float64", "date", "time", "timestamp", "timestamptz", "binary",
+    "uuid", "network",
+})  # fmt: skip
+"""Kinds whose texts never hold the row encoding's special character."""
+
+OFFSET = 0.3721
+"""What is added to a binary logarithm before it is cut, in the canonical text of floats."""
+
+BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
+
+
+def canonical_texts(texts: pa.Array, column: ColumnPlan) -> pa.Array:
+    """Return the canonical texts of a column's values, with the audit's trim, case and null_as; NULL for NULL without null_as.
+
+    Raises ValueRefused for a value whose text cannot be computed here.
+    """
+    canonical = _of_kind(texts, column)
+    if column.trim:
+        canonical = pc.utf8_trim(canonical, " ")
+    if column.case:
+        canonical = (pc.ascii_lower if column.case == "lower" else pc.ascii_upper)(canonical)
+    return canonical if column.null_as is None else canonical.fill_null(column.null_as)
+
+
+def row_texts(columns: list[pa.Array], plans: list[ColumnPlan], salt: str) -> pa.Array:
+    """Return the injective row texts of canonical texts, after the salt."""
+    escaped = [_in_row(texts, plan) for texts, plan in zip(columns, plans, strict=True)]
+    separator = pa.scalar(canonical.SEPARATOR)
+    return pc.binary_join_element_wise(*([pa.scalar(salt)] if salt else []), *escaped, separator)
+
+
+def _in_row(texts: pa.Array, plan: ColumnPlan) -> pa.Array:
+    if plan.digest:
+        return _each(texts, lambda text: canonical.digest(plan.kind, text, plan.pieces) or "").fill_null(canonical.NULL)
+    if plan.kind.name not in WITHOUT_BAR or plan.null_as is not None:
+        texts = pc.replace_substring(texts, canonical.BAR, canonical.ESCAPED)
+    return texts.fill_null(canonical.NULL) if texts.null_count else texts
+
+
+def _of_kind(texts: pa.Array, column: ColumnPlan) -> pa.Array:
+    kind, native = column.kind, column.native["source"]
+    match kind.name:
+        case "boolean":
+            return pc.if_else(pc.match_substring_regex(texts, "[1-9]"), "1", "0")
+        case "integer" | "year" | "decimal" if native.name == "boolean":
+            return pc.if_else(pc.match_substring_regex(texts, "[1-9]"), "1", "0")
+        case "integer" | "year":
+            return _decimals(texts, 0, native)
+        case "decimal":
+            return _decimals(texts, kind.scale, native)
+        case "rounded":
+            return _rounded(texts, kind.scale or 0, native, column)
+        case "float64" | "float32":
+            return _floats(texts, kind, native, column)
+        case "date":
+            return texts if native.name == "date" else _moments(texts, kind, native)
+        case "timestamp" | "timestamptz":
+            return _midnights(texts) if native.name == "date" else _moments(texts, kind, native)
+        case "time":
+            return _moments(texts, kind, native)
+        case "bit":
+            return _each(texts, lambda text: f"{int(text):0{native.digits or 1}b}")
+        case "uuid" if native.name == "binary":
+            return pc.replace_substring_regex(texts, "^(.{0,8})(.{0,4})(.{0,4})(.{0,4})(.*)$", r"\1-\2-\3-\4-\5")
+        case "json":
+            return texts if kind.form == "printed" else _each(texts, lambda text: _without_blanks(text, native))
+        case "char":
+            return texts if native.name == "char" else pc.utf8_rtrim(texts, " ")
+        case _:
+            return texts
+
+
+def _without_blanks(text: str, native: Kind) -> str:
+    """Return a document without blanks, unless MySQL keeps them because it is too long."""
+    if native.form == "printed" and len(text.encode()) > LONGEST_STRIPPED:
+        return text
+    return BLANKS.sub(lambda token: token.group(1) or "", text)
+
+
+def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
+    """Return texts changed one by one; each different one once."""
+    if not len(texts):
+        return texts
+    encoded = texts.dictionary_encode()
+    changed = pa.array([change(text) for text in encoded.dictionary.to_pylist()], pa.string())
+    return pc.take(changed, encoded.indices)
+
+
+def _decimals(texts: pa.Array, scale: int | None, native: Kind) -> pa.Array:
+    """Return numbers with so many digits after the point; with all of them but zeros at their end for None."""
+    if native.name == "year":
+        texts = pc.replace_substring_regex(texts, "^0+([0-9])", r"\1")
+    has = (native.scale or 0) if native.name == "decimal" else 0
+    if scale is None:
+        return texts if not has else pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    if scale == has:
+        return texts
+    if scale > has:
+        zeros = ("" if has else ".") + "0" * (scale - has)
+        return pc.binary_join_element_wise(texts, zeros, "")
+    return _each(texts, lambda text: _shortened(Decimal(text), scale))
+
+
+def _shortened(value: Decimal, scale: int) -> str:
+    rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, EXACT)
+    return f"{rounded if rounded else abs(rounded):f}"
+
+
+def _rounded(texts: pa.Array, scale: int, native: Kind, column: ColumnPlan) -> pa.Array:
+    if native.name not in FLOATS:
+        return _each(texts, lambda text: _shortened(Decimal(text).scaleb(scale, EXACT), 0))
+    doubles = _doubles(texts, native, column)
+    values = doubles.to_numpy(zero_copy_only=False)
+    with np.errstate(invalid="ignore", over="ignore"):
+        units = np.floor(np.abs(values) * float(f"1e{scale}") + 0.5)
+        is_whole = np.abs(values) < float(f"9e{18 - scale}")
+    whole = pa.array(np.where(is_whole, np.copysign(units, values), 0).astype(np.int64)).cast(pa.string())
+    return pc.if_else(doubles.is_valid(), pc.if_else(pa.array(is_whole), whole, _float_texts(doubles)), None)
+
+
+def _doubles(texts: pa.Array, native: Kind, column: ColumnPlan) -> pa.Array:
+    """Return numbers as the nearest doubles; those of a FLOAT are exactly what it holds."""
+    try:
+        return texts.cast(pa.float32()).cast(pa.float64()) if native.name == "float32" else texts.cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        raise ValueRefused(f"{column.name} holds a number that no float is") from error
+
+
+def _floats(texts: pa.Array, kind: Kind, native: Kind, column: ColumnPlan) -> pa.Array:
+    doubles = _doubles(texts, native, column)
+    if kind.name == "float32" and native.name != "float32":
+        narrow = doubles.cast(pa.float32(), safe=False).cast(pa.float64())
+        if pc.any(pc.is_inf(narrow)).as_py() or column.tolerance:
+            raise ValueRefused(f"{column.name} holds a number beyond single precision, as which it is compared")
+        doubles = narrow
+    return _float_texts(doubles)
+
+
+def _float_texts(doubles: pa.Array) -> pa.Array:
+    """Return ``<m>p<e>`` with m * 2^(e - 53) the value, or ``0``; see ``Dialect.float_text``."""
+    values = doubles.fill_null(0.0).to_numpy(zero_copy_only=False)
+    size = np.abs(values)
+    shift = np.where(size < 1e-270, 1000, 0)
+    scaled = np.where(size == 0, 1.0, size) * np.where(shift, 2.0**1000, 1.0)
+    logarithm = np.log2(scaled)
+    exponent = np.floor(logarithm + OFFSET)
+    near = np.flatnonzero(np.abs(logarithm + OFFSET - np.rint(logarithm + OFFSET)) < 1e-9)
+    for index in near:
+        exponent[index] = math.floor(math.log2(scaled[index]) + OFFSET)
+    exponent = exponent.astype(np.int64)
+    half = (53 - exponent) // 2  # 2^(53 - e) may be beyond what a double holds
+    mantissa = (np.ldexp(np.ldexp(scaled, half), 53 - exponent - half)).astype(np.int64)
+    written = pc.binary_join_element_wise(pa.array(mantissa).cast(pa.string()), pa.array(exponent - shift).cast(pa.string()), "p")
+    signed = pc.if_else(pa.array(values < 0), pc.binary_join_element_wise("-", written, ""), written)
+    return pc.if_else(doubles.is_valid(), pc.if_else(pa.array(size == 0), "0", signed), None)
+
+
+def _midnights(texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(texts, " 00:00:00", "")
+
+
+def _moments(texts: pa.Array, kind: Kind, native: Kind) -> pa.Array:
+    """Return times with at most ``kind.scale`` digits of their fractions, and no zeros at their end; of a date, its day."""
+    kept = 0 if kind.name == "date" else kind.scale
+    has = 6 if native.scale is None else native.scale
+    if kind.rounding and kept is not None and has > kept:
+        return _each(texts, lambda text: _rounded_time(text, kind, native))
+    return _cut(texts, kind, native)
+
+
+def _cut(texts: pa.Array, kind: Kind, native: Kind) -> pa.Array:
+    """Return times whose fractions are cut; what is left of a negative time can be zero, which has no sign."""
+    has = 6 if native.scale is None else native.scale
+    if kind.name == "date":
+        return pc.utf8_slice_codeunits(texts, 0, 10)
+    if not has:
+        return texts
+    if kind.scale is not None and kind.scale < has:
+        texts = pc.utf8_slice_codeunits(texts, 0, stop=-(has - kind.scale if kind.scale else has + 1))
+        if native.name == "time":
+            texts = pc.replace_substring_regex(texts, r"^-(00:00:00(\.0*)?)$", r"\1")
+        if not kind.scale:
+            return texts
+    return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+
+
+def _rounded_time(text: str, kind: Kind, native: Kind) -> str:
+    """Return a rounded time; cut if it is a date with zeros, to which the source adds nothing."""
+    if native.name == "time":
+        sign, clock = text.startswith("-"), text.lstrip("-")
+        hours, minutes, seconds = clock.split(":")
+        size = dt.timedelta(hours=int(hours), minutes=int(minutes), microseconds=int(Decimal(seconds) * 1_000_000))
+        return canonical.text(kind, -size if sign else size) or ""
+    try:
+        return canonical.text(kind, dt.datetime.fromisoformat(text)) or ""
+    except ValueError:
+        cut: str = _cut(pa.array([text]), kind, native)[0].as_py()
+        return cut
+
 
 WORD = 30
 """Bits of a word."""

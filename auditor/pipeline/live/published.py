@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.errors import StagingFailed
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan
-from auditor.pipeline.s3_folder import Folder, read_note
+from auditor.pipeline.folders import Folder
 
 NOTE = "live.json"
 """The note's name in the staging's folder, which only the pipeline's user can read: it holds salts."""
@@ -29,7 +29,7 @@ class PublishedEpoch:
 def published(root: Folder) -> Sequence[PublishedEpoch]:
     """Return the epochs that are to be summed up. Raises StagingFailed."""
     try:
-        text = read_note(root, NOTE)
+        text = root.read_note(NOTE)
     except OSError as error:
         raise StagingFailed(f"{root}/{NOTE} cannot be read: {error.strerror or error}") from error
     epochs = []

@@ -6,8 +6,8 @@ import json
 
 from auditor.errors import StagingFailed
 from auditor.model import LiveEpoch
+from auditor.pipeline.folders import Folder
 from auditor.pipeline.live.published import NOTE
-from auditor.pipeline.s3_folder import Folder, read_note, write_note
 from auditor.store import Store, live_epochs
 
 
@@ -18,9 +18,9 @@ def publish(store: Store, pipeline: str, root: Folder) -> None:
     StagingFailed.
     """
     try:
-        written = read_note(root, NOTE) or "[]"
+        written = root.read_note(NOTE) or "[]"
         while (wanted := _list(store, pipeline)) != written:
-            write_note(root, NOTE, wanted)
+            root.put(NOTE, wanted.encode())
             written = wanted
     except OSError as error:
         raise StagingFailed(f"{root}/{NOTE} cannot be written: {error.strerror or error}") from error

@@ -9,10 +9,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +19,10 @@ import pyarrow.compute as pc
 from auditor.errors import AuditorError, LiveSummariesWrong, StagingFailed, StagingFull, ValueRefused
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.live.images import Images, columns_of, hash_rows, no_images
 from auditor.pipeline.live.published import PublishedEpoch, published
 from auditor.pipeline.row_filter import RowFilter
-from auditor.pipeline.s3_folder import Folder, S3Folder, folder_at
 
 ADDING, REMOVING = pa.array(["insert", "update"]), pa.array(["delete", "update"])
 
@@ -154,7 +152,7 @@ def read_sums(root: Folder, part: Part, epoch: str) -> StagedSums:
     """
     path = sums_path(part, epoch)
     try:
-        content = root.get(path) if isinstance(root, S3Folder) else (root / path).read_bytes()
+        content = root.get(path)
     except FileNotFoundError as error:
         raise LiveSummariesWrong(f"events of {part.table} were staged without their sums, in {part.path}") from error
     except OSError as error:
@@ -170,12 +168,7 @@ def read_sums(root: Folder, part: Part, epoch: str) -> StagedSums:
 
 def _put(root: Folder, path: str, content: bytes) -> None:
     try:
-        if isinstance(root, S3Folder):
-            root.put(path, content)
-            return
-        unfinished = Path(f"{root / path}.{os.getpid()}.new")
-        unfinished.write_bytes(content)
-        unfinished.replace(root / path)
+        root.put(path, content)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StagingFull(f"the disk of the staging's folder {root} is full; free some space there") from error

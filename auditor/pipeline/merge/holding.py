@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.merge import keeping
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, positions_of, read_positions, see
 from auditor.pipeline.merge.table_changes import changes_columns
 from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
-from auditor.pipeline.s3_folder import folder_at
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import Hold, HoldKey
 from dialects import Session

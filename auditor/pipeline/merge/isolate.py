@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from auditor.errors import AuditorError, EngineError, StatementRefused, TableShared, ValueRefused, ValuesChanged
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.s3_folder import Folder
+from auditor.pipeline.folders import Folder
 from auditor.pipeline.staged_parts import read_part
 
 MOST_SHOWN = 80

@@ -15,11 +15,11 @@ from auditor.connections.writer import create_table
 from auditor.errors import LiveSummariesWrong, NoSuchObject
 from auditor.history.stored_plan import load_plan
 from auditor.model import LiveEpoch, Part, Plan, TableNote
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.images import add_up, no_images
 from auditor.pipeline.live.publishing import publish
 from auditor.pipeline.live.staged_sums import read_sums
 from auditor.pipeline.merge.positions import Held, Where, describe
-from auditor.pipeline.s3_folder import folder_at
 from auditor.sql.filter import column_names, parse
 from auditor.sql.live_summaries import LiveSums, as_text, read_links
 from auditor.store import live_epochs, table_notes

@@ -17,9 +17,9 @@ from auditor.config import Settings
 from auditor.connections.writer import open_session
 from auditor.errors import AuditorError
 from auditor.model import Part
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
-from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from dialects import Dialect, Kind, Session
 

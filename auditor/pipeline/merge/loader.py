@@ -16,6 +16,7 @@ from auditor.connections.writer import open_session, writing_dialect
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge.files import folder_of, remove_files
 from auditor.pipeline.merge.holding import Holding, merge_through
 from auditor.pipeline.merge.identity import check_target, note_whole
@@ -28,7 +29,6 @@ from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
-from auditor.pipeline.s3_folder import folder_at
 from auditor.points import reach
 from auditor.shapes.pipeline import MergeState
 from auditor.store import parts, pipelines, schema_changes, table_notes

@@ -9,8 +9,7 @@ from typing import Any
 
 from auditor.canonical import holds
 from auditor.errors import SchemaChanged, ValueRefused
-from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.column_origins import Origins
 from auditor.sql.literals import canonical_literal
 from auditor.sql.table_definition import TableStatements

@@ -13,11 +13,11 @@ from auditor.connections.writer import create_table
 from auditor.errors import MergeFailed, NoSuchObject, PartsGone
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import Position, TableSchema
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import commits
 from auditor.pipeline.merge.ahead import Ahead, look_ahead
 from auditor.pipeline.merge.load import RunTasks
 from auditor.pipeline.merge.rewrites import find_hidden
-from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts, table_notes

@@ -11,8 +11,7 @@ from typing import Any
 
 from auditor.model import TableNote
 from auditor.pipeline.binlog.sql_tokens import tokens
-from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.migration import keeps_values
 
 _NAMES = {

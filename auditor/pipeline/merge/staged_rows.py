@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.errors import ValueRefused
-from auditor.pipeline.events import TableSchema
-from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.events import TableSchema, source_kind
 from auditor.sql.merge import CHANGE_COLUMNS, PREFIX
 from dialects import Dialect, Kind
 

@@ -16,6 +16,7 @@ from auditor.errors import MergeFailed, PartsGone, TableStopped, ValuesChanged
 from auditor.escaping import shell_word
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import commits, keeping
 from auditor.pipeline.merge.ahead import Ahead
 from auditor.pipeline.merge.files import folder_of, stored_files
@@ -25,7 +26,6 @@ from auditor.pipeline.merge.positions import Held, Where, check_unchanged, descr
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, examine
-from auditor.pipeline.s3_folder import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.points import reach
 from auditor.sql.merge import Bound, read_bounds

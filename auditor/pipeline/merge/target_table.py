@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from auditor.canonical import holds
 from auditor.config import TargetKeys
 from auditor.errors import ColumnRefused, NoKey, SchemaChanged
-from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.target_hazards import check_hazards, is_only_key_unique, replaced_columns
 from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements

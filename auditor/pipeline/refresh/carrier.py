@@ -16,7 +16,7 @@ from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
 from auditor.errors import AuditorError, RefreshRefused, SourceTaken, StatementCancelled, StoreError
-from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.check import read_schemas
@@ -25,7 +25,6 @@ from auditor.pipeline.refresh.chunk_writer import ChunkWriter
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
-from auditor.pipeline.watch import source_of
 from auditor.shapes.refresh import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh

@@ -10,8 +10,7 @@ from functools import cached_property
 
 import dialects
 from auditor.errors import ColumnRefused, ConfigError, NoKey
-from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 
 ORDERED = frozenset({"integer", "decimal", "date", "timestamp", "timestamptz", "binary"})
 """Kinds whose values every engine puts into the same order."""

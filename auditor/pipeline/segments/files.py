@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from auditor.errors import SegmentFailed
 from auditor.pipeline.events import ARROW_SCHEMA
-from auditor.pipeline.staged_parts import FILE_MODE, FOLDER_MODE, ROWS_PER_GROUP
+from auditor.pipeline.folders import FILE_MODE, FOLDER_MODE
+from auditor.pipeline.staged_parts import ROWS_PER_GROUP
 
 Format = Literal["parquet", "csv"]
 

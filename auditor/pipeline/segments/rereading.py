@@ -17,15 +17,13 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from auditor.config import Settings
 from auditor.errors import PositionLost, SegmentFailed
 from auditor.escaping import shell_word
-from auditor.pipeline import staged_parts
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import refreshes_of
-from auditor.pipeline.s3_folder import Folder, folder_at
+from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.segments.registering import read_anew
 from auditor.pipeline.segments.sides import Side
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
-from auditor.pipeline.source import BinlogStream
-from auditor.pipeline.source_options import StreamOptions
+from auditor.pipeline.source import BinlogStream, StreamOptions
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.store import Store, parts, pipelines, salt, segment_register, segments
 
@@ -55,7 +53,7 @@ def read_stream(settings: Settings, store: Store, audit: str, side: Side, stop: 
     """
     name = settings.segment_audit(audit).pipelines[0]
     root = folder_at(side.pipeline.staging.path)
-    staged_parts.make_folder(root)
+    root.make()
     writer = open_writer(store, side.listed_as, side.pipeline, (read_anew(settings, audit),))
     reader: Any = BinlogStream(_options(settings, name))
     rules = TableRules(side.pipeline, salt.get_salt(store))
@@ -120,7 +118,7 @@ def _cut(store: Store, side: Side, writer: SegmentWriter) -> None:
     root = folder_at(side.pipeline.staging.path)
     gone = parts.delete_passed(store, side.listed_as, segments.get_cut(store, side.listed_as).free, 0)
     try:
-        staged_parts.delete(root, (part.path for part in gone))
+        root.delete(part.path for part in gone)
     except OSError as error:
         raise SegmentFailed(f"parts below {root} cannot be deleted: {error.strerror}; delete them") from error
 

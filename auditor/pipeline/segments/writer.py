@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from auditor.config import Pipeline
 from auditor.model import Part, Segment
-from auditor.pipeline.s3_folder import Folder as StagingFolder
-from auditor.pipeline.s3_folder import folder_at
+from auditor.pipeline.folders import Folder as StagingFolder
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.segments import registering
 from auditor.pipeline.segments.cut import Numbers, Open, Rule, find_ends, find_ticks
 from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes

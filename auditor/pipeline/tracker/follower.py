@@ -13,30 +13,29 @@ replayed on the schema that it was written for. Columns that were recorded stay:
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from auditor.config import Settings
-from auditor.errors import ConnectionLost, NoSuchObject, PositionLost
-from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id
-from auditor.pipeline.binlog.origins import is_positions
+from auditor.errors import AuditorError, ConnectionLost, NoSuchObject, PositionLost
+from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id, source_of
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, SourceOffset, as_offset
 from auditor.pipeline.binlog.refreshes import refreshes_of
-from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.binlog.selection import Selection, is_positions
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.binlog.table_statements import TableStatement, read_statements
 from auditor.pipeline.binlog.tracked_columns import TrackedTable, pack_versions
-from auditor.pipeline.tracker.catalogue import describe_tables
-from auditor.pipeline.tracker.replay import Name, Replay, plan_replay
+from auditor.pipeline.tracker.replay import Name, Replay, describe_tables, plan_replay
 from auditor.pipeline.tracker.server import OWN, SYSTEM, TrackerServer, read_dump
-from auditor.pipeline.watch import source_of
 from auditor.points import reach
 from auditor.store import Store, open_store, trackers
 from auditor.store.trackers import Step
 from auditor.waits import waits
 from dialects import parse_url
+from dialects.mysql_session import server_version
 
 log = logging.getLogger(__name__)
 
@@ -326,3 +325,35 @@ def open_follower(settings: Settings, name: str) -> Follower | None:
     follower = Follower(settings, open_store(settings.store.url), name)
     follower._owns_store = True
     return follower
+
+
+def check_tracker(settings: Settings, store: Store, name: str) -> Iterator[tuple[Literal["error", "warning"], str]]:
+    """Yield what keeps the tracker of a pipeline from following its source; nothing without one. Changes no server. Raises StoreError."""
+    if settings.pipeline(name).tracker is None:
+        return
+    try:
+        with closing(Follower(settings, store, name)) as follower:
+            follower.check()
+            here, there = _version(follower.connection), _version_of_source(settings, name)
+    except AuditorError as error:
+        yield "error", str(error)
+        return
+    if here < there:
+        versions = [".".join(map(str, version)) for version in (here, there)]
+        yield (
+            "warning",
+            f"its version is {versions[0]}, and the source's {versions[1]}, whose statements it may not know; give it the source's",
+        )
+    for table, history in sorted(trackers.read_columns(store, name).items()):
+        if reason := history[-1][1].get("reason"):
+            way_out = "rows of it are not read; SET GLOBAL binlog_row_metadata = 'FULL', then copy the table again"
+            yield "warning", f"{'.'.join(table)}: the columns are not known: {reason}; {way_out}"
+
+
+def _version_of_source(settings: Settings, name: str) -> tuple[int, ...]:
+    with closing(source_of(settings, name).connect()) as connection:
+        return _version(connection)
+
+
+def _version(connection: Any) -> tuple[int, ...]:
+    return tuple(int(digits) for digits in re.findall(r"\d+", server_version(connection))[:2])

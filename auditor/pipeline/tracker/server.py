@@ -14,8 +14,7 @@ from auditor.errors import AccessDenied, AuditorError, ConfigError, ConnectionLo
 from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedTable
-from auditor.pipeline.tracker.catalogue import describe_tables
-from auditor.pipeline.tracker.replay import Name, quote
+from auditor.pipeline.tracker.replay import Name, describe_tables, quote
 from auditor.points import reach
 from dialects.mysql import MySQL
 from dialects.mysql_errors import translate_error

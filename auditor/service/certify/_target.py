@@ -23,8 +23,8 @@ import pyarrow as pa
 from auditor import config
 from auditor.errors import MergeFailed, ResultError
 from auditor.model import Verdict
-from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema
-from auditor.pipeline.kinds import source_kind
+from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema, source_kind
+from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
@@ -181,7 +181,7 @@ class Pipeline:
         assert settings.store
         self.store = open_store(settings.store.url)
         self.rules = TableRules(settings.pipelines[PIPELINE], b"certify")
-        self.staging = Staging(self.store, PIPELINE, staging, self.rules)
+        self.staging = Staging(self.store, PIPELINE, LocalFolder(staging), self.rules)
         self.loader = make_loader(self.file, self.store)
         looks = itertools.count(0, 100)
         self.loader.clock = lambda: float(next(looks))  # what failed is tried again at the next look

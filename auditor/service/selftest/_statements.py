@@ -3,27 +3,129 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, NotRequired, TypedDict
 from uuid import UUID
 
 from auditor import canonical
 from auditor.compare.accounting import Row
+from auditor.compare.syndromes import power_sums
 from auditor.model import NULL_PARTITION, SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, RangeDifference
 from auditor.run.fetch import Fetcher
-from auditor.service.selftest import _expected
 from auditor.service.selftest._bench import Bench, require
-from auditor.service.selftest._samples import Sample
-from auditor.service.selftest._texts import column_plan, plan_of
+from auditor.service.selftest._texts import Sample, column_plan, plan_of
 from auditor.sql import distributions, filter, render
 from auditor.sql.filter import FilterColumn
+from auditor.sql.power_sums import count_sums
 from auditor.summary import arrays, measures
+from auditor.summary.key_number import P, bucket_of, key_number, position_of
+from auditor.summary.minhash import row_minhashes
 from dialects import Column, Kind
 
 Texts = Sequence[str | None]
+"""The canonical texts of a row, in the order of the plan's columns."""
+
+SECONDS = {"hour": 3600, "day": 86400}
+
+
+class Summary(TypedDict):
+    """What an engine must say of a partition: fields of ``auditor.summary.arrays.Summaries``."""
+
+    rows: int
+    least: int | None
+    greatest: int | None
+    measures: NotRequired[list[str | None]]
+    hashed: NotRequired[int]
+    words: NotRequired[list[int]]
+    syndromes: NotRequired[list[int]]
+    minhashes: NotRequired[list[int]]
+
+
+def expected_summaries(plan: Plan, rows: Sequence[Texts]) -> dict[int, Summary]:
+    """Return what an engine must say of each partition, by its id."""
+    groups: defaultdict[int, list[Texts]] = defaultdict(list)
+    for row in rows:
+        groups[partition_of(plan, row)].append(row)
+    return {partition: _summary(plan, partition, groups[partition]) for partition in sorted(groups)}
+
+
+def partition_of(plan: Plan, row: Texts) -> int:
+    """Return the partition id of a row."""
+    how = plan.partitioning
+    text = row[how.column]
+    if how.strategy == "whole":
+        return 0
+    if how.strategy == "hash":
+        number = key_number(plan, row[: plan.key])
+        return NULL_PARTITION if number is None else bucket_of(number, how.buckets)
+    if text is None:
+        return NULL_PARTITION
+    if how.strategy == "range":
+        return int(text) // how.size
+    if how.unit == "month":
+        return (int(text[:4]) - 1970) * 12 + int(text[5:7]) - 1
+    return int((measures.numeric_value(text) or Fraction(0)) // SECONDS[how.unit])
+
+
+def position_of_row(plan: Plan, row: Texts) -> int:
+    """Return the position of a row with a key in its partition, at least 1."""
+    if plan.partitioning.strategy == "range":
+        return int(str(row[plan.partitioning.column])) % plan.partitioning.size + 1
+    number = key_number(plan, row[: plan.key])
+    assert number is not None
+    return position_of(number)
+
+
+def row_digits(plan: Plan, row: Texts) -> str:
+    """Return the hash of a row in the plan's encoding, in hexadecimal digits."""
+    text = canonical.published_row_text(row) if plan.encoding == "published" else canonical.row_text(row)
+    return canonical.row_hash(f"{plan.salt}{canonical.SEPARATOR}{text}" if plan.salt else text, plan.hash)
+
+
+def _summary(plan: Plan, partition: int, rows: Sequence[Texts]) -> Summary:
+    keys = [int(text) for row in rows if plan.has_integer_key and (text := row[0]) is not None]
+    summary: Summary = {"rows": len(rows), "least": min(keys, default=None), "greatest": max(keys, default=None)}
+    if plan.method == "counts":
+        summary["measures"] = [text for index in range(len(plan.columns)) for text in _measures(plan, index, rows)]
+        return summary
+    digits = [row_digits(plan, row) for row in rows]
+    width, count = (8, 4) if plan.method == "minhash" else (15, plan.bits // 60)
+    values = [[canonical.word(row_hash, 1 + width * index, width) for index in range(count)] for row_hash in digits]
+    words = values if plan.method == "minhash" else [[half for v in row for half in (v >> 30, v & (1 << 30) - 1)] for row in values]
+    summary["hashed"] = len(rows)
+    summary["words"] = [sum(column) for column in zip(*words, strict=True)]
+    if plan.method == "exact" and partition != NULL_PARTITION:
+        places = [(position_of_row(plan, row), word[0]) for row, word in zip(rows, words, strict=True)]
+        summary["syndromes"] = [value % P for value in power_sums(places, count_sums(plan))[1:]]
+    if plan.k:
+        minima = [row_minhashes(canonical.word(row_hash, 25, 8), plan.k) for row_hash in digits]
+        summary["minhashes"] = [min(column) for column in zip(*minima, strict=True)]
+    return summary
+
+
+def _measures(plan: Plan, index: int, rows: Sequence[Texts]) -> list[str | None]:
+    column, values = plan.columns[index], [row[index] for row in rows if row[index] is not None]
+    texts = [text for text in values if text is not None]
+    results: list[str | None] = []
+    for name in measures.column_measures(column):
+        match name:
+            case "nulls":
+                results.append(str(len(rows) - len(values)))
+            case "characters":
+                results.append(str(sum(map(len, texts))) if texts else None)
+            case "true":
+                results.append(str(texts.count("1")) if rows else None)
+            case "sum":
+                results.append(f"{sum(map(Decimal, texts), Decimal(0)):f}" if texts else None)
+            case _:
+                results.append((min if name == "min" else max)(texts, key=measures.sort_key) if texts else None)
+    return results
+
+
 """The canonical texts of a row, in the order of a plan's columns."""
 
 SUMMARY, ROWS_GROUP, OTHER = "summary", "rows", "statement"
@@ -144,7 +246,7 @@ def _check_summary(orders: Orders, name: str, plan: Plan) -> None:
     statement = render.summary(plan, "source", bench.dialect, Chunk())
     with bench.check(SUMMARY, name, statement):
         summaries = bench.summaries(statement, render.result_columns(plan))
-        require_summaries(summaries, _expected.summaries(plan, orders.rows(plan)))
+        require_summaries(summaries, expected_summaries(plan, orders.rows(plan)))
 
 
 def _check_chunk(orders: Orders, chunk: Chunk) -> None:
@@ -154,7 +256,7 @@ def _check_chunk(orders: Orders, chunk: Chunk) -> None:
         summaries = bench.summaries(statement, render.result_columns(plan))
         low, high = chunk.bounds
         inside = [row for row in orders.rows(plan) if (row[0] is None) is chunk.null_key and (row[0] is None or low <= int(row[0]) < high)]
-        require_summaries(summaries, _expected.summaries(plan, inside))
+        require_summaries(summaries, expected_summaries(plan, inside))
 
 
 def require_summaries(summaries: arrays.Summaries, expected: Mapping[int, Mapping[str, Any]]) -> None:
@@ -197,7 +299,7 @@ def _check_fetches(orders: Orders) -> None:
     _check_rows(orders, "without a partition", by_hash, lambda: some.by_partition([NULL_PARTITION]), lambda row: row[0] is None)
     _check_rows(orders, "of a range", by_range, lambda: fetcher.of_range(span), has_key(-7, 34))
     _check_rows(orders, "all", settled, _fetcher(orders, settled).all_rows, lambda row: True)
-    in_buckets = lambda row: _expected.partition_of(by_hash, row) in (1, 2)  # noqa: E731
+    in_buckets = lambda row: partition_of(by_hash, row) in (1, 2)  # noqa: E731
     _check_rows(orders, "of buckets", by_hash, lambda: some.by_partition([1, 2]), in_buckets)
     _check_rows(orders, "by position", by_hash, lambda: some.by_place(places), is_at_place, True)
     for key in (ID, NAME, UID, ("day",), DAY_AND_ID):
@@ -218,7 +320,7 @@ def _check_keys(orders: Orders, plan: Plan) -> None:
 
 
 def _place(plan: Plan, row: Texts) -> tuple[int, int]:
-    return _expected.partition_of(plan, row), _expected.position_of_row(plan, row)
+    return partition_of(plan, row), position_of_row(plan, row)
 
 
 def _fetcher(orders: Orders, plan: Plan) -> Fetcher:
@@ -238,7 +340,7 @@ def _check_rows(
     with bench.check(ROWS_GROUP, name), bench.snapshot():
         rows = Counter((row.digits, tuple(row.key), tuple(row.texts)) for row in fetch())
         wanted = Counter(
-            (_expected.row_digits(plan, row)[: plan.bits // 4], tuple(row[: plan.key]), tuple(row[plan.key :]) if with_texts else ())
+            (row_digits(plan, row)[: plan.bits // 4], tuple(row[: plan.key]), tuple(row[plan.key :]) if with_texts else ())
             for row in orders.rows(plan)
             if is_wanted(row)
         )
