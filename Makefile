@@ -25,7 +25,7 @@ $(VENV)/.demo: pyproject.toml requirements/demo.txt
 $(VENV)/.pipeline: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline,postgres]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml
@@ -97,7 +97,8 @@ docs: $(VENV)/.docs ## Build the documentation as a site in build/site
 pins: pyproject.toml ## Pin what the demonstration and the images install, to the newest versions and their hashes
 	$(PYTHON) -m venv build/uv
 	build/uv/bin/pip install --quiet uv
-	for pins in demo:demo service:service spark:service,demo,connect; do \
+	for pins in demo:demo service:service,mysql,postgres,redshift,s3 \
+			spark:service,demo,connect,mysql,postgres,redshift,s3; do \
 		build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 			--custom-compile-command 'make pins' $$(echo $${pins#*:} | sed -E 's/[^,]+/--extra &/g; s/,/ /g') \
 			--output-file requirements/$${pins%%:*}.txt pyproject.toml; \

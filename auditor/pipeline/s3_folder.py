@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeAlias
 
+from dialects import extras
+
 AT_ONCE = 1000
 """Files that one request deletes. https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html"""
 
@@ -135,7 +137,7 @@ def _failures(place: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise OSError(errno.ENOENT, "a folder in S3 needs boto3, which is not installed: pip install boto3") from None
+        raise OSError(errno.ENOENT, extras.explain("a folder in S3", ["boto3"], "s3")) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):
             raise

@@ -50,12 +50,13 @@ from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.binlog.table_statements import read_statements
 from auditor.pipeline.source_options import StreamOptions, parse_offset, parse_options
 from auditor.pipeline.tracker.follower import TRACKED, Follower
+from dialects import extras
 from dialects.mysql_session import server_version
 
 try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 except ImportError as error:
-    raise PackageMissing("the change source needs PySpark 4.2 or later; pip install 'pyspark>=4.2'") from error
+    raise PackageMissing(f"the change source needs PySpark 4.2 or later; run: {extras.install_command('pipeline')}") from error
 
 Answer = TypeVar("Answer")
 

@@ -21,6 +21,7 @@ from auditor.store._errors import is_write_conflict, translate_errors
 from auditor.store._types import Moment
 from auditor.store._url import parse_store_url, postgres_settings
 from auditor.waits import waits
+from dialects import extras
 
 Result = TypeVar("Result")
 
@@ -154,7 +155,9 @@ def open_store(url: str) -> Store:
     else:
         # The same isolation on PostgreSQL and MySQL, whatever the server's default is.
         shared["pool_pre_ping"] = True
-        if address.url.get_backend_name() == "postgresql":
+        backend = address.url.get_backend_name()
+        extras.require(f"the store {address.name}", "postgres" if backend == "postgresql" else "mysql")
+        if backend == "postgresql":
             from auditor.store._bounded import BoundedConnection
 
             shared["connect_args"]["connection_factory"] = BoundedConnection
