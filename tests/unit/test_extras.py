@@ -53,11 +53,6 @@ def test_an_extra_brings_its_modules(extra: str) -> None:
     assert absent == []
 
 
-def test_all_extras_of_users_are_in_all() -> None:
-    of_developers = {"all", "bench", "docs", "mutation", "release", "test", "testing"}
-    assert brought("all") == set().union(*(brought(extra) for extra in PROJECT["optional-dependencies"] if extra not in of_developers))
-
-
 URLS = {
     "mysql://u:p@127.0.0.1:1/d": ("MySQL or MariaDB needs pymysql", "mysql"),
     "mariadb://u:p@127.0.0.1:1/d": ("MySQL or MariaDB needs pymysql", "mysql"),
