@@ -6,8 +6,6 @@ import dialects
 from auditor.pipeline.events import ColumnSchema
 from dialects import Kind
 
-INTEGER_TYPES = {"smallint": 2, "integer": 4, "int": 4, "bigint": 8, "tinyint": 1}
-
 
 def source_kind(column: ColumnSchema) -> Kind | None:
     """Return the canonical kind of a source's column; None for a type that no target takes, as geometries and vectors."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,9 +30,6 @@ from dialects import Session
 
 ALIGNED = "the run is aligned, and a snapshot that is shared would be of another position"
 """Why an aligned run reads a side by one connection."""
-
-Summarise = Callable[[Plan], Aligned]
-"""Scans both sides by a plan, as ``scan`` does."""
 
 
 def save_nothing(_: Side, __: Chunk, ___: Summaries, ____: float, _____: int) -> None:

@@ -8,7 +8,7 @@ https://dev.mysql.com/doc/refman/en/server-option-variable-reference.html
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,13 @@ def connect(url: str) -> Connection[Cursor]:
     )
 
 
-def end_sessions(cursor: Cursor, condition: str) -> list[int]:
-    """End the sessions of which a condition on information_schema.processlist holds; return their numbers. Some may end by themselves."""
+def end_sessions(cursor: Cursor, condition: str, choose: Callable[[list[int]], list[int]] = sorted) -> list[int]:
+    """End the sessions of which a condition on information_schema.processlist holds; return their numbers.
+
+    ``choose`` returns those that are ended. Some may end before they are ended, which is no error.
+    """
     cursor.execute(f"SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND ({condition})")
-    numbers = [int(number) for (number,) in cursor.fetchall()]
+    numbers = choose(sorted(int(number) for (number,) in cursor.fetchall()))
     for number in numbers:
         try:
             cursor.execute(f"KILL {number}")
