@@ -9,7 +9,7 @@ WORKERS ?= 3
 TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs pins versions release-check bench load clean mutation
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench load clean mutation
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -90,6 +90,9 @@ deep: $(VENV)/.test ## Run Hypothesis with many more examples, 10,000 random aud
 
 golden: $(VENV)/.test ## Update the golden SQL files; read the changes before you commit them
 	$(BIN)/pytest --update-golden tests/unit/test_golden.py
+
+references: $(VENV)/.test ## Update the references of commands and settings in docs/
+	$(BIN)/python -m scripts.references
 
 docs: $(VENV)/.docs ## Build the documentation as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

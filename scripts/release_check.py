@@ -270,7 +270,7 @@ def find_vulnerabilities() -> str:
 def install(path: Path, clean: Path) -> str:
     """Install a distribution without an extra in a new environment."""
     venv.create(clean, with_pip=True)
-    pip(clean, "install", str(path))
+    pip(clean, "install", "--no-compile", str(path))
     pip(clean, "check")
     return f"{len(pip(clean, 'list', '--format', 'freeze'))} packages"
 
@@ -319,7 +319,7 @@ def try_with(path: Path, folder: Path, extra: str) -> str:
     trial, place = TRIALS[extra], folder / f"with-{extra}"
     venv.create(place, with_pip=True)
     try:
-        pip(place, "install", f"{path}[{','.join((extra, *trial.also))}]")
+        pip(place, "install", "--no-compile", f"{path}[{','.join((extra, *trial.also))}]")
         pip(place, "check")
         lines = attempt(place, folder, trial)
         if not any(trial.expected in line for line in lines) or any(MISSING in line or "Traceback" in line for line in lines):
@@ -355,7 +355,7 @@ def upgrade(path: Path, folder: Path) -> str:
     output(str(place / "bin" / "python"), "-c", MAKE_FILES, cwd=work)
     output(program, "run", "t", "-q", cwd=work)
     output(program, "pipeline", "status", "p", cwd=work)
-    pip(place, "install", f"{path}[pipeline]", "--force-reinstall", "--no-deps")
+    pip(place, "install", "--no-compile", f"{path}[pipeline]", "--force-reinstall", "--no-deps")
     for arguments in (("history", "t"), ("run", "t", "-q"), ("ls",), ("pipeline", "status", "p")):
         output(program, *arguments, cwd=work)
     return f"the store of {tag} was upgraded"
