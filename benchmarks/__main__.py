@@ -17,7 +17,7 @@ from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
 from benchmarks.rivals import DATA_DIFF, RELADIFF, RELADIFF_2, DataValidation, Pair, TableSync, Tool
 from benchmarks.servers import Servers, open_servers
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "live", "shuffled", "repair")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")

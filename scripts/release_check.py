@@ -124,13 +124,13 @@ def checks(folder: Path) -> list[tuple[str, Callable[[], str]]]:
         ("contents of the sdist", lambda: check_sdist(dist)),
         ("bill of materials", lambda: write_materials(dist)),
         ("published vulnerabilities", find_vulnerabilities),
-        ("install the sdist alone", lambda: install(sdist(dist), folder / "from-sdist")),
         ("install the wheel alone", lambda: install(wheel(dist), clean)),
+        ("install the sdist", lambda: install_sdist(sdist(dist), clean, folder)),
         ("the installed command", lambda: check_command(clean, folder)),
         ("an audit without extras", lambda: audit_files(clean, folder)),
         *((f"without [{extra}]", lambda extra=extra: try_without(clean, folder, extra)) for extra in TRIALS),
         ("the demonstration, installed", lambda: run_demo(wheel(dist), clean, folder)),
-        *((f"with [{extra}]", lambda extra=extra: try_with(wheel(dist), folder, extra)) for extra in TRIALS),
+        *((f"with [{extra}]", lambda extra=extra: try_with(wheel(dist), clean, folder, extra)) for extra in TRIALS),
         *(
             (f"extra [{extra}] resolves", lambda extra=extra: resolve(wheel(dist), clean, extra))
             for extra in sorted(EXTRAS - EXTRAS_FOR_DEVELOPMENT - set(TRIALS))
@@ -275,9 +275,29 @@ def install(path: Path, clean: Path) -> str:
     return f"{len(pip(clean, 'list', '--format', 'freeze'))} packages"
 
 
-def pip(clean: Path, *arguments: str) -> list[str]:
-    """Run pip of the clean environment, and return the lines that it prints."""
-    return output(str(clean / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", *arguments, cwd=clean)
+def install_sdist(path: Path, clean: Path, folder: Path) -> str:
+    """Build and install the sdist in an environment of its own, beside the packages of the clean one."""
+    place = extend(clean, folder / "from-sdist")
+    pip(clean, "install", "--no-deps", "--force-reinstall", str(path), place=place)
+    (where,) = output(str(place / "bin" / "python"), "-c", "import auditor; print(auditor.__file__)", cwd=folder)
+    if str(place) not in where:
+        raise CheckFailed(f"the environment imports {where}")
+    return output(str(place / "bin" / "auditor"), "--version", cwd=folder)[0]
+
+
+def extend(clean: Path, place: Path) -> Path:
+    """Create an environment that has the packages of the clean one, and return it. To install them again would take minutes."""
+    venv.create(place)
+    (packages,) = place.glob("lib/*/site-packages")
+    (shared,) = clean.glob("lib/*/site-packages")
+    (packages / "clean.pth").write_text(f"{shared}\n", encoding="utf-8")
+    return place
+
+
+def pip(clean: Path, *arguments: str, place: Path | None = None) -> list[str]:
+    """Run pip of the clean environment, in another one if it is named, and return the lines that it prints."""
+    where = ["--python", str(place / "bin" / "python")] if place else []
+    return output(str(clean / "bin" / "python"), "-m", "pip", *where, "--disable-pip-version-check", *arguments, cwd=clean)
 
 
 def check_command(clean: Path, folder: Path) -> str:
@@ -314,24 +334,23 @@ def try_without(clean: Path, folder: Path, extra: str) -> str:
     return wanted[0].partition("run: ")[2]
 
 
-def try_with(path: Path, folder: Path, extra: str) -> str:
-    """Run the same in a new environment with the extra, which is removed again."""
-    trial, place = TRIALS[extra], folder / f"with-{extra}"
-    venv.create(place, with_pip=True)
+def try_with(path: Path, clean: Path, folder: Path, extra: str) -> str:
+    """Run the same in an environment with the extra and what the clean one has, which is removed again."""
+    trial, place = TRIALS[extra], extend(clean, folder / f"with-{extra}")
     try:
-        pip(place, "install", "--no-compile", f"{path}[{','.join((extra, *trial.also))}]")
-        pip(place, "check")
+        more = pip(clean, "install", f"{path}[{','.join((extra, *trial.also))}]", place=place)
+        pip(clean, "check", place=place)
         lines = attempt(place, folder, trial)
         if not any(trial.expected in line for line in lines) or any(MISSING in line or "Traceback" in line for line in lines):
             raise CheckFailed("\n    ".join([f"{trial.expected!r} is not printed:", *lines[-20:]]))
-        return f"{len(pip(place, 'list', '--format', 'freeze'))} packages; {trial.expected}"
+        return f"{next((len(line.split()) - 2 for line in more if line.startswith('Successfully')), 0)} packages more; {trial.expected}"
     finally:
         shutil.rmtree(place)
 
 
 def attempt(place: Path, folder: Path, trial: Trial) -> list[str]:
     """Return what a trial prints in an environment, whatever its exit code is."""
-    program = [str(place / "bin" / "python"), "-c"] if trial.python else [str(place / "bin" / "auditor")]
+    program = [str(place / "bin" / "python"), *(["-c"] if trial.python else ["-m", "auditor"])]
     variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{CLOSED}", "AWS_ENDPOINT_URL": f"http://{CLOSED}"} | {
         "AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "COLUMNS": "1000",
     }  # fmt: skip

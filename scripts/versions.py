@@ -34,7 +34,7 @@ from xml.etree import ElementTree
 from auditor.model import Certificate
 from auditor.report import certificate
 from tests.live import ENGINES, SERVERS
-from tests.servers._process import open_directory
+from tests.servers.process import open_directory
 
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests"

@@ -12,9 +12,9 @@ from urllib.parse import quote
 import boto3
 import pytest
 
-from tests.killable import Killable, killable
 from tests.live import Engines
 from tests.servers import mysql, postgres, s3
+from tests.servers.killable import Killable, killable
 from tests.servers.redshift import StandIn
 
 SCHEMA, BUCKET, ROLE = "chaos", "chaos-rows", "arn:aws:iam::123456789012:role/copy"

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.forking import ROOT, Forked
+from tests.programs.forking import ROOT, Forked
 
 
 class Killed:

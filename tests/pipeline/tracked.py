@@ -23,7 +23,7 @@ from auditor.pipeline.watch import source_of
 from auditor.points import armed
 from auditor.store import Store, open_store
 from tests.binlog import Event, LiveLog
-from tests.forking import ROOT, Forked
+from tests.programs.forking import ROOT, Forked
 from tests.servers import mysql
 
 PIPELINE = "shop"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 
-from tests.proxy import _Line
+from tests.servers.proxy import _Line
 
 
 def test_connection_to_the_server_is_closed_also_if_it_is_made_late() -> None:
