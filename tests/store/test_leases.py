@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from auditor.errors import AuditorError, SourceTaken, StoreUnavailable
 from auditor.store import Store, leases
-from auditor.store._process import Owner, this_process
 from auditor.store._schema import leases as table
+from auditor.store.runs import Owner, this_process
 
 ONE, OTHER = Owner("one", 1, ""), Owner("one", 2, "")
 PATIENCE = 30.0

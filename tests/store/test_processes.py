@@ -15,9 +15,10 @@ import sqlalchemy as sa
 from auditor.errors import NotResumable, UnknownRun
 from auditor.model import State, Verdict
 from auditor.store import Store, audit_state, chunks, runs
-from auditor.store._process import Owner, has_ended
+from auditor.store._process import has_ended
 from auditor.store._schema import leases
 from auditor.store._schema import runs as table
+from auditor.store.runs import Owner
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 from tests.store.worker import Worker, payload
 from tests.waits import SetWaits
