@@ -259,7 +259,6 @@ def connection_string(url: Url, default_port: int | None) -> str:
 
 def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, floor: Floor) -> Session:
     """Open a session on a Spark Connect server. Raises DriverMissing, and Unreachable if the server does not answer."""
-    extras.require("Spark Connect", "connect")
     try:
         # Not by SparkSession.builder.remote(): it keeps Spark from running in this process too.
         from pyspark.sql.connect.session import SparkSession as Driver

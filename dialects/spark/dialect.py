@@ -303,7 +303,7 @@ class Spark(Dialect):
         return url.scheme != "sc" or url.flag("use_ssl")
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
-        extras.require("Spark", "spark")
+        extras.require(*("Spark Connect", "connect") if url.scheme == "sc" else ("Spark", "spark"))
         from pyspark import SparkContext
         from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession as Driver

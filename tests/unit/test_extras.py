@@ -60,6 +60,7 @@ URLS = {
     "redshift://u:p@127.0.0.1:1/d": ("Redshift needs redshift_connector", "redshift"),
     "delta:///nowhere": ("a Delta or Parquet table needs deltalake and fsspec", "delta"),
     "spark://local": ("Spark needs pyspark", "spark"),
+    "sc://127.0.0.1:1": ("Spark Connect needs pyspark and grpc", "connect"),
 }
 
 
