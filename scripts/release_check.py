@@ -85,7 +85,7 @@ TRIALS = {
     "redshift": Trial(("diff", f"redshift://u:p@{CLOSED}/d", "a", "b"), "Connection refused"),
     "s3": Trial((READ_S3,), "Could not connect to the endpoint", python=True),
     "delta": Trial(("diff", "delta:///nowhere", "a", "b"), "there is no folder"),
-    "spark": Trial(("diff", "spark://local?master=local[1]", "a", "b"), "TABLE_OR_VIEW_NOT_FOUND"),
+    "spark": Trial(("diff", "spark://local?master=local[1]", "a", "b"), "there is no table a"),
     "connect": Trial(("diff", f"sc://{CLOSED}", "a", "b"), CLOSED),
     "pipeline": Trial(("pipeline", "check", "p"), "error: source shop"),
     "service": Trial(("serve", "--host", "192.0.2.1", "--insecure"), "192.0.2.1"),  # an address that no machine has
@@ -135,12 +135,12 @@ def checks(folder: Path) -> list[tuple[str, Callable[[], str]]]:
         ("the installed command", lambda: check_command(clean, folder)),
         ("an audit without extras", lambda: audit_files(clean, folder)),
         *((f"without [{extra}]", lambda extra=extra: try_without(clean, folder, extra)) for extra in TRIALS),
-        ("the demonstration, installed", lambda: run_demo(wheel(dist), clean, folder)),
         *((f"with [{extra}]", lambda extra=extra: try_with(wheel(dist), clean, folder, extra)) for extra in TRIALS),
         *(
             (f"extra [{extra}] resolves", lambda extra=extra: resolve(wheel(dist), clean, extra))
             for extra in sorted(EXTRAS - EXTRAS_FOR_DEVELOPMENT - set(TRIALS))
         ),
+        ("the demonstration, installed", lambda: run_demo(wheel(dist), clean, folder)),
         ("upgrade from the last tag", lambda: upgrade(wheel(dist), folder)),
         ("the documentation", lambda: build_documentation(folder)),
     ]
