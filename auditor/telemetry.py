@@ -24,6 +24,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from auditor.errors import AuditorError
 from auditor.escaping import exact
+from dialects import extras
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -218,7 +219,7 @@ def start_tracing(processor: Any = None) -> bool:
         processor = processor or _make_span_processor()
     except ImportError as error:
         logging.getLogger(__name__).warning(
-            "tracing is configured but %s is not installed; run: pip install 'auditor[tracing]'", error.name
+            "tracing is configured but %s is not installed; run: %s", error.name, extras.install_command("tracing")
         )
         return False
     name = environment.get("OTEL_SERVICE_NAME", "auditor")

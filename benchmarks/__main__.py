@@ -17,7 +17,7 @@ from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
 from benchmarks.rivals import DATA_DIFF, RELADIFF, RELADIFF_2, DataValidation, Pair, TableSync, Tool
 from benchmarks.servers import Servers, open_servers
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "live", "shuffled", "repair")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
@@ -26,16 +26,16 @@ DIRECTORY = Path(__file__).parent
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks; returns 1 if the auditor or its service failed or returned a wrong result."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     output = Path(options.output) if options.output else None if options.quick else DIRECTORY
     rows = options.rows or (20_000 if options.quick else 1_000_000)
-    sizes = _sizes(rows, options)
+    sizes = sizes_of(rows, options)
     repeat = options.repeat or (1 if options.quick else 5)
     parts = options.only or list(PARTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # runs the finally clauses: write the measurements, stop the servers
     when = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
     command = shlex.join(["python", "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)])
-    measured = _say_sizes({part: sizes[part] for part in parts})
+    measured = describe_sizes({part: sizes[part] for part in parts})
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {measured}, up to {repeat} runs each"]
     )
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))
 
 
-def _sizes(rows: int, options: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+def sizes_of(rows: int, options: argparse.Namespace) -> dict[str, tuple[int, ...]]:
     """Return of how many rows the tables are that each part measures, where ``rows`` are asked for."""
     larger = (rows * 10,) if options.full else ()
     special = {
@@ -101,7 +101,7 @@ def _sizes(rows: int, options: argparse.Namespace) -> dict[str, tuple[int, ...]]
     return {part: special.get(part, (rows,)) for part in PARTS}
 
 
-def _say_sizes(sizes: Mapping[str, Sequence[int]]) -> str:
+def describe_sizes(sizes: Mapping[str, Sequence[int]]) -> str:
     """Return how many rows were measured, by part where parts differ."""
     said = {part: " and ".join(f"{rows:,}" for rows in dict.fromkeys(counts)) for part, counts in sizes.items()}
     by_size = {rows: [part for part in said if said[part] == rows] for rows in said.values()}
@@ -195,7 +195,7 @@ def _run_repair(results: Results, servers: Servers, sizes: Sequence[int], rows: 
         results.copies += copied
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=int, metavar="N", help="rows per table (default: 1,000,000; 20,000 with --quick)")
     parser.add_argument("--only", action="append", choices=PARTS, help="run only this part; may be repeated (default: all parts)")

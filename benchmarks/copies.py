@@ -25,7 +25,7 @@ import boto3
 from benchmarks import process
 from benchmarks.servers import Servers
 from tests.servers import mysql, postgres, redshift, s3
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 DIRECT, SPARK, DUMP = "direct", "Spark, warm", "mysqldump --tab, COPY"
 COLD = "Spark, first copy"

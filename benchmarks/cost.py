@@ -24,7 +24,7 @@ from benchmarks import auditor_tool, data
 from benchmarks.servers import Servers
 from benchmarks.shapes import SHAPES
 from dialects import Dialect, Session
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 ENGINES = ("mariadb", "mysql", "postgres", "redshift", "duckdb", "spark")
 BARE_SCAN = "bare scan, SHA-256"

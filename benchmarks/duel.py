@@ -16,7 +16,7 @@ from benchmarks.rivals import Answer, Endpoint, Job, Tool
 from benchmarks.servers import Servers, at_port, port_of
 from benchmarks.shapes import SHAPES, Key
 from benchmarks.wire import CountingProxy, Traffic
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 SHORT = 10.0
 """Seconds below which runs are repeated most often, because the machine's noise matters most to them."""

@@ -23,7 +23,7 @@ from benchmarks.servers import Servers
 from benchmarks.stream import TABLE, TABLE_NAME
 from tests.live import LiveEngine
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-duckdb")
 LIVE, FULL = "live", "full"

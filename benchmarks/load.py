@@ -22,8 +22,8 @@ from auditor.store._schema import audit_versions, runs
 from benchmarks import data
 from benchmarks.servers import Servers
 from benchmarks.shapes import Shape
-from tests.readers import Answers, Reading, reads
-from tests.serve import Served, serve
+from tests.programs.readers import Answers, Reading, reads
+from tests.programs.serve import Served, serve
 
 CLIENTS = 50
 SECONDS = 30.0

@@ -31,7 +31,7 @@ from benchmarks.process import process_tree
 from benchmarks.servers import Servers
 from benchmarks.shapes import SHAPES
 from dialects import Dialect, Session
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 BASE = "base"
 ROWS = 300_000

@@ -26,7 +26,7 @@ from benchmarks.copies import THOUSAND
 from benchmarks.repair_process import BETWEEN_LOOKS, locked_rows
 from benchmarks.servers import Servers
 from tests.servers import mysql
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 OURS, OTHER = "auditor", "pt-table-sync --execute"
 ROWS = 100_000

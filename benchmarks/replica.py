@@ -12,7 +12,7 @@ from contextlib import closing
 from benchmarks.process import CompletedCommand
 from benchmarks.rivals import Answer, Job, Pair, Tool, statement_keys
 from tests.servers import mysql
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 
 class TableChecksum(Tool):

@@ -22,7 +22,7 @@ from benchmarks.data import MYSQL_FAMILY, Damage
 from benchmarks.process import CompletedCommand
 from benchmarks.servers import cache
 from benchmarks.shapes import Key
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 Pair = tuple[str, str]
 """The engines of source and target."""

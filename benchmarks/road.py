@@ -33,7 +33,7 @@ from benchmarks import process, stream
 from benchmarks.copies import BUCKET, ROLE
 from benchmarks.servers import Servers
 from tests.servers import mysql, postgres, s3
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 from tests.servers.redshift import StandIn
 
 ENGINES = stream.ENGINES

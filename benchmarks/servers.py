@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-import tests.servers._process as process
+import tests.servers.process as process
 from tests.servers import mariadb, mysql, postgres, redshift, spark
-from tests.servers._process import Server, Unavailable
+from tests.servers.process import Server, Unavailable
 
 POSTGRES = {
     "timezone": "UTC",
@@ -48,7 +48,7 @@ CONDITIONS = (
 
 
 def _mysql(directory: Path) -> Server:
-    program, how = mysql._program()
+    program, how = mysql.find_server()
     if program is None:
         raise Unavailable("MySQL is not installed; run scripts/engines.sh")
     home = process.own_directory(directory, "mysql")

@@ -22,7 +22,7 @@ from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
 from benchmarks.servers import Servers
 from tests.servers import mysql
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 ENGINES = ("mysql", "mariadb")
 TABLE_NAME = "streamed"

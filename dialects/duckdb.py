@@ -279,10 +279,8 @@ class DuckDB(Dialect):
         return duckdb_columns.drop_columns(session, table, columns, retyped)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
-        try:
-            import duckdb
-        except ImportError:
-            raise errors.DriverMissing("the DuckDB driver is not installed: pip install duckdb pyarrow") from None
+        import duckdb
+
         FLOOR.check(duckdb.__version__, str(url))
         url.refuse_unknown(("access_mode",))
         path = url.database or ":memory:"

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dialects import mysql_settings, versions
+from dialects import extras, mysql_settings, versions
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, Origins, ScanEstimate, Table
@@ -366,6 +366,8 @@ class MySQL(MySQLWriting, MySQLText):
         return ssl_mode(url) == "VERIFY_IDENTITY"
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
+        extras.require("MySQL or MariaDB", "mysql")
+
         def log_in() -> Any:
             connection = open_connection(url, self.DEFAULT_PORT)
             connection._read_timeout = connection._write_timeout = None  # the session bounds what follows

@@ -18,6 +18,13 @@ _ERROR_BY_NUMBER: dict[int, type[errors.AuditorError]] = {
 """Error class by error number of server or client. https://dev.mysql.com/doc/mysql-errors/9.4/en/"""
 
 
+def driver_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of what PyMySQL raises when a server, or the network to it, fails."""
+    import pymysql
+
+    return pymysql.MySQLError, OSError
+
+
 def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
     """Return the error of ``dialects.errors`` for an exception of PyMySQL, or None; ``where`` names the URL while connecting."""
     import pymysql

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from dialects import errors, postgres_settings, versions
+from dialects import errors, extras, postgres_settings, versions
 from dialects.base import Session
 from dialects.catalogue import ScanEstimate
 from dialects.floors import Floor
@@ -363,6 +363,7 @@ class Postgres(PostgresHashes):
         return verifies_server(url)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
+        extras.require("PostgreSQL", "postgres")
         import psycopg2
 
         options = libpq_options(url)

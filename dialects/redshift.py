@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dialects import errors, redshift_facts
+from dialects import errors, extras, redshift_facts
 from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table
@@ -382,6 +382,7 @@ class Redshift(RedshiftWriting, Postgres):
         return url.options.get("sslmode") == "verify-full"
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
+        extras.require("Redshift", "redshift")
         import redshift_connector
 
         check_options(url)

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages from files outside docs/ or new in it, links to them, and the references of settings and commands.
+"""Hooks of MkDocs: pages from files outside docs/ or new in it, and links to them.
 
 Pages are written so that their links work in the repository; for the site, those that leave docs/ are turned here.
 """
@@ -15,8 +15,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from scripts import command_reference, settings_reference
-
 ROOT = Path(__file__).parents[1]
 PAGES = {
     "README.md": "index.md",
@@ -28,9 +26,6 @@ PAGES = {
 
 PICTURES = {f"benchmarks/{name}.svg": f"assets/{name}.svg" for name in ("duel-seconds", "duel-bytes", "growth")}
 """Pictures of these pages."""
-
-REFERENCES = {"<!-- settings -->": settings_reference.reference, "<!-- commands -->": command_reference.reference}
-"""What is written where a page has this comment."""
 
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|<)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
@@ -63,10 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn a page's links, and insert references."""
-    for place, reference in REFERENCES.items():
-        if place in markdown:
-            markdown = markdown.replace(place, reference())
+    """Turn a page's links."""
     return markdown if page.file.generated_by else _turn_links(markdown, f"docs/{page.file.src_uri}")
 
 

@@ -1,8 +1,10 @@
 """Check what would be released: make release-check.
 
 It builds the sdist, the wheel and the bill of materials of the images, reads their metadata and contents, looks up the pinned packages in a
-database of advisories, installs the wheel in a clean environment, runs the demonstration there, resolves every extra for users, and builds
-the documentation. Nothing is published, and no file is left. Exits with 1 if a check fails; a check that could not be made is named.
+database of advisories, installs wheel and sdist in clean environments, audits there without an extra, and asks there for what each extra
+brings: without it the command that installs it is named, and in an environment with it the same command works. It runs the demonstration,
+lets this version go on with the store of the last tag, and builds the documentation. Nothing is published, and no file is left. Exits with
+1 if a check fails; a check that could not be made is named.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import email
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,6 +23,7 @@ import tomllib
 import venv
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
@@ -35,6 +39,61 @@ PINS = ("demo", "service", "spark")
 
 DEMO = "2,150 rows missing, 300 extra, 785 changed"
 """What the demonstration finds."""
+
+CONFIG = """
+connections:
+  here: {url: "duckdb:///here.duckdb"}
+  there: {url: "duckdb:///there.duckdb", write: {url: "duckdb:///there.duckdb"}}
+  shop: {url: "mysql://u:p@127.0.0.1:1/shop", write: {url: "mysql://u:p@127.0.0.1:1/shop"}}
+store: {url: "sqlite:///auditor.db"}
+audits:
+  t: {source: {connection: here, table: t}, target: {connection: there, table: t}, key: [id], where: "id > 5"}
+pipelines:
+  p: {source: {connection: shop, tables: [shop.t]}, targets: {there: {connection: there, schema: main}}, staging: {path: staged}}
+"""
+MAKE_FILES = """
+import duckdb
+for name in ("here", "there"):
+    with duckdb.connect(f"{name}.duckdb") as connection:
+        connection.execute("CREATE TABLE t AS SELECT i AS id, 'v' || i AS v FROM range(1000) r(i)")
+"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What needs an extra: a command, or a program in Python, and what it prints where the extra is there."""
+
+    arguments: tuple[str, ...]
+    expected: str
+    python: bool = False
+
+
+CLOSED = "127.0.0.1:1"
+"""A port at which no server answers."""
+
+READ_S3 = """
+from auditor.pipeline.s3_folder import S3Folder
+try:
+    S3Folder("s3://bucket/staged").get("part")
+except OSError as error:
+    print(error)
+"""
+
+TRIALS = {
+    "mysql": Trial(("diff", f"mysql://u:p@{CLOSED}/d", "a", "b"), "Can't connect to MySQL server"),
+    "postgres": Trial(("diff", f"postgresql://u:p@{CLOSED}/d", "a", "b"), "Connection refused"),
+    "redshift": Trial(("diff", f"redshift://u:p@{CLOSED}/d", "a", "b"), "Connection refused"),
+    "s3": Trial((READ_S3,), "Could not connect to the endpoint", python=True),
+    "delta": Trial(("diff", "delta:///nowhere", "a", "b"), "there is no folder"),
+    "spark": Trial(("diff", "spark://local?master=local[1]", "a", "b"), "there is no table a"),
+    "connect": Trial(("diff", f"sc://{CLOSED}", "a", "b"), CLOSED),
+    "pipeline": Trial(("pipeline", "check", "p"), "error: source shop"),
+    "service": Trial(("serve", "--host", "192.0.2.1", "--insecure"), "192.0.2.1"),  # an address that no machine has
+    "tracing": Trial(("from auditor.telemetry import start_tracing; print('tracing', start_tracing())",), "tracing True", python=True),
+}
+"""By the extra."""
+
+MISSING = "which this Python does not have; run: "
 
 SECONDS = 1800
 """After which a program that a check runs is taken to hang."""
@@ -72,25 +131,33 @@ def checks(folder: Path) -> list[tuple[str, Callable[[], str]]]:
         ("bill of materials", lambda: write_materials(dist)),
         ("published vulnerabilities", find_vulnerabilities),
         ("install the wheel alone", lambda: install(wheel(dist), clean)),
+        ("install the sdist", lambda: install_sdist(sdist(dist), clean, folder)),
         ("the installed command", lambda: check_command(clean, folder)),
-        ("the demonstration, installed", lambda: run_demo(wheel(dist), clean, folder)),
+        ("an audit without extras", lambda: audit_files(clean, folder)),
+        *((f"without [{extra}]", lambda extra=extra: try_without(clean, folder, extra)) for extra in TRIALS),
+        *((f"with [{extra}]", lambda extra=extra: try_with(wheel(dist), clean, folder, extra)) for extra in TRIALS),
         *(
             (f"extra [{extra}] resolves", lambda extra=extra: resolve(wheel(dist), clean, extra))
-            for extra in sorted(EXTRAS - EXTRAS_FOR_DEVELOPMENT)
+            for extra in sorted(EXTRAS - EXTRAS_FOR_DEVELOPMENT - set(TRIALS))
         ),
+        ("the demonstration, installed", lambda: run_demo(wheel(dist), clean, folder)),
+        ("upgrade from the last tag", lambda: upgrade(wheel(dist), folder)),
         ("the documentation", lambda: build_documentation(folder)),
     ]
 
 
-def output(*command: str, cwd: Path = ROOT, code: int = 0, **variables: str) -> list[str]:
-    """Run a program, and return the lines that it prints. Raises CheckFailed with the last of them if it ends otherwise."""
+def output(*command: str, cwd: Path = ROOT, code: int | None = 0, **variables: str) -> list[str]:
+    """Run a program, and return the lines that it prints. Raises CheckFailed with the last of them if it ends otherwise.
+
+    A ``code`` of None lets it end as it does.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "AUDITOR_CONFIG", "VIRTUAL_ENV")}
     try:
         done = subprocess.run(command, cwd=cwd, env=kept | variables, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise CheckFailed(f"{' '.join(command)} did not end within {SECONDS} s") from None
     lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    if done.returncode != code:
+    if code is not None and done.returncode != code:
         raise CheckFailed("\n    ".join([f"{' '.join(command)} exited with {done.returncode}", *lines[-20:]]))
     return lines
 
@@ -116,6 +183,14 @@ def wheel(dist: Path) -> Path:
     if len(wheels) != 1:
         raise CheckFailed("there is no wheel")
     return wheels[0]
+
+
+def sdist(dist: Path) -> Path:
+    """Return the sdist. Raises CheckFailed if none was built."""
+    archives = list(dist.glob("*.tar.gz"))
+    if len(archives) != 1:
+        raise CheckFailed("there is no sdist")
+    return archives[0]
 
 
 def read_metadata(path: Path) -> Message:
@@ -155,8 +230,7 @@ def check_wheel(path: Path) -> str:
 
 def check_sdist(dist: Path) -> str:
     """Find files that do not belong into an sdist."""
-    (path,) = dist.glob("*.tar.gz")
-    with tarfile.open(path) as archive:
+    with tarfile.open(sdist(dist)) as archive:
         inside = [name.partition("/")[2] for name in archive.getnames()]
     strange = [name for name in inside if NOT_RELEASED.search(name)]
     missing = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} - set(inside)
@@ -200,16 +274,36 @@ def find_vulnerabilities() -> str:
 
 
 def install(path: Path, clean: Path) -> str:
-    """Install the wheel without an extra in a new environment."""
+    """Install a distribution without an extra in a new environment."""
     venv.create(clean, with_pip=True)
-    pip(clean, "install", str(path))
+    pip(clean, "install", "--no-compile", str(path))
     pip(clean, "check")
     return f"{len(pip(clean, 'list', '--format', 'freeze'))} packages"
 
 
-def pip(clean: Path, *arguments: str) -> list[str]:
-    """Run pip of the clean environment, and return the lines that it prints."""
-    return output(str(clean / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", *arguments, cwd=clean)
+def install_sdist(path: Path, clean: Path, folder: Path) -> str:
+    """Build and install the sdist in an environment of its own, beside the packages of the clean one."""
+    place = extend(clean, folder / "from-sdist")
+    pip(clean, "install", "--no-deps", "--force-reinstall", str(path), place=place)
+    (where,) = output(str(place / "bin" / "python"), "-c", "import auditor; print(auditor.__file__)", cwd=folder)
+    if str(place) not in where:
+        raise CheckFailed(f"the environment imports {where}")
+    return output(str(place / "bin" / "auditor"), "--version", cwd=folder)[0]
+
+
+def extend(clean: Path, place: Path) -> Path:
+    """Create an environment that has the packages of the clean one, and return it. To install them again would take minutes."""
+    venv.create(place)
+    (packages,) = place.glob("lib/*/site-packages")
+    (shared,) = clean.glob("lib/*/site-packages")
+    (packages / "clean.pth").write_text(f"{shared}\n", encoding="utf-8")
+    return place
+
+
+def pip(clean: Path, *arguments: str, place: Path | None = None) -> list[str]:
+    """Run pip of the clean environment, in another one if it is named, and return the lines that it prints."""
+    where = ["--python", str(place / "bin" / "python")] if place else []
+    return output(str(clean / "bin" / "python"), "-m", "pip", *where, "--disable-pip-version-check", *arguments, cwd=clean)
 
 
 def check_command(clean: Path, folder: Path) -> str:
@@ -224,6 +318,72 @@ def check_command(clean: Path, folder: Path) -> str:
     if str(clean) not in where:
         raise CheckFailed(f"the environment imports {where}")
     return f"auditor {PROJECT['version']}, python -m auditor, completion"
+
+
+def audit_files(clean: Path, folder: Path) -> str:
+    """Audit two embedded databases, with a filter and a store on SQLite, where no extra is installed."""
+    (folder / "auditor.yaml").write_text(CONFIG, encoding="utf-8")
+    output(str(clean / "bin" / "python"), "-c", MAKE_FILES, cwd=folder)
+    program = str(clean / "bin" / "auditor")
+    run = next(line for line in output(program, "run", "t", "--json", "-q", cwd=folder) if '"run"' in line).split('"')[3]
+    for arguments in (("ls",), ("history", "t"), ("show", run), ("report", "--run", run, "--format", "html"), ("differences", "t")):
+        output(program, *arguments, cwd=folder)
+    return "match"
+
+
+def try_without(clean: Path, folder: Path, extra: str) -> str:
+    """Run what needs an extra where none is installed. Raises CheckFailed unless a sentence names the command that installs it."""
+    lines = attempt(clean, folder, TRIALS[extra])
+    wanted = [line for line in lines if (MISSING in line or "is not installed; run: " in line) and f"[{extra}]" in line]
+    if not wanted or any("Traceback" in line or "unexpected error" in line for line in lines):
+        raise CheckFailed("\n    ".join(["no sentence says what is missing:", *lines[-20:]]))
+    return wanted[0].partition("run: ")[2]
+
+
+def try_with(path: Path, clean: Path, folder: Path, extra: str) -> str:
+    """Run the same in an environment with the extra and what the clean one has, which is removed again."""
+    trial, place = TRIALS[extra], extend(clean, folder / f"with-{extra}")
+    try:
+        more = pip(clean, "install", f"{path}[{extra}]", place=place)
+        pip(clean, "check", place=place)
+        lines = attempt(place, folder, trial)
+        if not any(trial.expected in line for line in lines) or any(MISSING in line or "Traceback" in line for line in lines):
+            raise CheckFailed("\n    ".join([f"{trial.expected!r} is not printed:", *lines[-20:]]))
+        return f"{next((len(line.split()) - 2 for line in more if line.startswith('Successfully')), 0)} packages more; {trial.expected}"
+    finally:
+        shutil.rmtree(place)
+
+
+def attempt(place: Path, folder: Path, trial: Trial) -> list[str]:
+    """Return what a trial prints in an environment, whatever its exit code is."""
+    program = [str(place / "bin" / "python"), *(["-c"] if trial.python else ["-m", "auditor"])]
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{CLOSED}", "AWS_ENDPOINT_URL": f"http://{CLOSED}"} | {
+        "AWS_DEFAULT_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "COLUMNS": "1000",
+    }  # fmt: skip
+    return output(*program, *trial.arguments, cwd=folder, code=None, **variables)
+
+
+def upgrade(path: Path, folder: Path) -> str:
+    """Run the last tag's version, and let this one go on with its store. There is nothing to try before the first tag."""
+    tags = subprocess.run(["git", "describe", "--tags", "--abbrev=0"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tags.returncode:
+        return "NOT TRIED: there is no tag to upgrade from"
+    tag, place, work = tags.stdout.strip(), folder / "of-the-tag", folder / "upgraded"
+    work.mkdir()
+    (work / "source.tar").write_bytes(subprocess.run(["git", "archive", tag], cwd=ROOT, capture_output=True, check=True).stdout)
+    with tarfile.open(work / "source.tar") as archive:
+        archive.extractall(work / "source", filter="data")
+    venv.create(place, with_pip=True)
+    pip(place, "install", f"{work / 'source'}[pipeline]")
+    program = str(place / "bin" / "auditor")
+    (work / "auditor.yaml").write_text(CONFIG.replace("sqlite:///", f"sqlite:///{work}/"), encoding="utf-8")
+    output(str(place / "bin" / "python"), "-c", MAKE_FILES, cwd=work)
+    output(program, "run", "t", "-q", cwd=work)
+    output(program, "pipeline", "status", "p", cwd=work)
+    pip(place, "install", "--no-compile", f"{path}[pipeline]", "--force-reinstall", "--no-deps")
+    for arguments in (("history", "t"), ("run", "t", "-q"), ("ls",), ("pipeline", "status", "p")):
+        output(program, *arguments, cwd=work)
+    return f"the store of {tag} was upgraded"
 
 
 def run_demo(path: Path, clean: Path, folder: Path) -> str:

@@ -34,7 +34,7 @@ from xml.etree import ElementTree
 from auditor.model import Certificate
 from auditor.report import certificate
 from tests.live import ENGINES, SERVERS
-from tests.servers._process import open_directory
+from tests.servers.process import open_directory
 
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests"
@@ -212,12 +212,12 @@ def try_version(version: Version, tests: Sequence[str]) -> Cell:
         subprocess.run([*command, f"--junitxml={report}"], cwd=ROOT, env={**os.environ, **environment}, check=False)
         if not report.exists():
             raise SystemExit(f"{version.name}: the tests ended without a report")
-        _count(cell, report)
+        count_results(cell, report)
     cell.seconds = round(time.monotonic() - began)
     return cell
 
 
-def _count(cell: Cell, report: Path) -> None:
+def count_results(cell: Cell, report: Path) -> None:
     """Fill a cell from what pytest wrote as JUnit's XML."""
     outcomes: Counter[str] = Counter()
     refusals: Counter[str] = Counter()

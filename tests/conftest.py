@@ -26,7 +26,7 @@ from auditor.sql import user_sql
 from tests import kept_open, new_stores
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql
-from tests.servers._desk import Address
+from tests.servers.desk import Address
 from tests.waits import SetWaits
 
 if TYPE_CHECKING:

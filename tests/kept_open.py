@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests import forking
+from tests.programs import forking
 
 _INSTANCES: list[duckdb.DuckDBPyConnection] = []
 """The instances of DuckDB that this process has so far."""

@@ -20,8 +20,8 @@ import pytest
 
 from tests.kept_open import STARTING_SERVERS
 from tests.servers import mariadb, mysql, postgres, redshift, spark
-from tests.servers._desk import Address, Desk, turns
-from tests.servers._process import Server, Unavailable, do_nothing, open_directory
+from tests.servers.desk import Address, Desk, turns
+from tests.servers.process import Server, Unavailable, do_nothing, open_directory
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet

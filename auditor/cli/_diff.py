@@ -15,8 +15,6 @@ from auditor.service.two_tables import audit_tables
 if TYPE_CHECKING:
     from auditor.model import Report
 
-URL_AND_TABLE = 2
-
 OWN_OPTIONS = {
     "write key: [column, ...] in the audit": "name the columns that identify a row: -k COLUMN,..",
     "map it under target: columns: {source name: target name}, or exclude it": "name the columns to compare: -c COLUMN,..",

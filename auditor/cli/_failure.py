@@ -10,7 +10,8 @@ import tempfile
 import traceback
 from contextlib import suppress
 
-from auditor.errors import UNEXPECTED, AuditorError
+from auditor.errors import UNEXPECTED, AuditorError, PackageMissing
+from dialects import extras
 
 
 def report(error: Exception, with_traceback: bool) -> int:
@@ -21,6 +22,8 @@ def report(error: Exception, with_traceback: bool) -> int:
     """
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         return 128 + signal.SIGPIPE
+    if isinstance(error, ModuleNotFoundError) and error.name and (extra := extras.extra_of(error.name)):
+        error = PackageMissing(extras.explain("this command", [error.name.partition(".")[0]], extra))
     with suppress(OSError):  # of standard error; the exit code must stay the right one
         if with_traceback:
             traceback.print_exception(error)

@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from auditor import config
@@ -20,6 +19,7 @@ from auditor.errors import ConfigError, PackageMissing
 from auditor.store import leases
 from auditor.store import tokens as store_tokens
 from auditor.waits import waits
+from dialects import extras
 
 if TYPE_CHECKING:
     import uvicorn
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PACKAGES = ("fastapi", "prometheus_client", "python_multipart", "uvicorn")
-"""Modules of the packages that only the service needs."""
-
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; runs that do not end within the grace period return to the queue with their completed chunks."""
-    _require_packages()
+    if names := extras.missing("service"):
+        raise PackageMissing(extras.explain("the service", names, "service"))
     from auditor import telemetry
     from auditor.api import check_exposure, create_app
     from auditor.service.pipeline_problems import PipelineNotices
@@ -98,13 +96,6 @@ def _make_server(app: Any, service: Service, host: str, port: int) -> uvicorn.Se
     return uvicorn.Server(
         uvicorn.Config(app, **address, **quiet, **connection_options, timeout_graceful_shutdown=waits().shutdown_requests)
     )
-
-
-def _require_packages() -> None:
-    """Raise PackageMissing unless the packages of the service are installed."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise PackageMissing(f"the service needs packages that are not installed ({', '.join(missing)}): pip install 'auditor[service]'")
 
 
 def _reduce_pauses() -> None:

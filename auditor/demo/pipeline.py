@@ -22,7 +22,7 @@ from auditor import config, service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.demo.servers import start_postgres, start_source
-from auditor.errors import AuditorError
+from auditor.errors import AuditorError, PackageMissing
 from auditor.escaping import shell_word
 from auditor.model import Report, Verdict
 from auditor.report import text
@@ -31,6 +31,7 @@ from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store
 from auditor.store import pipelines as stored
 from auditor.waits import waits
+from dialects import extras
 
 PIPELINE, TARGETS = "shop", ("duck", "pg")
 
@@ -196,6 +197,8 @@ class Demonstration:
 
 def run(console: Console) -> int:
     """Run the demonstration in a folder that is removed afterwards; return 0 if all was as promised, else 1. Raises AuditorError."""
+    if names := [*extras.missing("pipeline"), *extras.missing("postgres")]:
+        raise PackageMissing(extras.explain("the demonstration of pipelines", names, "pipeline,postgres"))
     logging.getLogger("auditor").setLevel(logging.ERROR)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="auditor-pipeline-demo-", ignore_cleanup_errors=True) as folder:

@@ -149,9 +149,6 @@ class TableSchema:
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
 
 
-INTEGER_TYPES = {"smallint": 2, "integer": 4, "int": 4, "bigint": 8, "tinyint": 1}
-
-
 def source_kind(column: ColumnSchema) -> Kind | None:
     """Return the canonical kind of a source's column; None for a type that no target takes, as geometries and vectors."""
     return dialects.get("mysql").kind(column.type)

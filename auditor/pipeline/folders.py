@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, ClassVar
 
 from auditor.errors import PartDamaged, StagingFailed
+from dialects import extras
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
@@ -388,7 +389,7 @@ def _failures(place: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise OSError(errno.ENOENT, "a folder in S3 needs boto3, which is not installed: pip install boto3") from None
+        raise OSError(errno.ENOENT, extras.explain("a folder in S3", ["boto3"], "s3")) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):
             raise

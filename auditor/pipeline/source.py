@@ -26,7 +26,7 @@ from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.binlog.table_statements import read_statements
 from auditor.pipeline.tracker.follower import TRACKED, Follower, open_follower
-from dialects import by_scheme
+from dialects import by_scheme, extras
 from dialects.mysql_session import server_version
 from dialects.url import parse_url
 
@@ -117,7 +117,7 @@ def parse_offset(text: str) -> SourceOffset | None:
 try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 except ImportError as error:
-    raise PackageMissing("the change source needs PySpark 4.2 or later; pip install 'pyspark>=4.2'") from error
+    raise PackageMissing(f"the change source needs PySpark 4.2 or later; run: {extras.install_command('pipeline')}") from error
 
 Answer = TypeVar("Answer")
 

@@ -10,7 +10,6 @@ import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -21,15 +20,13 @@ from auditor.pipeline.client_query import ClientQuery
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.staging import Staging
 from auditor.waits import waits
+from dialects import extras
 from dialects.spark.connect import in_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
     from pyspark.sql.streaming.query import StreamingQuery
-
-DRIVER_PACKAGES = ("pyspark", "pandas")
-"""What Spark needs in this Python: its sources in Python ask for pandas, and use only Arrow."""
 
 """The folder of the streaming query's checkpoint, below that of the staging."""
 
@@ -65,8 +62,8 @@ _PYTHON_ERROR = re.compile(r"(?!py4j|org\.|java)[\w.]*(?:Error|NotFound|Exceptio
 
 def start_session(master: str) -> SparkSession:
     """Start Spark, or join the one of this process. Raises EngineError and PackageMissing, which say what is missing."""
-    if missing := [name for name in DRIVER_PACKAGES if find_spec(name) is None]:
-        raise PackageMissing(f"pipelines need {' and '.join(missing)}, which this Python does not have; pip install 'auditor[pipeline]'")
+    if names := extras.missing("pipeline"):
+        raise PackageMissing(extras.explain("a pipeline", names, "pipeline"))
     if is_connect_url(master):
         connected: Any = dialects.connect(master)
         return connected.spark  # type: ignore[no-any-return]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from auditor import canonical
 from auditor.model import ColumnPlan, Plan
-from auditor.sql import render
 
 TEXTS = ("text", "char")
 
@@ -98,8 +97,3 @@ def layout(plan: Plan) -> str:
     """Return how the plan's keys become partitions and positions, as an epoch states it."""
     how = plan.partitioning
     return f"range {how.size}" if how.strategy == "range" else f"{how.strategy} {how.buckets}".removesuffix(" 0")
-
-
-def result_names(plan: Plan) -> list[str]:
-    """Return the columns that a scan's summaries have under this plan, of which live summaries have all but the keys."""
-    return render.result_columns(plan)

@@ -36,7 +36,7 @@ from auditor.errors import BadUrl, StoreError, StoreTooNew, StoreUnavailable
 from auditor.store._driver_errors import is_write_conflict, translate_errors
 from auditor.store._schema import HEAD, VERSION_TABLE, Moment
 from auditor.waits import waits
-from dialects import mysql_login, postgres_login
+from dialects import extras, mysql_login, postgres_login
 
 Result = TypeVar("Result")
 
@@ -170,7 +170,9 @@ def open_store(url: str) -> Store:
     else:
         # The same isolation on PostgreSQL and MySQL, whatever the server's default is.
         shared["pool_pre_ping"] = True
-        if address.url.get_backend_name() == "postgresql":
+        backend = address.url.get_backend_name()
+        extras.require(f"the store {address.name}", "postgres" if backend == "postgresql" else "mysql")
+        if backend == "postgresql":
             from auditor.store._bounded_postgres import BoundedConnection
 
             shared["connect_args"]["connection_factory"] = BoundedConnection

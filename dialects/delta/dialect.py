@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from dialects import errors
+from dialects import errors, extras
 from dialects.base import Session
 from dialects.catalogue import Origins, Place, Table, TableName
 from dialects.delta import view
@@ -127,12 +127,10 @@ class Delta(DuckDB):
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         root = find_root(url)
-        try:
-            import deltalake
-            import duckdb
-            import fsspec  # noqa: F401
-        except ImportError:
-            raise errors.DriverMissing("the driver of Delta tables is not installed: pip install 'auditor[delta]'") from None
+        extras.require("a Delta or Parquet table", "delta")
+        import deltalake
+        import duckdb
+
         DELTALAKE.check(deltalake.__version__, str(url))
         if root.is_local and not Path(root.uri).is_dir():
             raise errors.NoSuchObject(f"{url}: there is no folder {root.uri}")

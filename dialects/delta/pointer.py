@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dialects import errors
+from dialects import errors, extras
 
 NAME, FOLDER = "current.json", "_files"
 FORMAT = 1
@@ -146,11 +146,10 @@ class S3Pointer:
                 raise
 
     def _client(self) -> Any:
-        try:
-            import boto3
-            from botocore.config import Config
-        except ImportError:
-            raise errors.DriverMissing("tables in S3 need boto3, which is not installed: pip install boto3") from None
+        extras.require("a table in S3", "s3")
+        import boto3
+        from botocore.config import Config
+
         place = {"endpoint_url": self.options.get("aws_endpoint_url"), "region_name": self.options.get("aws_region")}
         limits = Config(connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 3})
         return boto3.client("s3", config=limits, **place)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -37,8 +37,6 @@ EXACT: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 """Types of files whose values a cast to the table's type keeps, or refuses, besides that type itself. Spark writes times as INT96, which
 say nothing of a zone and are in UTC."""
-
-QuoteName = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)

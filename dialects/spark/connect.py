@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from dialects import errors, session
+from dialects import errors, extras, session
 from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
 from dialects.floors import Floor
 from dialects.session import text_length
@@ -263,7 +263,7 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
         # Not by SparkSession.builder.remote(): it keeps Spark from running in this process too.
         from pyspark.sql.connect.session import SparkSession as Driver
     except ImportError as error:
-        raise errors.DriverMissing(f"Spark Connect needs further packages ({error}): pip install 'auditor[connect]'") from None
+        raise errors.DriverMissing(f"Spark Connect needs further packages ({error}); run: {extras.install_command('connect')}") from None
     patience = url.patience
     spark = Driver(connection=connection_string(url, dialect.DEFAULT_PORT))  # the channel is opened by the first call
     spark.client.set_retry_policies([])  # a run retries itself, and knows when to stop

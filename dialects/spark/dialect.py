@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dialects import errors, nested
+from dialects import errors, extras, nested
 from dialects.base import Dialect, Session
 from dialects.catalogue import UNKNOWN_ORIGINS, Column, HashAlgorithm, Origins, Place, Table, TableName
 from dialects.floors import Floor
@@ -303,12 +303,11 @@ class Spark(Dialect):
         return url.scheme != "sc" or url.flag("use_ssl")
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
-        try:
-            from pyspark import SparkContext
-            from pyspark.logger import PySparkLogger
-            from pyspark.sql import SparkSession as Driver
-        except ImportError:
-            raise errors.DriverMissing("the Spark driver is not installed: pip install 'auditor[spark]'") from None
+        extras.require(*("Spark Connect", "connect") if url.scheme == "sc" else ("Spark", "spark"))
+        from pyspark import SparkContext
+        from pyspark.logger import PySparkLogger
+        from pyspark.sql import SparkSession as Driver
+
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # otherwise each error is printed as JSON on standard error
         if url.scheme == "sc":

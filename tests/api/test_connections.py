@@ -18,8 +18,8 @@ from fastapi import FastAPI, Request
 
 from auditor.api import connections, middleware
 from tests.api.conftest import make_settings
-from tests.serve import serve
-from tests.servers._process import free_port
+from tests.programs.serve import serve
+from tests.servers.process import free_port
 from tests.waits import SetWaits
 
 TIMEOUT = 20.0

@@ -13,8 +13,8 @@ from auditor.client import Client
 from auditor.shapes.run import Run
 from tests import tables
 from tests.live import LivePair
-from tests.readers import Reading, reads
-from tests.serve import serve
+from tests.programs.readers import Reading, reads
+from tests.programs.serve import serve
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from auditor.config import validate_settings
 from auditor.store import open_store
 from tests.browser import pipeline_samples, segment_samples
 from tests.browser.pipeline_samples import LONG
-from tests.promtool import find_promtool
+from tests.servers.promtool import find_promtool
 
 ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"
 

@@ -17,7 +17,7 @@ from auditor.history.status import LABELS, STATUSES, status_label
 from auditor.service import notify
 from tests.api import states
 from tests.api.states import STATES, Places, Sample
-from tests.promtool import find_promtool
+from tests.servers.promtool import find_promtool
 
 pytestmark = pytest.mark.duckdb
 ALERTS = Path(__file__).parents[2] / "docs" / "alerts.yml"

@@ -17,6 +17,7 @@ import pytest
 
 from auditor import telemetry
 from auditor.errors import ConfigError
+from dialects import extras
 from tests.api.conftest import Service
 
 log = logging.getLogger("auditor.test")
@@ -153,6 +154,6 @@ def test_missing_tracing_packages_are_reported(log_output: io.StringIO, monkeypa
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     assert telemetry.start_tracing() is False
-    assert "auditor[tracing]" in lines(log_output)[0]["event"]
+    assert extras.install_command("tracing") in lines(log_output)[0]["event"]
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     assert telemetry.start_tracing() is False

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import boto3
 import pytest
 
-from tests.killable import Killable, killable
 from tests.live import Engines
 from tests.servers import mysql, postgres, s3
+from tests.servers.killable import Killable, killable
 from tests.servers.redshift import StandIn
 
 SCHEMA, BUCKET, ROLE = "chaos", "chaos-rows", "arn:aws:iam::123456789012:role/copy"
@@ -75,23 +74,22 @@ class Target:
 
     def end_connections(self, choice: random.Random, every: bool) -> bool:
         """End one connection of a loader, or every one; return whether there was any."""
+
+        def choose(numbers: list[int]) -> list[int]:
+            return numbers if every else choice.sample(numbers, min(1, len(numbers)))
+
         if self._is_mysql:
-            with mysql.connect(self.url) as session, session.cursor() as cursor:
-                cursor.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND DB = 'audit'")
-                return _end(cursor, "KILL %s", choice, every)
+            with mysql.connect(self.url) as session, session.cursor() as sessions:
+                return bool(mysql.end_sessions(sessions, "db = 'audit'", choose))
         with closing(postgres.connect(self.behind or self.url)) as connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 " AND backend_type = 'client backend'"
             )
-            return _end(cursor, "SELECT pg_terminate_backend(%s)", choice, every)
-
-
-def _end(cursor: Any, statement: str, choice: random.Random, every: bool) -> bool:
-    found = sorted(number for (number,) in cursor.fetchall())
-    for one in found if every else choice.sample(found, min(1, len(found))):
-        cursor.execute(statement, (one,))
-    return bool(found)
+            found = sorted(number for (number,) in cursor.fetchall())
+            for number in choose(found):
+                cursor.execute("SELECT pg_terminate_backend(%s)", (number,))
+            return bool(found)
 
 
 @contextmanager

@@ -32,9 +32,9 @@ from tests.chaos.application import Application, kill
 from tests.chaos.steps import LOADER_STEPS, STEPS, loader_step
 from tests.chaos.targets import SCHEMA, Target, open_targets
 from tests.chaos.writer import TABLES, Writer
-from tests.killable import Killable, killable
 from tests.live import Engines
 from tests.servers import mysql
+from tests.servers.killable import Killable, killable
 
 pytestmark = pytest.mark.chaos
 

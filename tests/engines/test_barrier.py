@@ -16,9 +16,9 @@ from auditor.model import Report, Verdict
 from auditor.pipeline import heartbeat
 from auditor.run import audit_run
 from tests.binlog import LiveLog
-from tests.replicas import is_mysql, replicate, start
 from tests.servers import mysql
-from tests.servers._process import open_directory
+from tests.servers.process import open_directory
+from tests.servers.replicas import is_mysql, replicate, start
 
 TABLE = "CREATE TABLE live (id int PRIMARY KEY, value int NOT NULL, updated_at datetime(6) NOT NULL)"
 ROWS, RUNS = 2_000, 5

@@ -22,9 +22,9 @@ from auditor.errors import AccessDenied, AuditorError, NotVerified, StoreError
 from auditor.run import audit_run
 from auditor.store import open_store
 from tests.certificates import Authority
-from tests.proxy import Proxy, proxied
 from tests.servers import mariadb, mysql, postgres
-from tests.servers._process import Server, Unavailable, open_directory, own_directory, unprivileged_account
+from tests.servers.process import Server, Unavailable, open_directory, own_directory, unprivileged_account
+from tests.servers.proxy import Proxy, proxied
 
 OURS, OTHERS = Authority("ours"), Authority("others")
 LIFE = 4
@@ -234,7 +234,7 @@ class Downgrading(Proxy):
 @pytest.mark.parametrize("options", ["verified", "only_by_authority", "only_encrypted"])
 def test_proxy_that_denies_tls_gets_no_password(encrypted: Encrypted, options: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encrypted.show("right")
-    monkeypatch.setattr("tests.proxy.Proxy", Downgrading)
+    monkeypatch.setattr("tests.servers.proxy.Proxy", Downgrading)
     with proxied(encrypted.server.url) as proxy:
         url = encrypted.url(getattr(encrypted, options), user="reader", base=proxy.url)
         with pytest.raises(NotVerified):

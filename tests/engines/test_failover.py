@@ -21,8 +21,8 @@ from auditor.service import failovers
 from auditor.store import Store, open_store, parts, pipelines
 from tests import documents
 from tests.binlog import LiveLog
-from tests.replicas import PIPELINE, TABLE, Reader, arrived, is_mysql, kill, replicate, rows_of, start, write
-from tests.servers._process import open_directory
+from tests.servers.process import open_directory
+from tests.servers.replicas import PIPELINE, TABLE, Reader, arrived, is_mysql, kill, replicate, rows_of, start, write
 
 CONFIGURATION = """\
 # what stays

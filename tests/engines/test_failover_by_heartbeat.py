@@ -22,8 +22,8 @@ from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.service import failovers
 from auditor.store import Store, open_store, parts, pipelines
 from tests.binlog import LiveLog
-from tests.replicas import PIPELINE, TABLE, Reader, is_mysql, kill, replicate, rows_of, start, status_of, write
-from tests.servers._process import open_directory
+from tests.servers.process import open_directory
+from tests.servers.replicas import PIPELINE, TABLE, Reader, is_mysql, kill, replicate, rows_of, start, status_of, write
 
 
 @pytest.fixture(params=[pytest.param(engine, marks=[getattr(pytest.mark, engine), pytest.mark.slow]) for engine in ("mariadb", "mysql")])

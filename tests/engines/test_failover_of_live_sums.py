@@ -17,8 +17,8 @@ from tests.binlog import LiveLog
 from tests.live import LiveEngine
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements
 from tests.pipeline.road import PIPELINE
-from tests.replicas import is_mysql, kill, replicate, start
-from tests.servers._process import open_directory
+from tests.servers.process import open_directory
+from tests.servers.replicas import is_mysql, kill, replicate, start
 
 pytestmark = [pytest.mark.slow]
 TABLE, KEYS = "summed", 100

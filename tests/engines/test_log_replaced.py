@@ -16,10 +16,9 @@ from auditor.errors import ChangeStreamError, PositionLost, SourceReplaced
 from auditor.pipeline.binlog.dump import log_status
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
-from tests import replicas
 from tests.binlog import LiveLog
-from tests.servers import mariadb, mysql
-from tests.servers._process import Server, find_program
+from tests.servers import mariadb, mysql, replicas
+from tests.servers.process import Server, find_program
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 KINDS = [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
@@ -118,7 +117,7 @@ def restarted(engine: str, home: Path) -> Server:
     """Start a server on the data of one that was killed."""
     (home / "data" / "server.sock.lock").unlink(missing_ok=True)
     if engine == "mysql":
-        program, how = mysql._program()
+        program, how = mysql.find_server()
         assert program
         own = ["--server-id=1", "--log-replica-updates=ON", *replicas.GLOBAL_IDS]
         return mysql.start_local("mysql", home, [program, "--no-defaults", *mysql.OWN_OPTIONS, *own], how)

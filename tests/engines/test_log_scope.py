@@ -20,7 +20,7 @@ from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE
 from tests.servers import mariadb, mysql
-from tests.servers._process import Server
+from tests.servers.process import Server
 from tests.waits import SetWaits
 
 on_both = pytest.mark.parametrize("name", [pytest.param(one, marks=getattr(pytest.mark, one)) for one in ("mysql", "mariadb")])

@@ -1,6 +1,6 @@
 """Every statement rendered for Redshift, and every one that a run sends, uses only SQL that Redshift's manual documents.
 
-PostgreSQL, which stands in for Redshift, accepts much that Redshift rejects; the lists are in tests/redshift_allowed.py.
+PostgreSQL, which stands in for Redshift, accepts much that Redshift rejects; the lists are in tests/servers/redshift_allowed.py.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from auditor.sql import render, row_text
 from auditor.testing.statements import METHODS, STRATEGIES, plan_of
 from dialects import Kind, Place
 from dialects.postgres_session import PostgresSession
-from tests import redshift_allowed, tables
+from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
-from tests.redshift_allowed import script_violations, violations
+from tests.servers import redshift_allowed
 from tests.servers.redshift import StandIn
+from tests.servers.redshift_allowed import script_violations, violations
 from tests.unit.test_golden import render_statements
 
 DIALECT = dialects.get("redshift")

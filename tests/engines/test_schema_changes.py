@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from pymysql.constants import ER
-from pymysql.err import OperationalError
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Progress, Report, Verdict
@@ -16,6 +14,7 @@ from auditor.run import audit_run, chunk_queue
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
+from tests.servers import mysql
 from tests.tables import execute, query
 from tests.waits import SetWaits
 
@@ -27,12 +26,6 @@ ALTER = {
     "postgres": "ALTER TABLE drift_{side} ALTER COLUMN n TYPE {type}",
     "redshift": "ALTER TABLE drift_{side} ALTER COLUMN n TYPE {type}",
 }
-KILL = {
-    "mysql": "SELECT CONCAT('KILL ', id) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
-    "postgres": "SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()",
-}
-"""Statements that yield the statements that end every other session of the database."""
 
 
 @pytest.fixture(autouse=True)
@@ -90,12 +83,14 @@ def test_added_column_changes_no_verdict(engine: LiveEngine) -> None:
 
 
 def end_other_sessions(engine: LiveEngine) -> None:
-    for (statement,) in query(engine, KILL[engine.dialect]):
-        try:
-            execute(engine, statement)
-        except OperationalError as error:
-            if error.args[0] != ER.NO_SUCH_THREAD:  # this one was about to end, as that of the statement before
-                raise
+    if engine.dialect == "mysql":
+        with mysql.connect(engine.url) as session, session.cursor() as cursor:
+            mysql.end_sessions(cursor, "db = DATABASE()")
+    else:
+        query(
+            engine,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
 
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres"), indirect=True)

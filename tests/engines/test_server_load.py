@@ -30,8 +30,8 @@ from dialects.mysql import MySQL
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, engine_params
-from tests.redshift_allowed import violations
 from tests.servers import mysql, postgres
+from tests.servers.redshift_allowed import violations
 from tests.unit.test_throttle import WaitReasons, wait_until
 from tests.waits import SetWaits
 

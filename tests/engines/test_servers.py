@@ -22,7 +22,7 @@ import redshift_connector.error
 from dialects.spark import java
 from tests.live import ENGINES, Engine, Engines, LiveEngine, engine_params
 from tests.servers import mysql, postgres, redshift
-from tests.servers._process import Server, Unavailable, open_directory
+from tests.servers.process import Server, Unavailable, open_directory
 from tests.servers.redshift_front import rewrite
 
 CONNECT: dict[str, Callable[[str], Any]] = {
@@ -237,8 +237,8 @@ def test_server_stops_when_its_parent_process_is_killed(engines: Engines) -> Non
     engines.live("postgres")
     code = """
 import os
-from tests.servers import _process, postgres
-directory = _process.open_directory()
+from tests.servers import postgres, process
+directory = process.open_directory()
 postgres.cluster(directory, postgres.DEFAULT)
 print(directory, flush=True)
 os.kill(os.getpid(), 9)

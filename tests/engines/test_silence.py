@@ -24,7 +24,7 @@ from auditor.model import Report, State
 from auditor.run import audit_run
 from dialects import Session, wire
 from tests.live import LiveEngine, engine_params
-from tests.proxy import Proxy, proxied
+from tests.servers.proxy import Proxy, proxied
 from tests.tables import make
 from tests.waits import SetWaits
 

@@ -29,8 +29,8 @@ from auditor.service.selftest import selftest
 from dialects.spark import java
 from dialects.spark.connect import MICROSECONDS, ConnectSession, connection_string
 from tests.live import LiveEngine, engine_params
-from tests.proxy import proxied
-from tests.servers._process import free_port
+from tests.servers.process import free_port
+from tests.servers.proxy import proxied
 from tests.waits import SetWaits
 
 PATIENCE = 120.0

@@ -25,7 +25,7 @@ from dialects import Kind
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, engine_params
-from tests.switching import Choose, Switching, keep, switching
+from tests.servers.switching import Choose, Switching, keep, switching
 
 COLUMNS = [("id", Kind("integer")), ("name", Kind("text"))]
 ROWS = [(n, f"row {n}") for n in range(400)]

@@ -17,9 +17,9 @@ from dialects import Kind, parse_url, redshift_unload
 from dialects.redshift_unload import unloading
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
-from tests.redshift_allowed import violations
 from tests.servers import s3
 from tests.servers.redshift import StandIn
+from tests.servers.redshift_allowed import violations
 
 BUCKET = "unloaded-rows"
 ROLE = "arn:aws:iam::123456789012:role/unload"

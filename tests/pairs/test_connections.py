@@ -19,8 +19,8 @@ from auditor.run import audit_run
 from dialects import Kind, Session
 from tests import tables
 from tests.live import LiveEngine, LivePair, engine_params, pair_params
-from tests.proxy import Proxy, proxied
 from tests.servers import mysql
+from tests.servers.proxy import Proxy, proxied
 from tests.waits import SetWaits
 
 ROWS = 3000

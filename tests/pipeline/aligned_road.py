@@ -13,10 +13,10 @@ from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.service import running
 from tests.binlog import LiveLog
-from tests.forking import ROOT, Forked
 from tests.live import LiveEngine
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, leased
+from tests.programs.forking import ROOT, Forked
 
 AUDIT = "aligned"
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.forking import ROOT, Forked
+from tests.programs.forking import ROOT, Forked
 
 
 class Killed:
@@ -42,7 +42,7 @@ class Killed:
         self.process.communicate(timeout=60)
 
 
-def _merge(config_file: Path, schema: str, fatal: str) -> None:
+def merge(config_file: Path, schema: str, fatal: str) -> None:
     from auditor import config
     from auditor.pipeline.merge.loader import Loader
     from auditor.pipeline.merge.positions import Where
@@ -99,7 +99,7 @@ def _main() -> None:
                 if events:
                     _stage(Path(sys.argv[1]), step, Path(slash.strip() + events))
                 else:
-                    _merge(Path(sys.argv[1]), sys.argv[2], step)
+                    merge(Path(sys.argv[1]), sys.argv[2], step)
             finally:
                 os._exit(1)
         _, status = os.waitpid(child, 0)

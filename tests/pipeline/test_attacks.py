@@ -50,7 +50,7 @@ from tests.pipeline.conftest import TARGETS
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
-from tests.proxy import proxied
+from tests.servers.proxy import proxied
 from tests.unit.test_hostile_server import hostile, packet
 from tests.waits import SetWaits
 

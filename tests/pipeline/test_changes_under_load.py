@@ -18,10 +18,10 @@ import pytest
 
 from auditor.store import pipelines, schema_changes
 from tests.binlog import LiveLog
-from tests.forking import ROOT
 from tests.live import LiveEngine
 from tests.pipeline.killed import Killed
 from tests.pipeline.road import PIPELINE, Road
+from tests.programs.forking import ROOT
 from tests.servers import mysql
 
 pytestmark = pytest.mark.slow

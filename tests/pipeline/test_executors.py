@@ -11,6 +11,7 @@ import pytest
 from auditor.errors import ConfigError, PackageMissing, StagingFailed, StagingFull
 from auditor.pipeline.executors import MARKER, Needs, check_executors, find_open_ways, judge
 from auditor.pipeline.spark import start_session, translate
+from dialects import extras
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
 
@@ -72,8 +73,8 @@ def test_executors_of_this_process_lack_nothing_but_a_folder_that_they_reach(
 
 
 def test_what_this_python_lacks_is_said_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.pipeline.spark.DRIVER_PACKAGES", ("pandas", "pandas_of_nobody"))
-    with pytest.raises(PackageMissing, match=r"pipelines need pandas_of_nobody, which this Python does not have; pip install 'auditor"):
+    monkeypatch.setitem(extras.MODULES, "pipeline", ("pandas", "pandas_of_nobody"))
+    with pytest.raises(PackageMissing, match=r"a pipeline needs pandas_of_nobody, which this Python does not have; run: "):
         start_session("local[2]")
 
 

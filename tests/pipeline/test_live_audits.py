@@ -19,7 +19,7 @@ from auditor.store import live_epochs, pipelines
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
 from tests.pipeline.road import PIPELINE
-from tests.proxy import proxied
+from tests.servers.proxy import proxied
 
 pytestmark = [pytest.mark.alone]
 TABLE, KEYS = "live_orders", 3000

@@ -98,9 +98,9 @@ def killed_at(config: Path, moment: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     LocalPointer.replace = kill  # type: ignore[method-assign]
-    from tests.pipeline.killed import _merge
+    from tests.pipeline.killed import merge
 
-    _merge(config, "shop", "never")
+    merge(config, "shop", "never")
 
 
 @pytest.mark.slow

@@ -15,11 +15,12 @@ from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.staged_parts import sweep
 from auditor.store import open_store, parts, pipelines
 from dialects import Kind
-from tests import processes, tables
+from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
-from tests.processes import Process
+from tests.programs import processes
+from tests.programs.processes import Process
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 SCHEMA = "two_processes"

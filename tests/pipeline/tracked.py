@@ -23,7 +23,7 @@ from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.points import armed
 from auditor.store import Store, open_store
 from tests.binlog import Event, LiveLog
-from tests.forking import ROOT, Forked
+from tests.programs.forking import ROOT, Forked
 from tests.servers import mysql
 
 PIPELINE = "shop"

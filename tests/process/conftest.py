@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import processes
+from tests.programs import processes
 
 
 @pytest.fixture(autouse=True)

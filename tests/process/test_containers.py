@@ -28,7 +28,7 @@ import yaml
 
 from auditor.config import Settings, load
 from auditor.store import open_store, runs
-from tests.servers._process import free_port
+from tests.servers.process import free_port
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: Mapping[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests import processes
-from tests.killable import Killable, killable
 from tests.live import Engines
-from tests.processes import comparable_result, listing_runs, write_config
+from tests.programs import processes
+from tests.programs.processes import comparable_result, listing_runs, write_config
 from tests.servers import mysql, postgres
+from tests.servers.killable import Killable, killable
 
 pytestmark = [pytest.mark.clock, pytest.mark.mariadb, pytest.mark.postgres]
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests import processes
 from tests.live import Engines
-from tests.processes import comparable_result, run_command, write_config
+from tests.programs import processes
+from tests.programs.processes import comparable_result, run_command, write_config
 from tests.servers import mysql, postgres
 
 pytestmark = [pytest.mark.clock, pytest.mark.mariadb, pytest.mark.postgres]

@@ -25,7 +25,7 @@ from auditor.store.schedule_claims import claims as schedule_claims
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
-from tests.servers._process import free_port
+from tests.servers.process import free_port
 
 pytestmark = [pytest.mark.clock, pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from auditor import config
 from auditor.errors import ConfigError
-from tests.serve import Served, serve
+from tests.programs.serve import Served, serve
 
 pytestmark = pytest.mark.clock
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import processes
 from tests.live import Engines
-from tests.processes import run_command, start_run, write_config
-from tests.proxy import Proxy, proxied
+from tests.programs import processes
+from tests.programs.processes import run_command, start_run, write_config
 from tests.servers import mysql, postgres, redshift
+from tests.servers.proxy import Proxy, proxied
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet

@@ -19,7 +19,7 @@ from auditor.service.workers import request_run
 from auditor.store import Store, leases, open_store, runs
 from tests import tables
 from tests.live import LiveEngine, engine_params
-from tests.serving import Serving
+from tests.programs.workers import Serving
 from tests.waits import SetWaits
 
 pytestmark = pytest.mark.clock

@@ -20,8 +20,8 @@ from auditor.errors import StoreUnavailable
 from auditor.model import Progress, Report, Verdict
 from auditor.planning import planner
 from auditor.store import Store, open_store, runs
-from tests import processes
-from tests.processes import write_config
+from tests.programs import processes
+from tests.programs.processes import write_config
 from tests.waits import SetWaits
 
 pytestmark = [pytest.mark.clock, pytest.mark.duckdb]

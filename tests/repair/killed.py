@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.points import POINTS
-from tests.forking import ROOT, Forked
+from tests.programs.forking import ROOT, Forked
 from tests.repair.damaged import Damaged
 from tests.repair.small import Small
 

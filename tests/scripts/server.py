@@ -17,7 +17,7 @@ import pymysql
 
 from tests.scripts.written import FILES, HOME, Script, with_points
 from tests.servers import mariadb, mysql
-from tests.servers._process import Server, Unavailable, folder_in_memory, own_directory, run
+from tests.servers.process import Server, Unavailable, folder_in_memory, own_directory, run
 
 OPTIONS = ("--log-bin-trust-function-creators=1", "--secure-file-priv=", "--character-set-server=latin1", "--loose-feedback=OFF")
 """What scripts take for granted of a server, beside what the tests' own servers have."""

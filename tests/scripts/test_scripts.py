@@ -17,7 +17,7 @@ from tests.live import Engines
 from tests.scripts.outcomes import Tally, plain, play, render, write
 from tests.scripts.server import CLIENT, Stage
 from tests.scripts.written import KEY, SUITES, choose_scripts, with_points
-from tests.servers._process import open_directory
+from tests.servers.process import open_directory
 
 SCRIPT = """\
 --source include/have_innodb.inc

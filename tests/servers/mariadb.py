@@ -14,7 +14,7 @@ from pathlib import Path
 import pymysql
 
 from tests.servers import mysql
-from tests.servers._process import Server, Unavailable, find_program, given, own_directory, run
+from tests.servers.process import Server, Unavailable, find_program, given, own_directory, run
 
 VARIABLE = "AUDITOR_TEST_MARIADB_URL"
 HOME_VARIABLE = "AUDITOR_TEST_MARIADB_HOME"

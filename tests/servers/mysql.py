@@ -8,7 +8,7 @@ https://dev.mysql.com/doc/refman/en/server-option-variable-reference.html
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from pymysql.connections import Connection
 from pymysql.constants import ER
 from pymysql.cursors import Cursor
 
-from tests.servers import _docker
-from tests.servers._process import Daemon, Server, Unavailable, find_program, free_port, given, own_directory, run
+from tests.servers import docker
+from tests.servers.process import Daemon, Server, Unavailable, find_program, free_port, given, own_directory, run
 
 VARIABLE = "AUDITOR_TEST_MYSQL_URL"
 IMAGE = "mysql:9"
@@ -68,10 +68,13 @@ def connect(url: str) -> Connection[Cursor]:
     )
 
 
-def end_sessions(cursor: Cursor, condition: str) -> list[int]:
-    """End the sessions of which a condition on information_schema.processlist holds; return their numbers. Some may end by themselves."""
+def end_sessions(cursor: Cursor, condition: str, choose: Callable[[list[int]], list[int]] = sorted) -> list[int]:
+    """End the sessions of which a condition on information_schema.processlist holds; return their numbers.
+
+    ``choose`` returns those that are ended. Some may end before they are ended, which is no error.
+    """
     cursor.execute(f"SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND ({condition})")
-    numbers = [int(number) for (number,) in cursor.fetchall()]
+    numbers = choose(sorted(int(number) for (number,) in cursor.fetchall()))
     for number in numbers:
         try:
             cursor.execute(f"KILL {number}")
@@ -112,14 +115,14 @@ def start(directory: Path) -> Server:
     server = given(VARIABLE, version, pymysql.MySQLError)
     if server is not None:
         return server
-    if _program()[0] is None:
+    if find_server()[0] is None:
         return start_container("mysql", IMAGE, "there is no MySQL here: run scripts/engines.sh")
     return start_private(directory)
 
 
 def start_private(directory: Path, more: Sequence[str] = ()) -> Server:
     """Start a MySQL of the caller's own from local programs, with ``more`` options, or raise Unavailable."""
-    program, how = _program()
+    program, how = find_server()
     if program is None:
         raise Unavailable("there is no MySQL here: run scripts/engines.sh")
     home = own_directory(directory, "mysql")
@@ -156,7 +159,7 @@ def start_container(scheme: str, image: str, missing: str) -> Server:
     """Start the vendor's image, with the same options."""
     options = [option for option in OPTIONS if not option.startswith("--bind-address")]
     allow = {"MYSQL_ALLOW_EMPTY_PASSWORD": "yes", "MARIADB_ALLOW_EMPTY_ROOT_PASSWORD": "yes"}
-    container = _docker.run(image, port=3306, environment=allow, command=options, missing=missing)
+    container = docker.run(image, port=3306, environment=allow, command=options, missing=missing)
     root = f"{scheme}://root@{container.host}:{container.port}/"
     answer = container.wait(lambda: _prepare(root), pymysql.MySQLError)
     return Server(url=root + "audit", version=answer, how="docker", stopper=container.remove)
@@ -174,7 +177,7 @@ def _prepare(root: str) -> str:
     return version(root)
 
 
-def _program() -> tuple[Path | None, str]:
+def find_server() -> tuple[Path | None, str]:
     """A mysqld that is not MariaDB's in disguise, else the unpacked one."""
     local = find_program("mysqld")
     if local is not None and "mariadb" not in local.resolve().name:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pymysql
 
-from tests.servers._process import Daemon, Server, Unavailable, free_port, own_directory
 from tests.servers.mysql import as_root
+from tests.servers.process import Daemon, Server, Unavailable, free_port, own_directory
 
 
 def start(directory: Path) -> Server:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import psycopg2
 
 from tests.servers import postgres
-from tests.servers._process import Daemon, Server, Unavailable, find_program, free_port, own_directory, unprivileged_account
+from tests.servers.process import Daemon, Server, Unavailable, find_program, free_port, own_directory, unprivileged_account
 
 _SETTINGS = """\
 [databases]

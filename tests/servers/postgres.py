@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 import psycopg2
 
-from tests.servers import _docker
-from tests.servers._process import (
+from tests.servers import docker
+from tests.servers.process import (
     Daemon,
     Server,
     Unavailable,
@@ -133,28 +133,28 @@ def database(server: Server, name: str) -> Server:
 def cluster(directory: Path, setup: Cluster) -> Server:
     """Start a private PostgreSQL with one superuser `audit` (password `audit`) and its empty database `audit`."""
     given_home = os.environ.get(HOME_VARIABLE) if setup is DEFAULT else None
-    binaries = Path(given_home, "bin") if given_home else _binaries()
+    binaries = Path(given_home, "bin") if given_home else find_binaries()
     if binaries is None:
         return _container(setup)
     account = unprivileged_account()
     home = own_directory(directory, setup.name, account)
     if given_home and account is not None:  # which may not enter the folders of the one who runs the tests
         binaries = shutil.copytree(given_home, home / "programs") / "bin"
-    _initialise(binaries, home, setup, account)
+    initialise(binaries, home, setup, account)
     port = free_port()
     here = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": ""}
     daemon = Daemon(
-        [binaries / "postgres", "-D", home / "data", *_as_options({**SMALL, **setup.settings, **here})],
+        [binaries / "postgres", "-D", home / "data", *as_options({**SMALL, **setup.settings, **here})],
         home,
         account=account,
         stop_signal=signal.SIGQUIT,
     )
     base = f"postgresql://audit:audit@127.0.0.1:{port}/"
-    answer = daemon.wait(lambda: _create_database(base), psycopg2.OperationalError)
+    answer = daemon.wait(lambda: create_database(base), psycopg2.OperationalError)
     return Server(url=base + "audit", version=answer, how=f"in ${HOME_VARIABLE}" if given_home else "local binary", stopper=daemon.stop)
 
 
-def _initialise(binaries: Path, home: Path, setup: Cluster, account: str | None) -> None:
+def initialise(binaries: Path, home: Path, setup: Cluster, account: str | None) -> None:
     password = home / "password"
     password.write_text("audit\n")
     password.chmod(0o644)
@@ -180,10 +180,10 @@ def _initialise(binaries: Path, home: Path, setup: Cluster, account: str | None)
 
 
 def _container(setup: Cluster) -> Server:
-    container = _docker.run(
+    container = docker.run(
         IMAGE,
         port=5432,
-        command=["postgres", *_as_options({**SMALL, **setup.settings})],
+        command=["postgres", *as_options({**SMALL, **setup.settings})],
         environment={
             "POSTGRES_USER": "audit",
             "POSTGRES_PASSWORD": "audit",
@@ -194,21 +194,21 @@ def _container(setup: Cluster) -> Server:
         missing="there is no PostgreSQL here: run scripts/engines.sh",
     )
     base = f"postgresql://audit:audit@{container.host}:{container.port}/"
-    answer = container.wait(lambda: _create_database(base), psycopg2.OperationalError)
+    answer = container.wait(lambda: create_database(base), psycopg2.OperationalError)
     return Server(url=base + "audit", version=answer, how="docker", stopper=container.remove)
 
 
-def _create_database(base: str) -> str:
+def create_database(base: str) -> str:
     with closing(connect(base + "postgres")) as connection:
         connection.cursor().execute("CREATE DATABASE audit")
     return version(base + "audit")
 
 
-def _as_options(settings: Mapping[str, str]) -> list[str]:
+def as_options(settings: Mapping[str, str]) -> list[str]:
     return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
 
-def _binaries() -> Path | None:
+def find_binaries() -> Path | None:
     """The newest local PostgreSQL's folder of programs."""
 
     def number(folder: Path) -> int:

@@ -16,7 +16,7 @@ otherwise. Primary keys are not enforced.
 What it cannot prove:
 
 - that Redshift accepts the SQL: PostgreSQL also accepts what Redshift lacks (bit_xor, string_agg, FILTER, LATERAL,
-  ON CONFLICT, RETURNING, casts to bit). tests/redshift_allowed.py checks statements beside it;
+  ON CONFLICT, RETURNING, casts to bit). tests/servers/redshift_allowed.py checks statements beside it;
 - types: VARCHAR(n) counts characters here and bytes there; AVG of integers is an integer there; NUMERIC there ends at
   38 digits, with its own scale for division; SUPER is jsonb here, so the order of keys and duplicates are lost; VARBYTE
   is bytea; INTERVAL and the binary wire formats are PostgreSQL's;
@@ -40,7 +40,7 @@ from redshift_connector.core import Connection
 from redshift_connector.error import Error
 
 from tests.servers import postgres, redshift_strict
-from tests.servers._process import Daemon, Server, Unavailable, free_port, given, own_directory
+from tests.servers.process import Daemon, Server, Unavailable, free_port, given, own_directory
 
 VARIABLE = "AUDITOR_TEST_REDSHIFT_URL"
 FUNCTIONS = Path(__file__).with_name("redshift_functions.sql")

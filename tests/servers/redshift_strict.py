@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-MANUAL = "https://docs.aws.amazon.com/redshift/latest/dg/"
-
 SCHEMAS: Mapping[str, str] = {
     "mod": "MOD yields an INTEGER if either number is one (r_MOD.html)",
     "sum": "the sum of BIGINTs is a BIGINT (r_SUM.html)",

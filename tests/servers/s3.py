@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from tests.servers._process import Daemon, Server, free_port, own_directory
+from tests.servers.process import Daemon, Server, free_port, own_directory
 
 
 def start(directory: Path) -> Server:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dialects.errors import DriverMissing
 from dialects.spark import java
-from tests.servers._process import Server, Unavailable, own_directory
+from tests.servers.process import Server, Unavailable, own_directory
 
 URL = "spark://local?master=local[2]"
 # https://spark.apache.org/docs/latest/configuration.html

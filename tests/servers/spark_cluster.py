@@ -16,7 +16,7 @@ from pathlib import Path
 
 import dialects
 from dialects.spark import java
-from tests.servers._process import free_port
+from tests.servers.process import free_port
 
 PATIENCE = 300.0
 """Seconds that a process may take to be ready."""

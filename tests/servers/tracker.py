@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.servers import mariadb, mysql
-from tests.servers._process import Server, Unavailable, find_program, own_directory, run
+from tests.servers.process import Server, Unavailable, find_program, own_directory, run
 
 SMALL = ("--skip-log-bin", "--innodb-buffer-pool-size=32M")
 
 
 def start_mysql(directory: Path) -> Server:
     """Start MySQL, or raise Unavailable."""
-    program, how = mysql._program()
+    program, how = mysql.find_server()
     if program is None:
         raise Unavailable("there is no second MySQL here: run scripts/engines.sh")
     home = own_directory(directory, "mysql-tracker")

@@ -12,7 +12,7 @@ from auditor import config
 from auditor.config import Settings
 from auditor.store import Store, open_store
 from tests.live import Engines, engine_params
-from tests.serving import Serving
+from tests.programs.workers import Serving
 from tests.store import databases, service
 
 Make = Callable[[], str]

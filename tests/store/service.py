@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from auditor.store import Store, chunks
-from tests.serving import Serving
+from tests.programs.workers import Serving
 
 AUDITS = 24
 SMALL_CHUNKS = {"auditor.planning.planner.CHUNK_ROWS": 200, "auditor.planning.planner.COLUMN_CHUNK_ROWS": 200}

@@ -23,8 +23,8 @@ from auditor.errors import BadUrl, StoreError, StoreFull, StoreReadOnly, StoreUn
 from auditor.model import State
 from auditor.store import Store, _store, open_store, run_lifecycle, runs
 from tests.live import Engines, LiveEngine, engine_params
-from tests.proxy import proxied
-from tests.servers._process import free_port
+from tests.servers.process import free_port
+from tests.servers.proxy import proxied
 from tests.store import databases
 from tests.store.samples import DONE, add_finished_run, new_audit_name, start_run
 from tests.waits import SetWaits

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.forking import Forked
+from tests.programs.forking import Forked
 
 ROOT = Path(__file__).parents[2]
 

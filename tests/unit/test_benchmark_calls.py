@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.__main__ import _parser, _say_sizes, _sizes
+from benchmarks.__main__ import describe_sizes, parser, sizes_of
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,6 @@ from benchmarks.__main__ import _parser, _say_sizes, _sizes
     ids=["the default", "at most so many", "asked for", "quick", "several sizes", "several parts", "two measurements"],
 )
 def test_a_call_says_how_many_rows_were_measured(arguments: tuple[str, ...], rows: int, says: str) -> None:
-    options = _parser().parse_args(arguments)
-    sizes = _sizes(rows, options)
-    assert _say_sizes({part: sizes[part] for part in options.only or ["cost"]}) == says
+    options = parser().parse_args(arguments)
+    sizes = sizes_of(rows, options)
+    assert describe_sizes({part: sizes[part] for part in options.only or ["cost"]}) == says

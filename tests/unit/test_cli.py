@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator
 from auditor import cli, service
 from auditor.cli import main
 from auditor.errors import UNEXPECTED, AlreadyRunning
+from dialects import extras
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Draft202012Validator(json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")))
@@ -375,5 +376,6 @@ def test_serve_says_which_packages_are_missing(
     for name in missing:
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     assert main(["serve"]) == 2
-    message = f"auditor: the service needs packages that are not installed ({', '.join(missing)}): pip install 'auditor[service]'\n"
-    assert capsys.readouterr().err == message
+    names = " and ".join(missing)
+    message = f"the service needs {names}, which this Python does not have; run: {extras.install_command('service')}"
+    assert capsys.readouterr().err == f"auditor: {message}\n"

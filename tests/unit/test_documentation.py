@@ -16,7 +16,7 @@ from cryptography.fernet import Fernet
 
 from auditor.cli import main, parser
 from auditor.config import Settings, load
-from scripts import command_reference, settings_reference
+from scripts import command_reference, references, settings_reference
 from tests import documents
 
 KEYS = {name for name, _ in settings_reference.written_fields(Settings)}
@@ -120,6 +120,11 @@ def test_every_setting_has_its_sentence() -> None:
         missing = [name for name, _ in settings_reference.written_fields(section.model) if name not in explained]
         assert not missing, f"{section.model.__name__} in auditor/config: write what {missing} means in a text below the field"
         assert section.model.__doc__
+
+
+@pytest.mark.parametrize("name", references.REFERENCES)
+def test_references_are_those_of_the_models_and_the_parser(name: str) -> None:
+    assert (references.DOCS / name).read_text(encoding="utf-8") == references.page_with_reference(name), "write it again: make references"
 
 
 def test_reference_has_every_key_where_it_is_written() -> None:

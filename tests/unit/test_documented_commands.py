@@ -58,7 +58,7 @@ class Elsewhere:
 PIPELINE_PAGE = "tests/pipeline/test_documented_pipelines.py"
 UNTIL_A_SIGNAL = "runs until a signal"
 ELSEWHERE = {
-    "serve": Elsewhere(UNTIL_A_SIGNAL, "tests/serve.py", '"serve"'),
+    "serve": Elsewhere(UNTIL_A_SIGNAL, "tests/programs/serve.py", '"serve"'),
     "heartbeat run": Elsewhere(UNTIL_A_SIGNAL, "tests/engines/test_heartbeat.py", '"heartbeat", "run"'),
     "pipeline run": Elsewhere("starts Spark", "tests/pipeline/test_processes.py", '"pipeline", "run"'),
     "pipeline failover": Elsewhere("needs a server and its replica", "tests/engines/test_failover.py", '"pipelines.md", "console"'),

@@ -19,8 +19,7 @@ from markdown_it import MarkdownIt
 
 from auditor import escaping, service
 from auditor.cli import main
-from auditor.config import Settings, load
-from auditor.config._file import add_audits
+from auditor.config import Settings, add_audits, load
 from auditor.model import SIDES, ColumnDifference, Difference, Differences, Report, State, Verdict
 from auditor.report import difference_rows, render
 from auditor.service import notify, scheduler

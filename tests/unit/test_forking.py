@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forking import PRELOADED, Forked
+from tests.programs.forking import PRELOADED, Forked
 
 
 @pytest.mark.parametrize("module", PRELOADED)

@@ -53,7 +53,7 @@ CHAINS = (
         "auditor.cli._patch": "",
         "auditor.cli._bootstrap": "",
         "auditor.service.workers": "cryptography rich",
-        "auditor.pipeline.run": "pyarrow pymysql",
+        "auditor.pipeline.run": "pyarrow",
         "auditor.pipeline.merge.loader_process": "",
         "auditor.pipeline.segments.process": "",
         "auditor.pipeline.source": "pyspark",

@@ -9,7 +9,6 @@ import duckdb
 import pytest
 
 from auditor.cli import main
-from auditor.cli._init import write
 from auditor.config import load
 from dialects import parse_url
 
@@ -27,7 +26,7 @@ def test_written_configuration_loads(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_commented_out_settings_are_valid(tmp_path: Path) -> None:
     path = tmp_path / "auditor.yaml"
-    write(path)
+    assert main(["init", "--output", str(path)]) == 0
     head, table, *rest = path.read_text(encoding="utf-8").split("    # target: ")
     (more,) = rest or [table]
     target, *lines = [line.removeprefix("    # ") for line in more.splitlines()]
@@ -58,7 +57,7 @@ def test_unwritable_path_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_password_is_replaced_by_a_variable(tmp_path: Path, password: str) -> None:
     path = tmp_path / "auditor.yaml"
     encoded = quote(password, safe="")
-    write(path, f"mysql://reader:{encoded}@db1:3306/shop?ssl=false")
+    assert main(["init", "--output", str(path), "--source", f"mysql://reader:{encoded}@db1:3306/shop?ssl=false"]) == 0
     text = path.read_text(encoding="utf-8")
     assert 'source: {url: "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop?ssl=false"}' in text
     assert f":{encoded}@" not in text
@@ -147,7 +146,7 @@ CREATE TABLE short (id INTEGER PRIMARY KEY); CREATE TABLE theirs (id INTEGER PRI
 def test_each_table_that_cannot_be_audited_has_a_line_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source, target = create_databases(tmp_path, SOURCE, TARGET)
-    write(Path("auditor.yaml"), source, target)
+    assert main(["init", "--source", source, "--target", target]) == 0
     settings = load(Path("auditor.yaml"), {})
     assert {(audit.sources[0].table, audit.target.table, audit.key) for audit in settings.audits.values()} == {
         ("shop.orders", "lake.orders", ()),

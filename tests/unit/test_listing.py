@@ -15,9 +15,8 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from auditor import cli, config
+from auditor import config
 from auditor.cli import main
-from auditor.cli._completion import script
 from auditor.config import select_audits
 from auditor.errors import UnknownAudit
 from auditor.service import workers
@@ -151,12 +150,13 @@ def test_follow_waits_for_the_end_and_exits_with_its_code(workdir: Path, capsys:
         (["completion", ""], {"bash", "zsh", "fish", "-h", "--help"}),
     ],
 )
-def test_bash_completes_commands_options_and_values(words: list[str], expected: set[str]) -> None:
+def test_bash_completes_commands_options_and_values(words: list[str], expected: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
     line = " ".join(f"'{word}'" for word in ["auditor", *words])
     code = f"COMP_WORDS=({line}); COMP_CWORD={len(words)}; _auditor; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     shell = shutil.which("bash")
     assert shell
-    done = subprocess.run([shell, "-c", script(cli.parser(), "bash") + code], capture_output=True, text=True, check=True)
+    done = subprocess.run([shell, "-c", capsys.readouterr().out + code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == expected
     assert done.stderr == ""
 

@@ -15,6 +15,8 @@ from packaging.requirements import Requirement
 from scripts import release_check
 from scripts.release_check import CheckFailed
 
+DRIVERS = ("mysql", "postgres", "redshift", "s3")
+
 METADATA = """\
 Metadata-Version: 2.4
 Name: {name}
@@ -101,7 +103,9 @@ def test_program_that_fails_is_a_failed_check_with_its_last_lines() -> None:
         release_check.output(sys.executable, "-c", "import sys; print('why it failed'); sys.exit(3)")
 
 
-@pytest.mark.parametrize(("pins", "extras"), [("demo", ["demo"]), ("service", ["service"]), ("spark", ["service", "demo", "connect"])])
+@pytest.mark.parametrize(
+    ("pins", "extras"), [("demo", ["demo"]), ("service", ["service", *DRIVERS]), ("spark", ["service", "demo", "connect", *DRIVERS])]
+)
 def test_pins_hold_all_that_the_extras_need(pins: str, extras: list[str]) -> None:
     text = (release_check.ROOT / "requirements" / f"{pins}.txt").read_text()
     versions = release_check.pinned(pins)

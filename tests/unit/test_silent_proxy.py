@@ -5,14 +5,14 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 
-from tests.proxy import _Line
+from tests.servers.proxy import Line
 
 
 def test_connection_to_the_server_is_closed_also_if_it_is_made_late() -> None:
     client, client_of_server = socket.socketpair()
     server, behind_server = socket.socketpair()
     with closing(client_of_server), closing(behind_server):
-        line = _Line(client)
+        line = Line(client)
         line.close()
         line.reach(server)
         assert client.fileno() == server.fileno() == -1

@@ -24,7 +24,7 @@ def test_page_is_what_was_found() -> None:
 def test_failing_tests_are_named(tmp_path: Path) -> None:
     cell = Cell("postgres", versions.VERSIONS[0].number, "2026-01-31", ["tests/engines"], seconds=200)
     (tmp_path / "report.xml").write_text(REPORT)
-    versions._count(cell, tmp_path / "report.xml")
+    versions.count_results(cell, tmp_path / "report.xml")
     assert (cell.passed, cell.skipped, cell.failed) == (1, 1, ["tests/engines/test_one.py::test_b[postgres]"])
     said = versions.page([cell], [])
     assert "1 passed, 1 failed, 1 skipped, in 3 min" in said and "- `tests/engines/test_one.py::test_b[postgres]`" in said
@@ -35,7 +35,7 @@ def test_refused_version_is_no_failing_one(tmp_path: Path) -> None:
     cell = Cell("postgres", "12", "2026-01-31", ["tests/engines"])
     refusal = "dialects.errors.ServerTooOld: postgresql://h/x: PostgreSQL 12.22 is too old: 13 is the oldest that has all; upgrade"
     (tmp_path / "report.xml").write_text(REPORT.replace('message="no"', f'message="{refusal}"'))
-    versions._count(cell, tmp_path / "report.xml")
+    versions.count_results(cell, tmp_path / "report.xml")
     assert versions.summarise(cell) == "refused: PostgreSQL 12.22 is too old: 13 is the oldest that has all"
 
 

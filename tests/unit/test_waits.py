@@ -11,7 +11,7 @@ import pytest
 
 from auditor.waits import Waits, waits
 from dialects.waits import SessionWaits
-from tests import processes
+from tests.programs import processes
 from tests.waits import SetWaits
 
 ROOT = Path(__file__).parents[2]

@@ -58,7 +58,6 @@ class ShownPatch:
     """Rows that an undo would write back."""
     after: StoredRun | None
     """The run that looked again."""
-    is_undone: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +127,6 @@ def _show(store: Store, stored: StoredPatch, after_row: int) -> ShownPatch:
         is_active=patch.state in ("waiting", "running") or _awaits_audit(stored, written),
         written=written,
         after=_after(store, patch),
-        is_undone=patch.state == "undone",
     )
 
 

@@ -16,8 +16,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pymysql
-
 from auditor.background import Backoff
 from auditor.errors import (
     AccessDenied,
@@ -32,8 +30,9 @@ from auditor.errors import (
 from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.waits import waits
+from dialects import extras
 from dialects.mysql import MySQL
-from dialects.mysql_errors import translate_error
+from dialects.mysql_errors import driver_errors, translate_error
 from dialects.mysql_login import open_connection
 from dialects.mysql_session import server_version
 from dialects.url import parse_url
@@ -73,6 +72,7 @@ class Source:
 
     def connect(self) -> Any:
         """Return a new connection of PyMySQL. Raises errors of ``auditor.errors``."""
+        extras.require("the binary log of MySQL or MariaDB", "mysql")
         url = parse_url(self.url)
         try:
             return open_connection(url, MySQL.DEFAULT_PORT)
@@ -171,7 +171,7 @@ def _ask(connection: Any, statement: str) -> tuple[list[str], list[tuple[Any, ..
         with connection.cursor() as cursor:
             cursor.execute(statement)
             return [str(column[0]) for column in cursor.description or ()], list(cursor.fetchall())
-    except (pymysql.MySQLError, OSError) as error:
+    except driver_errors() as error:
         known = translate_error(error)
         if isinstance(known, AccessDenied):
             raise AccessDenied(f"{known}; GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the pipeline's user") from error
@@ -331,6 +331,8 @@ class Dump:
 
     def _failure(self, packet: bytes) -> AuditorError:
         """Return the error that an error packet says."""
+        from pymysql import OperationalError
+
         code = int.from_bytes(packet[1:3], "little")
         text = packet[3:].decode(errors="replace").removeprefix("#HY000")
         place, name = self.request.place, self.request.source.name
@@ -346,7 +348,7 @@ class Dump:
                 f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or refresh the"
                 f" tables ({text})"
             )
-        known = translate_error(pymysql.OperationalError(code, text))
+        known = translate_error(OperationalError(code, text))
         if isinstance(known, AccessDenied):
             return AccessDenied(f"connection {name}: {text}; GRANT REPLICATION SLAVE ON *.* TO the pipeline's user")
         return known if isinstance(known, ConnectionLost) else ChangeStreamError(f"connection {name}, at {place}: {text} (error {code})")

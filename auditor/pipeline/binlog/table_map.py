@@ -19,7 +19,7 @@ from auditor.pipeline.events import SHORT_YEAR, ColumnSchema, TableSchema
 T = TypeVar("T")
 
 SIGNEDNESS, DEFAULT_CHARSET, COLUMN_CHARSET, COLUMN_NAME, SET_VALUES, ENUM_VALUES, GEOMETRY_TYPE = 1, 2, 3, 4, 5, 6, 7
-SIMPLE_PRIMARY_KEY, PRIMARY_KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET, LABEL_COLUMN_CHARSET, VISIBILITY, VECTOR_SIZE = 8, 9, 10, 11, 12, 13
+SIMPLE_PRIMARY_KEY, PRIMARY_KEY_WITH_PREFIX, LABEL_DEFAULT_CHARSET, LABEL_COLUMN_CHARSET = 8, 9, 10, 11
 """Fields of the optional metadata that binlog_row_metadata=FULL writes. What is not among them is skipped."""
 
 HIDDEN_TYPES: Mapping[str, int] = {"uuid": 16, "inet4": 4, "inet6": 16}

@@ -17,9 +17,6 @@ from dialects import Column, Dialect, Kind, Table
 
 CLOCKS = {"timestamp", "timestamptz"}
 
-NO_DEFAULTS = {"binary", "json", "time", "network", "uuid"}
-"""Kinds whose defaults, as statements write them, are not the texts of their values."""
-
 
 @dataclass(slots=True)
 class Migration:

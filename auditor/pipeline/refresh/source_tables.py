@@ -9,8 +9,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import pymysql
-
 import dialects
 import sql_templates
 from auditor.config import Settings
@@ -22,7 +20,7 @@ from auditor.pipeline.binlog.table_map import is_old_time
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.refresh.keys import KeyColumns, quote
 from dialects.kinds import without_comments
-from dialects.mysql_errors import translate_error
+from dialects.mysql_errors import driver_errors, translate_error
 
 SETTINGS = (
     "SET NAMES utf8mb4",
@@ -198,7 +196,7 @@ def _run(connection: Any, statement: str) -> tuple[int, list[tuple[Any, ...]]]:
     try:
         with connection.cursor() as cursor:
             return int(cursor.execute(statement)), list(cursor.fetchall())
-    except (pymysql.MySQLError, OSError) as error:
+    except driver_errors() as error:
         raise translate_error(error) or ConnectionLost(str(error)) from error
 
 

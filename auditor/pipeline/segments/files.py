@@ -24,6 +24,7 @@ from auditor.errors import SegmentFailed
 from auditor.pipeline.events import ARROW_SCHEMA
 from auditor.pipeline.folders import FILE_MODE, FOLDER_MODE
 from auditor.pipeline.staged_parts import ROWS_PER_GROUP
+from dialects import extras
 
 Format = Literal["parquet", "csv"]
 
@@ -82,16 +83,18 @@ class Folder:
     def _upload(self, file: Path, path: str) -> None:
         bucket, key = self._object(path)
         extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.kms_key} if self.kms_key else {}
+        client = self._client()
         from boto3.s3.transfer import TransferConfig
 
         whole = TransferConfig(multipart_threshold=ONE_REQUEST)
-        self._client().upload_file(str(file), bucket, key, ExtraArgs=extra, Config=whole)
+        client.upload_file(str(file), bucket, key, ExtraArgs=extra, Config=whole)
 
     def _object(self, path: str) -> tuple[str, str]:
         bucket, _, prefix = self.url.removeprefix("s3://").partition("/")
         return bucket, "/".join(one for one in (prefix.strip("/"), path) if one)
 
     def _client(self) -> Any:
+        extras.require("a folder of segments in S3", "s3")
         import boto3  # which takes a while to import
 
         return boto3.client("s3")

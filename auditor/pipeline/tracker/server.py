@@ -8,8 +8,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import pymysql
-
 from auditor.errors import AccessDenied, AuditorError, ConfigError, ConnectionLost, Unreachable
 from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.table_statements import TableStatement
@@ -17,7 +15,7 @@ from auditor.pipeline.binlog.tracked_columns import TrackedTable
 from auditor.pipeline.tracker.replay import Name, describe_tables, quote
 from auditor.points import reach
 from dialects.mysql import MySQL
-from dialects.mysql_errors import translate_error
+from dialects.mysql_errors import driver_errors, translate_error
 from dialects.mysql_session import server_version
 
 OWN = "auditor_tracker"
@@ -69,7 +67,7 @@ class TrackerServer:
         """Return whether the connection still works; a server ends one that is idle for long."""
         try:
             self.connection.ping(reconnect=False)
-        except (pymysql.MySQLError, OSError):
+        except driver_errors():
             self.close()
             return False
         return True
@@ -162,10 +160,12 @@ class TrackerServer:
 
     def _set(self, statement: str) -> None:
         """Set variables of the session, if the server knows them and lets the user do so."""
+        from pymysql import MySQLError
+
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(statement)
-        except pymysql.MySQLError as error:
+        except MySQLError as error:
             if error.args[0] in (UNKNOWN_VARIABLE, *READ_ONLY_HERE):
                 return
             self.close()
@@ -176,7 +176,7 @@ class TrackerServer:
             with self.connection.cursor() as cursor:
                 cursor.execute(statement)
             return None
-        except (pymysql.MySQLError, OSError) as error:
+        except driver_errors() as error:
             known = translate_error(error, self.source.name) or ConnectionLost(f"{self.source.name}: {error}")
             if isinstance(known, ConnectionLost | Unreachable):
                 self.close()

@@ -128,10 +128,6 @@ def _number_at_places(row: Row) -> int:
     return int("".join(digits[first - 1 : first - 1 + count] for first, count in UUID_PLACES), 16)
 
 
-def _hash_of_words(row: Row) -> int:
-    return canonical.word(canonical.row_hash(row["words"]), 1, 15)
-
-
 def _word(first: int, count: int) -> Piece:
     detail = f"{count} digits from {first}"
     return Piece("word", lambda d, c: d.word(c("digits"), first, count), lambda row: canonical.word(row["digits"], first, count), detail)

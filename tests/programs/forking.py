@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 PRELOADED = (
     "alembic.command", "duckdb", "psycopg2", "pymysql", "pytest", "rich.progress", "rich.table", "uvicorn.logging",

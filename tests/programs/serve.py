@@ -19,9 +19,9 @@ from typing import Any
 
 from auditor import config
 from auditor.store import Store, open_store, tokens
-from tests.servers._process import free_port
+from tests.servers.process import free_port
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TIMEOUT = 60.0
 
 

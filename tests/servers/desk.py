@@ -18,7 +18,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from tests.servers._process import Server, Unavailable, do_nothing
+from tests.servers.process import Server, Unavailable, do_nothing
 
 Answer = Callable[[str, str, str, Any], Server | None]
 

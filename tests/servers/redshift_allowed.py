@@ -14,8 +14,6 @@ from sqlglot import Token, TokenType, exp
 
 from tests.servers import redshift_strict, redshift_unload
 
-MANUAL = "https://docs.aws.amazon.com/redshift/latest/dg/"
-
 FUNCTIONS: Mapping[str, str] = {
     # aggregates and windows
     "ROW_NUMBER": "r_WF_ROW_NUMBER.html",

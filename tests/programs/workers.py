@@ -1,6 +1,8 @@
-"""Processes that execute pending runs, for tests to kill and stop: ``python -m tests.serving SETTINGS CONFIG WORKERS GRACE [CLOCK]``.
+"""Processes that execute pending runs, for tests to kill and stop.
 
-SETTINGS is a JSON object of module attributes and waits to set first, as of ``tests.processes``. With CLOCK the process runs the
+One is ``python -m tests.programs.workers SETTINGS CONFIG WORKERS GRACE [CLOCK]``.
+
+SETTINGS is a JSON object of module attributes and waits to set first, as of ``tests.programs.processes``. With CLOCK the process runs the
 scheduler too, on a fast clock: a JSON object with ``begin`` and ``end`` (ISO times) and ``speed`` (simulated seconds per second). The
 process stops at SIGTERM, like the service, or when its input is closed.
 """
@@ -18,8 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests import processes
-from tests.forking import Forked
+from tests.programs import processes
+from tests.programs.forking import Forked
 
 
 class Serving:
@@ -27,7 +29,7 @@ class Serving:
 
     def __init__(self, config: Path, workers: int = 2, grace: float = 5.0, settings: Mapping[str, Any] = {}, clock: Any = None) -> None:
         arguments = [json.dumps(settings), str(config), str(workers), str(grace), *([json.dumps(clock)] if clock else [])]
-        self.process = Forked("tests.serving", arguments, config.parent)
+        self.process = Forked("tests.programs.workers", arguments, config.parent)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 

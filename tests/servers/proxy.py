@@ -19,7 +19,7 @@ TAIL = 200
 
 
 @dataclass(eq=False)
-class _Line:
+class Line:
     """One connection through the proxy."""
 
     client: socket.socket
@@ -78,7 +78,7 @@ class Proxy:
     """Returns what becomes of each packet of a binary log, with its head of four bytes, on a connection that asks for one."""
     log: list[tuple[int, bytes]] = field(default_factory=list)
     """What clients sent, with the number of the connection."""
-    _lines: list[_Line] = field(default_factory=list)
+    _lines: list[Line] = field(default_factory=list)
 
     def fall_silent(self) -> None:
         """Say nothing any more, neither on open connections nor on new ones."""
@@ -97,7 +97,7 @@ class Proxy:
             if self.refuses:
                 client.close()
                 continue
-            line = _Line(client, allowed=self.allowed_at_login)
+            line = Line(client, allowed=self.allowed_at_login)
             self._lines.append(line)
             threading.Thread(target=self._serve, args=(line, self.opened), daemon=True).start()
 
@@ -106,7 +106,7 @@ class Proxy:
         for line in self._lines:
             line.close()
 
-    def _serve(self, line: _Line, number: int) -> None:
+    def _serve(self, line: Line, number: int) -> None:
         if line.allowed != 0:
             time.sleep(self.login_delay)
             server = socket.create_connection((self.host, self.port))
@@ -114,7 +114,7 @@ class Proxy:
             threading.Thread(target=self._pass_on, args=(line, server, line.client, self._hear_server), daemon=True).start()
         self._pass_on(line, line.client, line.server, lambda line, data: self._hear_client(line, data, number))
 
-    def _pass_on(self, line: _Line, source: socket.socket, target: socket.socket | None, hear: Callable[[_Line, bytes], bytes]) -> None:
+    def _pass_on(self, line: Line, source: socket.socket, target: socket.socket | None, hear: Callable[[Line, bytes], bytes]) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 was_silent = line.is_silent
@@ -124,7 +124,7 @@ class Proxy:
         if source is line.client or not line.is_silent:
             line.close()
 
-    def _hear_client(self, line: _Line, data: bytes, number: int) -> bytes:
+    def _hear_client(self, line: Line, data: bytes, number: int) -> bytes:
         self.log.append((number, data))
         if self.tamper and data[3:5] == BINLOG_DUMP:
             line.tamper = self.tamper()
@@ -134,7 +134,7 @@ class Proxy:
             self.heard.set()
         return data
 
-    def _hear_server(self, line: _Line, data: bytes) -> bytes:
+    def _hear_server(self, line: Line, data: bytes) -> bytes:
         if line.tamper:
             whole, line.unfinished = _packets(line.unfinished + data)
             return b"".join(line.tamper(one) for one in whole)

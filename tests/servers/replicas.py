@@ -23,7 +23,7 @@ from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.store import Store, parts, pipelines
 from tests.binlog import LiveLog
 from tests.servers import mariadb, mysql
-from tests.servers._process import Server, find_program, own_directory, run
+from tests.servers.process import Server, find_program, own_directory, run
 
 PIPELINE = "shop"
 TABLE = "CREATE TABLE orders (id int PRIMARY KEY, value int NOT NULL)"
@@ -37,7 +37,7 @@ def start(engine: str, number: int, folder: Path, ids: Sequence[str] = GLOBAL_ID
     home = own_directory(folder, f"{engine}{number}")
     own = [f"--server-id={number}", "--log-replica-updates=ON" if engine == "mysql" else "--log-slave-updates=ON"]
     if engine == "mysql":
-        program, how = mysql._program()
+        program, how = mysql.find_server()
         assert program, "there is no MySQL here: run scripts/engines.sh"
         run([program, "--no-defaults", *mysql.as_root(), f"--datadir={home}/data", "--initialize-insecure", *mysql.OWN_OPTIONS], home)
         return mysql.start_local("mysql", home, [program, "--no-defaults", *mysql.OWN_OPTIONS, *own, *ids], how)

@@ -1,4 +1,6 @@
-"""Clients that read from a service, in a separate process: ``python -m tests.readers`` with `Reading` as a JSON object on its input.
+"""Clients that read from a service, in a separate process.
+
+It is ``python -m tests.programs.readers``, with `Reading` as a JSON object on its input.
 
 Each client has its own token and connection. Its requests alternate between the list of audits and what a person would open next:
 an audit, its history, a run, its differences.
@@ -21,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LIST = "/api/v1/audits"
 FIRST = "/api/v1/runs?state=done&limit=1"
 TIMEOUT = 60.0
@@ -56,7 +58,12 @@ def reads(reading: Reading) -> Iterator[Answers]:
     """Run the clients for the block. The yielded answers are filled in at its end."""
     found = Answers()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.readers"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.programs.readers"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdin is not None and process.stdout is not None
     try:

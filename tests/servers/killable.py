@@ -13,7 +13,7 @@ import pymysql
 import pytest
 
 from tests.servers import mariadb, mysql, postgres
-from tests.servers._process import Daemon, Unavailable, find_program, free_port, open_directory, own_directory, run, unprivileged_account
+from tests.servers.process import Daemon, Unavailable, find_program, free_port, open_directory, own_directory, run, unprivileged_account
 
 OPTIONS = ("--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=1")
 """What is committed outlives a server that is killed."""
@@ -90,7 +90,7 @@ def _mariadb(directory: Path, options: Sequence[str]) -> Killable:
 
 
 def _mysql(directory: Path, options: Sequence[str]) -> Killable:
-    program, _ = mysql._program()
+    program, _ = mysql.find_server()
     if program is None:
         raise Unavailable("MySQL is not installed: run scripts/engines.sh")
     home = own_directory(directory, "killable")
@@ -113,20 +113,20 @@ def _of_family(scheme: str, home: Path, program: Sequence[str | Path], options: 
 
 def _postgres(directory: Path, options: Sequence[str]) -> Killable:
     del options
-    binaries = postgres._binaries()
+    binaries = postgres.find_binaries()
     if binaries is None:
         raise Unavailable("PostgreSQL is not installed: run scripts/engines.sh")
     account, port = unprivileged_account(), free_port()
     home = own_directory(directory, "killable", account)
-    postgres._initialise(binaries, home, postgres.DEFAULT, account)
+    postgres.initialise(binaries, home, postgres.DEFAULT, account)
     here = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": ""}
-    settings = postgres._as_options({**postgres.SMALL, "synchronous_commit": "on", **here})
+    settings = postgres.as_options({**postgres.SMALL, "synchronous_commit": "on", **here})
     command: list[str | Path] = [binaries / "postgres", "-D", home / "data", *settings]
     base = f"postgresql://audit:audit@127.0.0.1:{port}/"
 
     def check_answer() -> None:
         with suppress(psycopg2.errors.DuplicateDatabase):
-            postgres._create_database(base)
+            postgres.create_database(base)
 
     return Killable(base + "audit", home, command, check_answer, account)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.servers._process import Unavailable
+from tests.servers.process import Unavailable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Run the command line in subprocesses that tests kill, stop and watch: ``python -m tests.processes SETTINGS ARGUMENT...``.
+"""Run the command line in subprocesses that tests kill, stop and watch: ``python -m tests.programs.processes SETTINGS ARGUMENT...``.
 
 SETTINGS is a JSON object of module attributes and waits to set before the command runs, such as
 ``{"auditor.planning.planner.CHUNK_ROWS": 1000}`` to read a small table in many chunks, or ``{"waits.run_heartbeat": 0.1}``.
@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.forking import Forked
+from tests.programs.forking import Forked
 from tests.waits import SetWaits
 
 CONFIG = "auditor.yaml"
@@ -51,7 +51,7 @@ class Process:
         self.stderr_lines: list[str] = []
         self.stdout = ""
         self._changed = threading.Condition()
-        self._process = Forked("tests.processes", [json.dumps(settings), *arguments], folder, stderr=True)
+        self._process = Forked("tests.programs.processes", [json.dumps(settings), *arguments], folder, stderr=True)
         self._threads = [threading.Thread(target=self._listen, daemon=True), threading.Thread(target=self._read, daemon=True)]
         for thread in self._threads:
             thread.start()
