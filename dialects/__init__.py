@@ -1,7 +1,7 @@
-"""Database engines: one module or package each, which states facts and returns pieces of SQL. Decisions are made in ``auditor``.
+"""Database engines: one package each, which states facts and returns pieces of SQL. Decisions are made in ``auditor``.
 
-To add an engine, copy the module of the most similar one. It defines one class that derives from ``Dialect`` (or from the dialect
-of the product that the vendor derived its own from), with
+To add an engine, copy the package of the most similar one. Its module ``dialect`` defines one class that derives from ``Dialect`` (or from
+the dialect of the product that the vendor derived its own from), with
 
 * ``name``, ``schemes`` and ``sqlglot_dialect``: the engine's name here, in URLs and in sqlglot;
 * the class attributes that differ from the defaults in ``dialects.base.Dialect``;

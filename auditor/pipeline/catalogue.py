@@ -13,7 +13,7 @@ from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.watch import source_of
-from dialects.mysql_session import server_version
+from dialects.mysql.session import server_version
 
 log = logging.getLogger(__name__)
 

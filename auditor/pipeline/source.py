@@ -50,7 +50,7 @@ from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.binlog.table_statements import read_statements
 from auditor.pipeline.source_options import StreamOptions, parse_offset, parse_options
 from auditor.pipeline.tracker.follower import TRACKED, Follower
-from dialects.mysql_session import server_version
+from dialects.mysql.session import server_version
 
 try:
     from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow

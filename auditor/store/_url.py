@@ -11,7 +11,8 @@ from sqlalchemy import URL
 import dialects
 from auditor.errors import BadUrl
 from auditor.waits import waits
-from dialects import mysql_login, postgres_login
+from dialects.mysql import login as mysql_login
+from dialects.postgres import login as postgres_login
 
 DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg2", "postgres": "postgresql+psycopg2"}
 """SQLAlchemy's name of the driver by a URL's scheme; a scheme that already names the driver means the same."""

@@ -11,7 +11,7 @@ from dialects.catalogue import Origins, Place, Table, TableName
 from dialects.delta import view
 from dialects.delta.place import S3, Root, endpoint_of, find_root, pinned
 from dialects.delta.session import DeltaSession, translated
-from dialects.duckdb import DuckDB
+from dialects.duckdb.dialect import DuckDB
 from dialects.floors import Floor
 from dialects.url import Url
 from dialects.writing import Hazard

@@ -29,7 +29,7 @@ from auditor.planning import planner
 from auditor.run import audit_run, chunk_queue
 from auditor.testing.statements import METHODS
 from dialects import Kind, Place
-from dialects.postgres_session import PostgresSession
+from dialects.postgres.session import PostgresSession
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import postgres, redshift

@@ -25,7 +25,7 @@ from auditor.report import render as render_report
 from auditor.sql import render, row_text
 from auditor.testing.statements import METHODS, STRATEGIES, plan_of
 from dialects import Kind, Place
-from dialects.postgres_session import PostgresSession
+from dialects.postgres.session import PostgresSession
 from tests import redshift_allowed, tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.redshift_allowed import script_violations, violations

@@ -20,7 +20,7 @@ from auditor.service.selftest._bench import Bench
 from auditor.service.selftest._pieces import check_pieces
 from auditor.service.selftest._texts import check_texts
 from auditor.sql import user_sql
-from dialects.duckdb import DuckDB
+from dialects.duckdb.dialect import DuckDB
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params, quick_on
 from tests.servers.redshift import StandIn

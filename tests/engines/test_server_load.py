@@ -26,7 +26,7 @@ from auditor.connections import throttle
 from auditor.errors import AccessDenied, DatabaseBusy, PlanError
 from auditor.waits import waits
 from dialects import Kind, Place, Session
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, engine_params

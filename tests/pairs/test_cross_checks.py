@@ -21,8 +21,8 @@ from auditor.planning import digests, planner
 from auditor.run import audit_run, bare_count, cross_checks
 from auditor.sql import counts, power_sums, render, row_text, stretches
 from dialects import ColumnBatch, Dialect, Kind
-from dialects.duckdb import DuckDBSession
-from dialects.mysql_session import MySQLSession
+from dialects.duckdb.session import DuckDBSession
+from dialects.mysql.session import MySQLSession
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params

@@ -18,7 +18,7 @@ from auditor.model import SIDES, Progress, Report, State, Verdict
 from auditor.service import stored_runs
 from auditor.store import Store, open_store
 from dialects import Place, Session, Table
-from dialects.duckdb import DuckDB
+from dialects.duckdb.dialect import DuckDB
 
 pytestmark = pytest.mark.duckdb
 

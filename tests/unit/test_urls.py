@@ -13,7 +13,9 @@ from auditor.config import find_secrets, validate_settings
 from auditor.errors import BadUrl, ConfigError
 from auditor.store import open_store
 from auditor.store._url import parse_store_url
-from dialects import mysql_login, parse_url, postgres_login
+from dialects import parse_url
+from dialects.mysql import login as mysql_login
+from dialects.postgres import login as postgres_login
 
 REFUSED = {
     "mysql://h/d?nonsense=1": "unknown option nonsense; use connect_timeout, ssl",

@@ -33,10 +33,10 @@ from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT
 from auditor.pipeline.binlog.malformed import MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.waits import waits
-from dialects.mysql import MySQL
-from dialects.mysql_errors import translate_error
-from dialects.mysql_login import open_connection
-from dialects.mysql_session import server_version
+from dialects.mysql.dialect import MySQL
+from dialects.mysql.errors import translate_error
+from dialects.mysql.login import open_connection
+from dialects.mysql.session import server_version
 from dialects.url import parse_url
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from auditor.errors import ChangeStreamError
 from auditor.pipeline.binlog.dump import query
 from auditor.pipeline.binlog.place import Place
 from dialects import versions
-from dialects.mysql_session import server_label, server_version
+from dialects.mysql.session import server_label, server_version
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from auditor.pipeline.binlog.table_notes import TableNotes
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumns
 from auditor.pipeline.events import EventKind
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""

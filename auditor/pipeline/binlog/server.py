@@ -9,7 +9,7 @@ from auditor.errors import SourceReplaced
 from auditor.pipeline.binlog.dump import Source, log_status, query
 from auditor.pipeline.binlog.log_files import read_log_files
 from auditor.pipeline.binlog.ranges import REPLACED, Mark, SourceOffset, as_offset, read_born
-from dialects.mysql_session import server_version
+from dialects.mysql.session import server_version
 
 
 def end_of_log(source: Source) -> SourceOffset:

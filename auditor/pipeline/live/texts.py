@@ -20,7 +20,7 @@ from auditor import canonical
 from auditor.errors import ValueRefused
 from auditor.model import ColumnPlan
 from dialects import Kind
-from dialects.mysql_text import LONGEST_STRIPPED
+from dialects.mysql.text import LONGEST_STRIPPED
 
 EXACT = Context(prec=2000)
 

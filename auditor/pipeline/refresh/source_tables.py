@@ -20,7 +20,7 @@ from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.refresh.keys import quote
 from auditor.pipeline.watch import source_of
 from dialects.kinds import without_comments
-from dialects.mysql_errors import translate_error
+from dialects.mysql.errors import translate_error
 
 SETTINGS = (
     "SET NAMES utf8mb4",

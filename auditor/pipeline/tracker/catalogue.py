@@ -10,7 +10,7 @@ from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.binlog.tracked_columns import TrackedColumn, TrackedTable
 from auditor.pipeline.tracker.replay import Name, quote
 from dialects.kinds import without_comments
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 
 COLUMNS = """\
 SELECT table_name, column_name, data_type, column_type, character_set_name, is_nullable

@@ -12,7 +12,7 @@ from auditor.errors import AuditorError
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import source_of
 from auditor.store import Store, trackers
-from dialects.mysql_session import server_version
+from dialects.mysql.session import server_version
 
 
 def check_tracker(settings: Settings, store: Store, name: str) -> Iterator[tuple[Literal["error", "warning"], str]]:

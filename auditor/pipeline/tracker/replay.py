@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
 from auditor.pipeline.binlog.table_statements import TableStatement
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 
 Name = tuple[str, str]
 """Database and table; '' as table stands for all tables of the database."""

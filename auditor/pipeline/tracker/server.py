@@ -17,9 +17,9 @@ from auditor.pipeline.binlog.tracked_columns import TrackedTable
 from auditor.pipeline.tracker.catalogue import describe_tables
 from auditor.pipeline.tracker.replay import Name, quote
 from auditor.points import reach
-from dialects.mysql import MySQL
-from dialects.mysql_errors import translate_error
-from dialects.mysql_session import server_version
+from dialects.mysql.dialect import MySQL
+from dialects.mysql.errors import translate_error
+from dialects.mysql.session import server_version
 
 OWN = "auditor_tracker"
 """The database that says whose tracker a server is."""

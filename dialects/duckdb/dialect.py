@@ -5,19 +5,20 @@ https://duckdb.org/docs/stable/sql/functions/overview
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from dialects import duckdb_columns, duckdb_settings, errors, nested
-from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
+from dialects import errors, nested
+from dialects.base import Dialect, Session
 from dialects.catalogue import Column, HashAlgorithm, Place, Table
+from dialects.duckdb import settings
+from dialects.duckdb.session import DuckDBSession, first_line
+from dialects.duckdb.writing import drop_columns
 from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
-from dialects.session import InProcessSession
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
@@ -42,9 +43,6 @@ FILE_READERS = {
 
 ACCESS_MODES = ("automatic", "read_only", "read_write")
 """The values of access_mode, of which the first means that the file may be written. https://duckdb.org/docs/stable/configuration/overview"""
-
-LONGEST_LINE = 1 << 30
-"""Bytes of the longest line that is read from a file."""
 
 FLOOR = Floor("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
 
@@ -276,7 +274,7 @@ class DuckDB(Dialect):
         return ["SET TimeZone = 'UTC'", "SET enable_progress_bar = false"]
 
     def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
-        return duckdb_columns.drop_columns(session, table, columns, retyped)
+        return drop_columns(session, table, columns, retyped)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:
@@ -293,11 +291,11 @@ class DuckDB(Dialect):
         try:
             connection = duckdb.connect(path, read_only=mode == "read_only")
         except duckdb.Error as error:
-            raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
+            raise errors.Unreachable(f"{url}: {first_line(error)}") from error
         session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
         if mode == "read_only" and not _is_opened_by_extension(path):
-            with session._translated():
-                duckdb_settings.refuse_files(connection)
+            with session.translated():
+                settings.refuse_files(connection)
         session.pin(statement_timeout, lock_timeout)
         return session
 
@@ -317,109 +315,3 @@ def _check_path(url: Url, path: str, must_exist: bool) -> None:
         raise errors.NoSuchObject(f"{url}: there is no file {Path(path).absolute()}; correct the path, duckdb:////FILE if it is absolute")
     if not Path(path).absolute().parent.is_dir():
         raise errors.NoSuchObject(f"{url}: there is no folder {Path(path).absolute().parent}; create it, or correct the path")
-
-
-class DuckDBSession(InProcessSession):
-    """One connection of DuckDB."""
-
-    def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float) -> None:
-        super().__init__(dialect, server, timeout)
-        self.connection = connection
-
-    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
-        super().pin(statement_timeout, lock_timeout)
-        try:
-            duckdb_settings.restore(self.query)
-        except errors.AuditorError:
-            self.close()
-            raise
-        self.statements = 0
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        import duckdb
-
-        try:
-            with self.time_limit():
-                try:
-                    yield
-                except duckdb.InterruptException:
-                    raise errors.StatementCancelled from None
-                except OSError as error:  # what Arrow raises for an interrupt while a result is read
-                    if "INTERRUPT" not in str(error):
-                        raise
-                    raise errors.StatementCancelled from None
-        except (duckdb.CatalogException, duckdb.BinderException) as error:
-            raise errors.NoSuchObject(_first_line(error)) from error
-        except duckdb.Error as error:
-            missing = "No files found" in str(error)
-            raise (errors.NoSuchObject if missing else errors.StatementRefused)(_first_line(error)) from error
-
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._translated():
-            rows: list[tuple[Any, ...]] = self.connection.execute(sql).fetchall()
-        self._result_bytes += sum(len(str(value)) for row in rows for value in row)
-        return rows
-
-    def execute(self, sql: str) -> None:
-        with self._translated():
-            self.connection.execute(sql)
-
-    def write(self, sql: str) -> int:
-        with self._translated():
-            rows = self.connection.execute(sql).fetchall()
-        return int(rows[0][0]) if rows else 0
-
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        names = [self.dialect.quote(name) for name in columns]
-        values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]
-        with self._translated():
-            self.connection.register("staged_rows", rows)
-            try:
-                self.connection.execute(f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM staged_rows")
-            finally:
-                self.connection.unregister("staged_rows")
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        values, files = ", ".join(file_values(columns)), read_files(self.dialect, columns, paths)
-        self.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {files}")
-
-    def stream(self, sql: str) -> Iterator[ColumnBatch]:
-        with self._translated():
-            for batch in self.connection.sql(sql).to_arrow_reader(65536):
-                self._result_bytes += batch.nbytes
-                yield arrow_columns(batch)
-
-    def cancel(self) -> None:
-        self.connection.interrupt()
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-def read_files(dialect: Dialect, columns: Mapping[str, Kind], paths: Sequence[str]) -> str:
-    """Return SQL of the table of texts that files of lines hold: ``c0`` and so on. https://duckdb.org/docs/stable/data/csv/overview"""
-    types = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(columns)))
-    files = ", ".join(dialect.string_literal(path) for path in paths)
-    return (
-        f"READ_CSV([{files}], columns = {{{types}}}, auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"',"
-        f" nullstr = '', allow_quoted_nulls = false, parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"
-    )
-
-
-def file_values(columns: Mapping[str, Kind]) -> list[str]:
-    """Return SQL of the values of columns, by their kinds, of the texts in `read_files`."""
-    return [_loaded(f"c{number}", kind) for number, kind in enumerate(columns.values())]
-
-
-def _loaded(c: str, kind: Kind) -> str:
-    """A value of a column of this kind, of its text in a file of lines."""
-    if kind.name == "binary":
-        return f"UNHEX({c})"
-    if kind.name in ("date", "timestamp", "timestamptz"):  # the era follows the date
-        return f"CASE WHEN {c} LIKE '%{BC}' THEN REGEXP_REPLACE({c}, '^(\\S+)(.*){BC}$', '\\1 (BC)\\2') ELSE {c} END"
-    return c
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0]

@@ -19,8 +19,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dialects import mysql_lines
 from dialects.errors import BadUrl
+from dialects.mysql import lines
 from dialects.url import Url
 
 SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
@@ -130,7 +130,7 @@ def _connection_class() -> Any:
         def _check_packet_is_eof(self, packet: Any) -> Any:
             is_end, connection = super()._check_packet_is_eof(packet), self.connection
             if is_end:
-                connection.server_status = mysql_lines.status_of_end(packet.get_all_data())
+                connection.server_status = lines.status_of_end(packet.get_all_data())
             return is_end
 
     class SharingConnection(plain):  # type: ignore[misc]
@@ -146,12 +146,12 @@ def _connection_class() -> Any:
             return result.affected_rows
 
         def _read_bytes(self, num_bytes: int) -> Any:
-            if num_bytes == mysql_lines.FULL:  # a part of a packet that continues in the next
+            if num_bytes == lines.FULL:  # a part of a packet that continues in the next
                 self._held += num_bytes
-                if self._held > mysql_lines.LONGEST_VALUE:
+                if self._held > lines.LONGEST_VALUE:
                     self._force_close()
-                    raise mysql_lines.value_too_long()
-            elif num_bytes != mysql_lines.HEADER:
+                    raise lines.value_too_long()
+            elif num_bytes != lines.HEADER:
                 self._held = 0
             return super()._read_bytes(num_bytes)
 

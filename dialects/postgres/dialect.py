@@ -14,19 +14,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from dialects import errors, postgres_settings, versions
+from dialects import errors, versions
 from dialects.base import Session
 from dialects.catalogue import ScanEstimate
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind
 from dialects.nested import nested_kind
 from dialects.pooler import Probe, refuse_lent_sessions
-from dialects.postgres_copy import LINES
-from dialects.postgres_errors import translate_error
-from dialects.postgres_hashes import PostgresHashes
-from dialects.postgres_login import describe_encryption, host_of, libpq_options, verifies_server
-from dialects.postgres_plans import is_full_scan, rows_of_branches, table_scans
-from dialects.postgres_session import PostgresSession
+from dialects.postgres import settings
+from dialects.postgres.errors import translate_error
+from dialects.postgres.hashes import PostgresHashes
+from dialects.postgres.login import describe_encryption, host_of, libpq_options, verifies_server
+from dialects.postgres.session import PostgresSession
+from dialects.postgres.statements import is_full_scan, rows_of_branches, table_scans
+from dialects.postgres.writing import LINES
 from dialects.session import Driver
 from dialects.time_text import MICROSECOND
 from dialects.url import LOOPBACK, Url
@@ -49,8 +50,8 @@ APPLICATION_NAME = "auditor"
 FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
 
 PROBE = Probe(
-    mark=f"SET {postgres_settings.MARK} TO '{{mark}}'",
-    ask=f"SELECT pg_backend_pid(), current_setting('{postgres_settings.MARK}', true)",
+    mark=f"SET {settings.MARK} TO '{{mark}}'",
+    ask=f"SELECT pg_backend_pid(), current_setting('{settings.MARK}', true)",
     suggestion="or to a pool with pool_mode = session",
 )
 
@@ -349,7 +350,7 @@ class Postgres(PostgresHashes):
         return estimates if len(estimates) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        return postgres_settings.statements(statement_timeout, lock_timeout)
+        return settings.statements(statement_timeout, lock_timeout)
 
     def database_id(self, url: Url) -> str:
         host = host_of(url) or f"service={url.options['service']}"

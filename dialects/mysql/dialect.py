@@ -14,18 +14,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dialects import mysql_settings, versions
+from dialects import versions
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
 from dialects.catalogue import HashAlgorithm, Origins, ScanEstimate, Table
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
-from dialects.mysql_definition import column_forms
-from dialects.mysql_errors import translate_error
-from dialects.mysql_login import open_connection, ssl_mode
-from dialects.mysql_session import PROBE, MySQLSession, server_label, server_version
-from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
-from dialects.mysql_writing import MySQLWriting
+from dialects.mysql import settings
+from dialects.mysql.errors import translate_error
+from dialects.mysql.login import open_connection, ssl_mode
+from dialects.mysql.session import PROBE, MySQLSession, server_label, server_version
+from dialects.mysql.text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
+from dialects.mysql.writing import MySQLWriting, column_forms
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
 from dialects.table_form import ColumnForm
@@ -353,7 +353,7 @@ class MySQL(MySQLWriting, MySQLText):
         return estimates if len(estimates) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        return mysql_settings.statements(self.mariadb, mysql_settings.assignments(self.mariadb, statement_timeout, lock_timeout))
+        return settings.statements(self.mariadb, settings.assignments(self.mariadb, statement_timeout, lock_timeout))
 
     def database_id(self, url: Url) -> str:
         socket = url.options.get("unix_socket")

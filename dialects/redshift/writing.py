@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from dialects import redshift_copy
 from dialects.kinds import Kind
-from dialects.redshift_unload import LINES
+from dialects.redshift import copy
+from dialects.redshift.unload import LINES
 from dialects.table_form import TableForm
 from dialects.url import Url
 from dialects.writing import LineFormat, Loads, StoredFile, Writing
@@ -70,9 +70,9 @@ class RedshiftWriting(Writing):
         return super().written_time(text)
 
     def store_lines(self, url: Url, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:
-        return redshift_copy.store_lines(redshift_copy.folder_of_files(url), folder, name, columns, rows)
+        return copy.store_lines(copy.folder_of_files(url), folder, name, columns, rows)
 
     def store_file(self, url: Url, folder: str, name: str, path: str) -> StoredFile:
         with Path(path).open("rb") as file:
-            stored = redshift_copy.store_file(redshift_copy.folder_of_files(url), folder, name, file)
+            stored = copy.store_file(copy.folder_of_files(url), folder, name, file)
         return StoredFile(stored, Path(path).stat().st_size, 0)

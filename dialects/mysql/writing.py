@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB state of being written to.
+"""What MySQL and MariaDB state of being written to, and of the definition of a table.
 
 https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html
 """
@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dialects.table_form import TableForm
+from dialects.catalogue import Table
+from dialects.mysql.text import CHARACTER_SET
+from dialects.table_form import ColumnForm, TableForm
 from dialects.writing import Loads, Writing
 
 
@@ -77,3 +79,27 @@ class MySQLWriting(Writing):
         if not re.match(r"\d{4}-\d\d-\d\d( [\d:.]+)?$", text):
             raise LookupError("a date beyond the years 0 to 9999")
         return text
+
+
+_FORM = re.compile(
+    r"(?P<characters>(?: CHARACTER SET \w+)?(?: COLLATE \w+)?)(?: NOT NULL| NULL)?"
+    r"(?P<hidden>(?: INVISIBLE)?)(?: DEFAULT NULL)?(?P<rest>| .*)"
+)
+"""What follows a column's type. MariaDB writes INVISIBLE before the default, MySQL in a comment after it."""
+
+
+def column_forms(definition: str, table: Table) -> dict[str, ColumnForm]:
+    """Return the form of each column in what SHOW CREATE TABLE says of a described table; of computed columns there is none.
+
+    https://dev.mysql.com/doc/refman/9.4/en/show-create-table.html
+    """
+    lines = definition.split("\n")
+    forms = {}
+    for column in table.columns:
+        native = column.native.partition(CHARACTER_SET)[0]
+        begin = f"  `{column.name.replace('`', '``')}` {native}"
+        after = next((line.removesuffix(",")[len(begin) :] for line in lines if line.startswith(begin)), None)
+        match = _FORM.fullmatch(after) if after is not None else None
+        if match and not match["rest"].startswith(" GENERATED ALWAYS AS"):
+            forms[column.name] = ColumnForm(native + match["characters"], match["hidden"] + match["rest"])
+    return forms

@@ -13,18 +13,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dialects import errors, redshift_facts
+from dialects import errors
 from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
 from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table
 from dialects.hashes import PIECE_BYTES
 from dialects.hex_numbers import HexNumbers, Places
 from dialects.kinds import Kind, parse_native
-from dialects.postgres import APPLICATION_NAME, Postgres
-from dialects.redshift_login import check_options, place_of, sign_in_options
-from dialects.redshift_session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
-from dialects.redshift_unload import unloading
-from dialects.redshift_writing import RedshiftWriting
+from dialects.postgres.dialect import APPLICATION_NAME, Postgres
+from dialects.redshift import facts
+from dialects.redshift.login import check_options, place_of, sign_in_options
+from dialects.redshift.session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
+from dialects.redshift.unload import unloading
+from dialects.redshift.writing import RedshiftWriting
 from dialects.session import Driver
 from dialects.time_text import BC
 from dialects.url import Url
@@ -74,7 +75,7 @@ class Redshift(RedshiftWriting, Postgres):
     MAX_DECIMAL_DIGITS = 38
     MAX_TEXT_BYTES = 65_535
     """https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-storage-and-ranges"""
-    FACTS = redshift_facts.FACTS
+    FACTS = facts.FACTS
     UNSUPPORTED_VALUES = {
         "NUL in text": "text ends at, or refuses, the character U+0000",
         "interval": "EXTRACT of an INTERVAL column is not documented for all parts",
