@@ -32,3 +32,7 @@ class Addresses:
     def verifies_server(self, url: Url) -> bool:
         """Return whether a connection is encrypted, and made only if the server's certificate and name were verified. Raises BadUrl."""
         return not self.VERIFIED_BY
+
+    def write_url(self, url: Url) -> Url:
+        """Return the URL with which a session may write."""
+        return url

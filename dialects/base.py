@@ -26,7 +26,7 @@ from dialects.kinds import Kind, parse_native, refine
 from dialects.names import Names
 from dialects.partitions import Partitions
 from dialects.stored_values import StoredValues
-from dialects.table_form import ColumnForm
+from dialects.table_form import ColumnForm, TableForm
 from dialects.templates import Templates
 from dialects.url import Url
 from dialects.versions import Recognised
@@ -41,7 +41,7 @@ def arrow_columns(batch: Any) -> ColumnBatch:
     return [column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
 
-class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Writing):
+class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -151,6 +151,15 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
 
     UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
     """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
+
+    TABLE_FORM: ClassVar[TableForm] = TableForm()
+    """How the definition of a table is written."""
+
+    LINE_SETTINGS: ClassVar[Sequence[str]] = ()
+    """Statements after which a session of a source writes numbers as text with all their digits."""
+
+    writing: Writing | None = None
+    """How the engine is written to; None for one that pipelines and repairs do not write."""
 
     FACTS: ClassVar[Sequence[Fact]] = ()
     """Single facts on which the engine's SQL rests, where no server of it was at hand to try them on; ``auditor certify`` asks for them."""
@@ -343,6 +352,12 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     @abstractmethod
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         """Open a connection, pin it and return its session; timeouts in seconds. Raises errors of ``dialects.errors``."""
+
+
+def writing_of(dialect: Dialect) -> Writing:
+    """Return how an engine is written to that was asked before whether it is."""
+    assert dialect.writing is not None, f"{dialect.name} is not written"
+    return dialect.writing
 
 
 class Session(Loading, ABC):

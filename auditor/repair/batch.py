@@ -15,6 +15,7 @@ from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
 from auditor.sql.changes import MarkStatements
 from dialects import Session
+from dialects.base import writing_of
 from dialects.committing import Committing
 
 Written = Mapping[Key, ExactRow | None]
@@ -62,7 +63,7 @@ class Writer:
     def take_back(self, ghosts: Mapping[Key, ExactRow]) -> set[Key]:
         """Delete rows that this patch inserted, as far as they still are as they were read back; return the keys of those."""
         taken: set[Key] = set()
-        for statement in self.proposal.target.BEGIN_WRITES:
+        for statement in writing_of(self.proposal.target).BEGIN_WRITES:
             self.session.execute(statement)
         try:
             self._take_out(list(ghosts.values()))
@@ -90,12 +91,12 @@ class Writer:
             self.session.execute("ROLLBACK" if self.is_dry else "COMMIT")
 
     def _begin(self, number: int, rows: Sequence[ExactRow | None]) -> None:
-        dialect = self.proposal.target
-        for statement in dialect.BEGIN_WRITES:
+        writing = writing_of(self.proposal.target)
+        for statement in writing.BEGIN_WRITES:
             self.session.execute(statement)
-        if dialect.LOCK_TABLE:
+        if writing.LOCK_TABLE:
             for table in (*([] if self.is_dry else [self.marks.table]), self.proposal.table.sql):
-                self.session.execute(dialect.LOCK_TABLE.format(table=table))
+                self.session.execute(writing.LOCK_TABLE.format(table=table))
         reach("patch.begun")
         self._take_out(rows)
         if not self.is_dry and not isinstance(self.session, Committing):

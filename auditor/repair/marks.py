@@ -8,6 +8,7 @@ from auditor.connections.writer import create_table
 from auditor.errors import AccessDenied, AuditorError, ConnectionLost, EngineError, LockTimeout, PatchRefused, StatementRefused
 from auditor.sql.changes import MarkStatements
 from dialects import Session
+from dialects.base import writing_of
 from dialects.committing import Committing
 
 
@@ -46,12 +47,13 @@ def was_committed(session: Session, marks: MarkStatements, batch: int) -> bool:
     if isinstance(session, Committing):
         return session.fence(marks.target, marks.name, batch)
     dialect = session.dialect
-    for statement in dialect.BEGIN_WRITES:
+    writing = writing_of(dialect)
+    for statement in writing.BEGIN_WRITES:
         session.execute(statement)
     try:
-        if dialect.LOCK_TABLE:
-            session.execute(dialect.LOCK_TABLE.format(table=marks.table))
-        if not dialect.ENFORCES_KEYS and _is_marked(session, marks, batch):
+        if writing.LOCK_TABLE:
+            session.execute(writing.LOCK_TABLE.format(table=marks.table))
+        if not dialect.TABLE_FORM.enforces_keys and _is_marked(session, marks, batch):
             session.execute("ROLLBACK")
             return True
         session.execute(marks.insert(batch))

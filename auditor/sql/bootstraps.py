@@ -10,6 +10,8 @@ from auditor.model import Chunk, Plan
 from auditor.sql.render import where
 from auditor.sql.user_sql import checked
 from dialects import Dialect
+from dialects.base import writing_of
+from dialects.writing import Writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class BootstrapStatements:
     """Whether values are given to columns that the server numbers."""
 
     @property
+    def writing(self) -> Writing:
+        """How the target's engine is written to."""
+        return writing_of(self.dialect)
+
+    @property
     def target(self) -> str:
         """The target's table."""
         return self.plan.sides["target"].table
@@ -38,7 +45,7 @@ class BootstrapStatements:
 
         With ``whole`` it has all that it needs to take the target's name.
         """
-        template = "bootstrap_whole_create" if whole and self.dialect.CARRIES_ON_RENAME else "bootstrap_stage_create"
+        template = "bootstrap_whole_create" if whole and self.writing.CARRIES_ON_RENAME else "bootstrap_stage_create"
         return self._fill(template, stage=table, target=self.target)
 
     def drop(self, table: str) -> str:
@@ -51,12 +58,12 @@ class BootstrapStatements:
 
     def lock_writers(self, chunk: Chunk, *, has_primary_key: bool) -> str:
         """Return the statement that keeps other writers off a range of the target's rows."""
-        by_key = self.dialect.LOCK_BY_KEY if has_primary_key else ""
-        return self.dialect.LOCK_WRITERS.format(table=self.target, by_key=by_key, where=where(self.plan, "target", chunk))
+        by_key = self.writing.LOCK_BY_KEY if has_primary_key else ""
+        return self.writing.LOCK_WRITERS.format(table=self.target, by_key=by_key, where=where(self.plan, "target", chunk))
 
     def copy(self, table: str, into: str, chunk: Chunk) -> str:
         """Return the statement that copies a range of rows from one table to another."""
-        overriding = self.dialect.OVERRIDES_IDENTITY.strip() if self.overriding else ""
+        overriding = self.writing.OVERRIDES_IDENTITY.strip() if self.overriding else ""
         return self._fill(
             "bootstrap_copy",
             table=table,

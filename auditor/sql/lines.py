@@ -11,6 +11,7 @@ from auditor.model import Chunk, ColumnPlan, Plan
 from auditor.sql.render import where
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
+from dialects.base import writing_of
 from dialects.kinds import FREE_TEXT_KINDS
 from dialects.writing import LineFormat
 from sql_templates import fill
@@ -26,11 +27,11 @@ def read_lines(plan: Plan, columns: list[ColumnPlan], source: Dialect, target: D
 
     ``columns`` are those that are loaded, in their order. Raises ColumnRefused for a column whose values the target cannot load.
     """
-    assert target.LINES
-    parts = [_value(column, source, target.LINES) for column in columns]
-    between = source.string_literal(target.LINES.between)
+    lines = writing_of(target).LINES
+    parts = [_value(column, source, lines) for column in columns]
+    between = source.string_literal(lines.between)
     pieces = [piece for part in parts for piece in (between, part)][1:]
-    ends = [source.string_literal(end) if end else "" for end in (target.LINES.begin, target.LINES.end)]
+    ends = [source.string_literal(end) if end else "" for end in (lines.begin, lines.end)]
     line = source.concat([piece for piece in (ends[0], *pieces, ends[1]) if piece])
     fragments = {"line": line, "table": plan.sides["source"].table, "where": where(plan, "source", chunk)}
     return checked(fill(source.template("copy_lines"), fragments), source)

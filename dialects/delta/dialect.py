@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dialects import errors
 from dialects.base import Session
@@ -11,6 +12,7 @@ from dialects.catalogue import Origins, Place, Table, TableName
 from dialects.delta import view
 from dialects.delta.place import S3, Root, endpoint_of, find_root, pinned
 from dialects.delta.session import DeltaSession, translated
+from dialects.delta.writing import DeltaWriting
 from dialects.duckdb.dialect import DuckDB
 from dialects.floors import Floor
 from dialects.url import Url
@@ -30,15 +32,12 @@ class Delta(DuckDB):
     ancestors = ("duckdb",)
     UNAVAILABLE_TEMPLATES = frozenset({"tables", "columns", "primary_key", "estimate", "comments", "dependents", "bootstrap_stage_create"})
 
-    OPENS_FILES = WRITES_COMMITS = True
+    OPENS_FILES = True
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
-    MERGES_RANGES = CHANGES_TABLES = False
-    CREATE_SCHEMA = ""
-    FOLDS_NAMES = "all"  # as folders are found by their names
-    NAME_LIMIT = (255, "bytes")  # of a file's name
-    ENFORCES_KEYS = False
+    TABLE_FORM = replace(DuckDB.TABLE_FORM, create_schema="", enforces_keys=False)
+    writing = DeltaWriting(name)
 
     UNSUPPORTED_VALUES = {
         "uuid": "there is no uuid type; use string",
@@ -58,11 +57,6 @@ class Delta(DuckDB):
 
     def is_local(self, url: Url) -> bool:
         return find_root(url).is_local
-
-    def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
-        if of == "table" and (name in (".", "..") or any(character in name for character in r"/\%?#")):  # which a URL reads otherwise
-            return "cannot be that of a folder which each reader of Delta finds"
-        return super().refuse_name(name, of)
 
     def verifies_server(self, url: Url) -> bool:
         return endpoint_of(url).startswith("https:")

@@ -5,24 +5,23 @@ https://duckdb.org/docs/stable/sql/functions/overview
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 from dialects import errors, nested
 from dialects.base import Dialect, Session
 from dialects.catalogue import Column, HashAlgorithm, Place, Table
 from dialects.duckdb import settings
 from dialects.duckdb.session import DuckDBSession, first_line
-from dialects.duckdb.writing import drop_columns
+from dialects.duckdb.writing import DuckDBWriting
 from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
-from dialects.writing import BEFORE_CHRIST, LineFormat, Loads
+from dialects.writing import BEFORE_CHRIST
 
 INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
@@ -65,17 +64,6 @@ class DuckDB(Dialect):
     TIME_ROUNDING = "half from 1970"
     """A cast to TIMESTAMP_MS or TIMESTAMP_S, and from TIMESTAMP_NS, rounds the number since 1970; a half goes away from zero."""
     UTC_NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
-    LOADS: ClassVar[Loads] = "alone"
-    MERGES_RANGES: ClassVar[bool] = True
-    CHANGES_TABLES: ClassVar[bool] = True
-    RETYPES_KEYS: ClassVar[bool] = False
-    FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = "A to Z"
-    """https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers#case-sensitivity-of-identifiers"""
-    PATCHES = True
-    WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)
-    STAGING_TABLE = "TEMPORARY TABLE"
-    LINES: ClassVar[LineFormat | None] = LineFormat(between=",", null="", escapes=(('"', '""'),), quote='"')
-    READS_FILES = True
     MIN_CALCULATED_DIGITS = 19  # the sum or product of two decimals of up to 18 digits has at most 18
 
     KIND_BY_TYPE = {
@@ -99,7 +87,8 @@ class DuckDB(Dialect):
         "network": "VARCHAR",
     }  # fmt: skip
 
-    TABLE_FORM = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))
+    writing = DuckDBWriting(name)
+    TABLE_FORM: ClassVar[TableForm] = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))
 
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'
@@ -272,9 +261,6 @@ class DuckDB(Dialect):
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         # Readers never wait for locks. https://duckdb.org/docs/stable/connect/concurrency
         return ["SET TimeZone = 'UTC'", "SET enable_progress_bar = false"]
-
-    def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
-        return drop_columns(session, table, columns, retyped)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:

@@ -25,7 +25,7 @@ from dialects.mysql.errors import translate_error
 from dialects.mysql.login import open_connection, ssl_mode
 from dialects.mysql.session import PROBE, MySQLSession, server_label, server_version
 from dialects.mysql.text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
-from dialects.mysql.writing import MySQLWriting, column_forms
+from dialects.mysql.writing import TABLE_FORM, MySQLWriting, column_forms
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver, DriverSession
 from dialects.table_form import ColumnForm
@@ -52,7 +52,7 @@ FLOORS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class MySQL(MySQLWriting, MySQLText):
+class MySQL(MySQLText):
     """MySQL and MariaDB."""
 
     name = "mysql"
@@ -60,6 +60,8 @@ class MySQL(MySQLWriting, MySQLText):
     DEFAULT_PORT = 3306
     VERIFIED_BY = "ssl_ca=FILE, or ssl_ca=system"
     sqlglot_dialect = "mysql"
+    TABLE_FORM = TABLE_FORM
+    writing = MySQLWriting(name)
 
     SUMS_WHOLE_WORDS = True
     SPILLS_LARGE_DERIVED_TABLES = True

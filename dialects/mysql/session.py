@@ -14,6 +14,7 @@ from dialects.kinds import Kind
 from dialects.log_places import PlacedSession
 from dialects.mysql import settings
 from dialects.mysql.lines import fetch_lines
+from dialects.mysql.writing import LINES
 from dialects.pooler import Probe, changes_of_session
 from dialects.session import BATCH_ROWS, DriverSession
 from dialects.settings import find_others, refuse_others
@@ -280,8 +281,7 @@ class MySQLSession(DriverSession, PlacedSession):
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         # Not by LOAD DATA LOCAL, which makes warnings of values that do not fit, and which servers forbid by default.
         # https://dev.mysql.com/doc/refman/9.4/en/load-data.html
-        assert self.dialect.LINES
-        lines = text_lines(columns, rows, self.dialect.LINES)
+        lines = text_lines(columns, rows, LINES)
         pieces = (lines.slice(first, BATCH_ROWS).to_pylist() for first in range(0, len(lines), BATCH_ROWS))
         self._insert(table, [self.dialect.quote(name) for name in columns], pieces)
 

@@ -16,7 +16,6 @@ from dialects.base import Dialect, Session
 from dialects.hex_numbers import UUID_PLACES, Places
 from dialects.kinds import Kind, Rounding, without_comments
 from dialects.time_text import MICROSECOND
-from dialects.writing import LineFormat
 
 CHARACTER_SET = " character set "
 """What stands before the character set in the type of a column whose set is not utf8mb4; see sql_templates/mysql/columns.sql."""
@@ -124,11 +123,8 @@ class MySQLText(MySQLTime):
     trims_bytes: bool = False
     """Whether zeros are trimmed as bytes, which is faster; the result then is bytes, too, and serves only to be hashed or compared."""
 
-    LINES: ClassVar[LineFormat | None] = LineFormat(
-        between=",", null="NULL", escapes=(("\\", "\\\\"), ("'", "''"), ("\n", "\\n")), quote="'", begin="(", end=")",
-        binary=("X'", "'"), bits=("b'", "'"), bare=frozenset({"year"}),
-    )  # fmt: skip
-    """Rows of an INSERT: unlike LOAD DATA LOCAL, it refuses what does not fit. The string '0' would be the year 2000."""
+    ZERO_DATES = True
+    LONG_CLOCKS = True
 
     def string_literal(self, value: str) -> str:
         if value.isascii() and value.isprintable() and "\\" not in value:
@@ -230,6 +226,14 @@ class MySQLText(MySQLTime):
     def uuid_bytes_number(self, c: str) -> str:
         words = [f"(UNCOMPRESSED_LENGTH(REVERSE(CONCAT(X'0000', SUBSTR({c}, {first}, 3)))) & 1048575)" for first in (2, 6, 14)]
         return f"CASE WHEN LENGTH({c}) = 16 THEN {_shifted_sum(words)} END"
+
+    def drop_temporary_table(self, name: str) -> list[str]:
+        return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing
+
+    def written_time(self, text: str) -> str:
+        if not re.match(r"\d{4}-\d\d-\d\d( [\d:.]+)?$", text):
+            raise LookupError("a date beyond the years 0 to 9999")
+        return text
 
 
 def _shifted_sum(words: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from dialects import errors, versions
 from dialects.base import Session
@@ -27,11 +27,11 @@ from dialects.postgres.hashes import PostgresHashes
 from dialects.postgres.login import describe_encryption, host_of, libpq_options, verifies_server
 from dialects.postgres.session import PostgresSession
 from dialects.postgres.statements import is_full_scan, rows_of_branches, table_scans
-from dialects.postgres.writing import LINES
+from dialects.postgres.writing import PostgresWriting
 from dialects.session import Driver
+from dialects.table_form import TableForm
 from dialects.time_text import MICROSECOND
 from dialects.url import LOOPBACK, Url
-from dialects.writing import LineFormat, Loads
 
 ORDERED_JSON, PRINTED_JSON = Kind("json", form="ordered"), Kind("json", form="printed")
 
@@ -89,36 +89,10 @@ class Postgres(PostgresHashes):
     TIME_ROUNDING = "half from 2000"
     """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
 
-    NAME_LIMIT: ClassVar[tuple[int, Literal["bytes", "characters"]] | None] = (63, "bytes")
-    """Longer names are cut. https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS"""
-    OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
-    """https://www.postgresql.org/docs/current/ddl-system-columns.html"""
-    LOADS: ClassVar[Loads] = "side by side"
-    MERGES_BY_UPDATE: ClassVar[bool] = True
-    MERGES_AT_ONCE: bool = True
-    """From PostgreSQL 15; see ``for_database``."""
-    MERGES_RANGES: ClassVar[bool] = True
-    CHANGES_TABLES: ClassVar[bool] = True
-    PATCHES = True
-    WRITE_SETTINGS: ClassVar[Sequence[str]] = (
-        "SET client_encoding TO 'UTF8'",
-        "SET standard_conforming_strings TO on",
-        "SET TimeZone TO 'UTC'",
-        "SET DateStyle TO 'ISO, YMD'",
-        "SET IntervalStyle TO 'postgres'",
-        "SET bytea_output TO 'hex'",
-        "SET extra_float_digits TO 1",
-    )
-    BEGIN_WRITES: ClassVar[Sequence[str]] = ("BEGIN ISOLATION LEVEL READ COMMITTED", "SET CONSTRAINTS ALL IMMEDIATE")
-    """A deferred constraint would fail at COMMIT, after every statement looked right."""
-    OVERRIDES_IDENTITY: ClassVar[str] = "OVERRIDING SYSTEM VALUE "
-    STAGING_TABLE = "UNLOGGED TABLE"
-    LINES: ClassVar[LineFormat | None] = LINES
-    LOCK_WRITERS: ClassVar[str] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
-    """Readers continue. https://www.postgresql.org/docs/current/explicit-locking.html"""
-    CARRIES_ON_RENAME: ClassVar[bool] = True
-    TARGET_TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {"json": "JSON"}
+    TABLE_FORM = TableForm(type_by_kind={"json": "JSON"})
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
+
+    writing: PostgresWriting = PostgresWriting(name)
 
     MAX_DECIMAL_DIGITS = 1000
     UNSUPPORTED_VALUES = {"NUL in text": "text refuses the character U+0000"}
@@ -143,15 +117,10 @@ class Postgres(PostgresHashes):
         "uuid": "UUID", "interval": "INTERVAL", "network": "INET",
     }  # fmt: skip
 
-    def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
-        # Byte by byte, of any type: https://www.postgresql.org/docs/current/functions-comparisons.html#COMPOSITE-TYPE-COMPARISON
-        first, other = (", ".join(names) for names in zip(*pairs, strict=True))
-        return f"record_image_ne(ROW({first}), ROW({other}))"
-
     def for_database(self, encoding: str, version: int) -> Postgres:
         """Return this dialect adapted to a database of that encoding, and to a server of that version (150004 is 15.4)."""
         adapted = copy.copy(self)
-        adapted.MERGES_AT_ONCE = version >= 150_000
+        adapted.writing = PostgresWriting(self.name, merges_at_once=version >= 150_000)
         adapted.database_encoding = encoding
         adapted.MAX_JOINED_BYTES = self.MAX_JOINED_BYTES if encoding == "UTF8" else 0
         return adapted

@@ -25,7 +25,7 @@ from dialects.redshift import facts
 from dialects.redshift.login import check_options, place_of, sign_in_options
 from dialects.redshift.session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
 from dialects.redshift.unload import unloading
-from dialects.redshift.writing import RedshiftWriting
+from dialects.redshift.writing import TABLE_FORM, RedshiftWriting
 from dialects.session import Driver
 from dialects.time_text import BC
 from dialects.url import Url
@@ -38,7 +38,7 @@ LONGEST_STRIPPED = 4096
 """Bytes of the longest text of a document from which white space is removed."""
 
 
-class Redshift(RedshiftWriting, Postgres):
+class Redshift(Postgres):
     """Amazon Redshift."""
 
     name = "redshift"
@@ -46,6 +46,8 @@ class Redshift(RedshiftWriting, Postgres):
     DEFAULT_PORT = 5439
     VERIFIED_BY = "sslmode=verify-full"
     sqlglot_dialect = "redshift"
+    TABLE_FORM = TABLE_FORM
+    writing = RedshiftWriting(name)
     TEMPLATES = "sql_templates.redshift"
     DRIVERS = {"redshift_connector": "redshift-connector"}
     HIDES_COLUMNS = True
@@ -76,6 +78,10 @@ class Redshift(RedshiftWriting, Postgres):
     MAX_TEXT_BYTES = 65_535
     """https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-storage-and-ranges"""
     FACTS = facts.FACTS
+    LINE_SETTINGS = ("SET extra_float_digits TO 2",)
+    """By default a float is written with 15 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_extra_float_digits.html"""
+
+    UNTRIED_VALUES = {"nan": "the manual does not say how NaN and infinities are written"}
     UNSUPPORTED_VALUES = {
         "NUL in text": "text ends at, or refuses, the character U+0000",
         "interval": "EXTRACT of an INTERVAL column is not documented for all parts",
@@ -119,6 +125,14 @@ class Redshift(RedshiftWriting, Postgres):
     def typed_value(self, value: str, kind: Kind) -> str:
         # A cast of text to SUPER is one string, whatever it holds. https://docs.aws.amazon.com/redshift/latest/dg/JSON_PARSE.html
         return f"JSON_PARSE({value})" if kind.name == "json" and value != "NULL" else super().typed_value(value, kind)
+
+    def document(self, literal: str) -> str:
+        return f"JSON_PARSE({literal})"
+
+    def written_time(self, text: str) -> str:
+        if "infinity" in text:
+            raise LookupError("an infinite date or time")
+        return super().written_time(text)
 
     def describe(self, session: Session, place: Place) -> list[Table]:
         # A function of the leader node cannot be asked for together with the views that describe tables.

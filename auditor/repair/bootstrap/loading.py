@@ -16,6 +16,7 @@ from auditor.repair.bootstrap.job import BootstrapJob
 from auditor.repair.bootstrap.plan import BootstrapPlan
 from auditor.store import bootstraps
 from dialects import Session
+from dialects.base import writing_of
 from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
@@ -61,13 +62,13 @@ def stored_folder(session: Session, bootstrap: str) -> str:
 def remove_files(job: BootstrapJob, bootstrap: str) -> None:
     """Remove the files of a copy: those here, and what killed attempts left where its engine reads them."""
     files.remove(job.files_of(bootstrap))
-    if dialects.by_scheme(dialects.parse_url(job.target.url).scheme).LOADS == "by files":
+    if writing_of(dialects.by_scheme(dialects.parse_url(job.target.url).scheme)).LOADS == "by files":
         with job.open_writer() as session:
             _remove_stored(session, bootstrap)
 
 
 def _remove_stored(session: Session, bootstrap: str) -> None:
-    if session.dialect.LOADS != "by files" or session.why_no_files():
+    if writing_of(session.dialect).LOADS != "by files" or session.why_no_files():
         return
     folder = _folder_of(bootstrap)
     try:

@@ -18,6 +18,7 @@ from auditor.repair.bootstrap.job import Executors
 from auditor.repair.bootstrap.loading import load_at_once, load_from_here, stored_folder, target_failure
 from auditor.store import bootstraps
 from dialects import Session
+from dialects.base import writing_of
 from dialects.writing import StoredFile
 
 
@@ -32,9 +33,9 @@ def copy(copying: Copying, numbers: Sequence[int], *, loaded_before: bool) -> No
     ranges = bootstraps.list_ranges(job.store, bootstrap)
     files.write_manifest(job.files_of(bootstrap), ranges)
     copying.target.wait_until_calm()
-    if not plan.target.READS_FILES:
+    if not writing_of(plan.target).READS_FILES:
         _load_side_by_side(copying, job.executors, loaded_before=loaded_before)
-    elif plan.target.LOADS == "by files":
+    elif writing_of(plan.target).LOADS == "by files":
         _store_and_load(copying, job.executors)
     else:
         load_from_here(job, plan, bootstrap)

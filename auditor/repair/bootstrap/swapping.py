@@ -16,6 +16,7 @@ from auditor.repair.marks import prepare_marks, was_committed
 from auditor.sql.changes import MarkStatements
 from auditor.waits import waits
 from dialects import Session
+from dialects.base import writing_of
 from dialects.committing import Committing
 from sql_templates import fill
 
@@ -87,9 +88,9 @@ def _rename(job: BootstrapJob, session: Session, plan: BootstrapPlan) -> None:
 
 def _exchange(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
     """Exchange rows, or names, with a mark in one transaction."""
-    dialect = plan.target
+    writing = writing_of(plan.target)
     try:
-        for statement in dialect.BEGIN_EXCHANGE or dialect.BEGIN_WRITES:
+        for statement in writing.BEGIN_EXCHANGE or writing.BEGIN_WRITES:
             session.execute(statement)
         if plan.swap == "by rename":
             reach("bootstrap.swap")
@@ -107,7 +108,7 @@ def _exchange(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: M
 
 def _exchange_rows(job: BootstrapJob, session: Session, plan: BootstrapPlan, marks: MarkStatements) -> None:
     statements = plan.statements
-    if plan.target.LOCK_WRITERS:
+    if writing_of(plan.target).LOCK_WRITERS:
         session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
     reach("bootstrap.swap")
     session.execute(marks.insert(EXCHANGE))

@@ -12,7 +12,6 @@ from pathlib import Path
 from auditor_sqlite.session import SQLiteSession, open_connection
 from dialects import Dialect, HashAlgorithm, Kind, Session, TimeUnit, Url
 from dialects.floors import Floor
-from dialects.writing import Writing
 
 FLOOR = Floor("SQLite", "3.39", "HAVING without GROUP BY")
 INTEGER, TEXT, DOUBLE, MOMENT = Kind("integer"), Kind("text"), Kind("float64"), Kind("timestamp", scale=6)
@@ -93,7 +92,7 @@ class SQLite(Dialect):
         return self.string_literal(self.written_time(text))
 
     def written_time(self, text: str) -> str:
-        written = Writing.written_time(self, text)
+        written = super().written_time(text)
         return written.rstrip("0").rstrip(".") if "." in written else written  # times are texts, which are compared as such
 
     def write_url(self, url: Url) -> Url:
