@@ -8,7 +8,9 @@ the dialect of the product that the vendor derived its own from), with
 * ``KIND_BY_TYPE`` and ``TYPE_BY_KIND``: the mapping between native types and canonical kinds;
 * the methods that return SQL text; the docstrings in ``dialects.base``, ``dialects.canonical_text`` and ``dialects.comparison`` are their
   contracts;
-* ``pin_statements`` and ``connect``, which imports the driver only when it is called.
+* ``pin_statements`` and ``connect``, which imports the driver only when it is called;
+* ``catalogue``, ``server`` and ``writing``: its parts, as objects of classes that derive from those of ``dialects.base`` and
+  ``dialects.writing``, where it differs from these; it has no ``writing`` where pipelines and repairs do not write to it.
 
 Engines are discovered through the entry-point group ``auditor.dialects`` of any installed distribution: ``name = "module:Class"``. The
 catalogue queries of an engine are templates in the package that its class names (``TEMPLATES``): ``tables.sql``, ``columns.sql``,

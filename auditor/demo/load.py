@@ -66,9 +66,9 @@ def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:
     dialect, name = session.dialect, place.parts[-1]
     marker = Place((*place.parts[:-1], MARKER))
     marker_table = dialect.table(*marker.parts)
-    has_marker = bool(dialect.describe(session, marker))
+    has_marker = bool(dialect.catalogue.describe(session, marker))
     listed = has_marker and session.query(f"SELECT name FROM {marker_table} WHERE name = {dialect.string_literal(name)}")
-    for existing in dialect.describe(session, place):
+    for existing in dialect.catalogue.describe(session, place):
         # A table dropped by a user stays listed, and another of that name may have been created since.
         if not listed or [column.name for column in existing.columns] != columns:
             _refuse(str(place))

@@ -107,7 +107,7 @@ def list_tables(session: Session, pipeline: Pipeline) -> list[tuple[str, str]]:
     if session.dialect.CHANGE_STREAM != "binlog":
         return [
             (table.schema, table.name)
-            for table in session.dialect.list_tables(session)
+            for table in session.dialect.catalogue.list_tables(session)
             if not table.is_view and pipeline.replicates(table.name)
         ]
     home = home_of(session)
@@ -130,7 +130,7 @@ def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]
     """Return the columns of the pipeline's tables as the source's catalogue has them, by ``database.table``. Raises EngineError."""
     schemas: dict[str, TableSchema] = {}
     for database, name in list_tables(session, pipeline):
-        for table in session.dialect.describe(session, Place((database, name))):
+        for table in session.dialect.catalogue.describe(session, Place((database, name))):
             if table.names[-2:] == (database, name):  # and none whose name has letters of other cases
                 schemas[f"{database}.{name}"] = _schema(database, name, table)
     return schemas

@@ -34,7 +34,7 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
         dialect = reader.session("target").dialect
         defined = target_schema.plan_target(audit, source, dialect, comments)
         target = None if create else reader.ask_side("target", lambda side, session: _find(audit, side, session))
-        forms = reader.ask_side("target", lambda _, session: session.dialect.column_forms(session, target)) if target else {}
+        forms = reader.ask_side("target", lambda _, session: session.dialect.catalogue.column_forms(session, target)) if target else {}
     if not defined.columns:
         raise ConfigError(f"no column of {source.sql} has a type on {dialect.name}: {'; '.join(defined.left_out.values())}")
     yield sql_comment(f"The target of {name}, on {dialect.name}, for the rows of {read.label}.")

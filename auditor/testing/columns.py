@@ -99,7 +99,7 @@ def ensure_table(url: str, count: int) -> None:
 
 def describe_columns(session: Session) -> dict[str, dialects.Column]:
     """Return the columns of the table as the catalogue describes them, by name."""
-    table = session.dialect.describe(session, dialects.Place((TABLE,)))[0]
+    table = session.dialect.catalogue.describe(session, dialects.Place((TABLE,)))[0]
     return {column.name: column for column in table.columns}
 
 

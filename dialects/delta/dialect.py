@@ -8,15 +8,13 @@ from typing import Any
 
 from dialects import errors
 from dialects.base import Session
-from dialects.catalogue import Origins, Place, Table, TableName
-from dialects.delta import view
-from dialects.delta.place import S3, Root, endpoint_of, find_root, pinned
-from dialects.delta.session import DeltaSession, translated
+from dialects.delta.catalogue import DeltaCatalogue
+from dialects.delta.place import S3, endpoint_of, find_root
+from dialects.delta.session import DeltaSession
 from dialects.delta.writing import DeltaWriting
 from dialects.duckdb.dialect import DuckDB
 from dialects.floors import Floor
 from dialects.url import Url
-from dialects.writing import Hazard
 
 POINTED = ("parquet", "parquet+s3")
 """Schemes of tables whose files a pointer lists."""
@@ -37,6 +35,7 @@ class Delta(DuckDB):
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
     TABLE_FORM = replace(DuckDB.TABLE_FORM, create_schema="", enforces_keys=False)
+    catalogue = DeltaCatalogue()
     writing = DeltaWriting(name)
 
     UNSUPPORTED_VALUES = {
@@ -63,61 +62,6 @@ class Delta(DuckDB):
 
     def database_id(self, url: Url) -> str:
         return f"{url.scheme.partition('+')[0]}://{find_root(url).uri}"
-
-    def describe(self, session: Session, place: Place) -> list[Table]:
-        assert isinstance(session, DeltaSession)
-        if place.format not in (None, "delta", "parquet"):  # that of a path without a format
-            raise errors.NoSuchObject(f"a connection to Delta tables reads no {place.format}: use one of DuckDB or Spark")
-        names = [place.path] if place.path else self._find(session.root, place.parts)
-        return [self._describe_lake_table(session, place, name) for name in names if session.root.has_table(name)]
-
-    def origins(self, session: Session, table: Table) -> Origins:
-        return Origins()  # a folder of files shows no other table
-
-    def hazards(self, session: Session, table: Table) -> list[Hazard]:
-        assert isinstance(session, DeltaSession)
-        opened = session.open(session.name_of(table.sql))
-        if opened is None:
-            raise errors.NoSuchObject(f"{table.sql}: there is no such table any more")
-        unreadable = [column.name for column in table.columns if column.kind is None]
-        return [*session.hazards(opened), *(Hazard("storage", f"Delta with the unread column {name}") for name in unreadable)]
-
-    def list_tables(self, session: Session) -> list[TableName]:
-        assert isinstance(session, DeltaSession)
-        tables = []
-        with translated(session.root.uri):
-            for name in session.root.folders():
-                if session.root.has_table(name):
-                    tables.append(TableName("", name))
-                else:
-                    tables += [
-                        TableName(name, folder) for folder in session.root.folders(name) if session.root.has_table(f"{name}/{folder}")
-                    ]
-        return tables
-
-    def _find(self, root: Root, parts: tuple[str, ...]) -> list[str]:
-        """Return the folders of this name below the root, whatever the case of its letters."""
-        if len(parts) > 2 or any("/" in part for part in parts):
-            return []
-        with translated(root.uri):
-            return root.spelt(parts)
-
-    def _describe_lake_table(self, session: DeltaSession, place: Place, name: str) -> Table:
-        version = place.version
-        if place.timestamp:
-            with translated(name):
-                table = session.open_version(name)
-                table.load_as_version(place.timestamp)
-                version = table.version()
-        elif version is not None and not str(version).isdecimal():
-            raise errors.NoSuchObject(f"{name}: version {version} is no number")
-        shown = pinned(name, None if version is None else int(version))
-        opened = session.open(shown)
-        assert opened
-        parts = (shown,) if shown.startswith("/") or "://" in shown else tuple(part for part in shown.rpartition("/")[::2] if part)
-        columns = view.describe_columns(opened.snapshot, opened.types, self.kind)
-        rows = opened.snapshot.rows
-        return Table(self.table(*parts), columns, (), rows, () if place.path else ("", *parts)[-2:])
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         root = find_root(url)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from dialects import errors, nested
-from dialects.base import Dialect, Session
-from dialects.catalogue import Column, HashAlgorithm, Place, Table
+from dialects.base import Catalogue, Dialect, Session
+from dialects.catalogue import HashAlgorithm
 from dialects.duckdb import settings
+from dialects.duckdb.catalogue import DuckDBCatalogue
 from dialects.duckdb.session import DuckDBSession, first_line
 from dialects.duckdb.writing import DuckDBWriting
 from dialects.floors import Floor
@@ -26,19 +27,6 @@ from dialects.writing import BEFORE_CHRIST
 INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
 """The kind of integers of 128 bits; no decimal of DuckDB has as many digits."""
-
-PARQUET_OPTIONS = "can_have_nan = true"
-"""What every reader of Parquet files says. Their statistics leave NaN out, by which DuckDB would skip rows with one, and expressions over
-them. https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift (Statistics)"""
-
-FILE_READERS = {
-    "parquet": f"read_parquet({{path}}, {PARQUET_OPTIONS})",
-    "csv": "read_csv({path})",
-    "delta": "delta_scan({path})",
-    "iceberg": "iceberg_scan({path})",
-}
-"""Table function by file format."""
-
 
 ACCESS_MODES = ("automatic", "read_only", "read_write")
 """The values of access_mode, of which the first means that the file may be written. https://duckdb.org/docs/stable/configuration/overview"""
@@ -57,7 +45,6 @@ class DuckDB(Dialect):
 
     OPENS_FILES = True
     ROW_STORE = False
-    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION READ ONLY",)
     END_SNAPSHOT = ("COMMIT",)
     READ_CONSISTENCY = "all statements read one MVCC snapshot"
@@ -87,6 +74,7 @@ class DuckDB(Dialect):
         "network": "VARCHAR",
     }  # fmt: skip
 
+    catalogue: Catalogue = DuckDBCatalogue()
     writing = DuckDBWriting(name)
     TABLE_FORM: ClassVar[TableForm] = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))
 
@@ -119,23 +107,6 @@ class DuckDB(Dialect):
         if native.endswith("]") or native.upper().startswith("STRUCT("):
             return nested_kind(native, self.kind)
         return Kind("enum") if native.upper().startswith("ENUM(") else super().kind(native)
-
-    def describe(self, session: Session, place: Place) -> list[Table]:
-        if not place.path:
-            return super().describe(session, place)
-        if place.version is not None or place.timestamp:
-            raise errors.NoSuchObject(f"DuckDB cannot read past versions of {place.path}; use a Spark connection to audit a version")
-        reader = FILE_READERS.get(place.format or "parquet")
-        if not reader:
-            raise errors.NoSuchObject(f"DuckDB cannot read format {place.format}; use one of {', '.join(FILE_READERS)}")
-        source = reader.format(path=self.string_literal(place.path))
-        if session.query("SELECT current_setting('enable_external_access')")[0][0] is False:
-            raise errors.NoSuchObject(
-                f"a connection to a DuckDB file reads its tables alone: read {place.path} by one with the url duckdb://"
-            )
-        rows = session.query(f"DESCRIBE SELECT * FROM {source}")
-        columns = [Column(str(r[0]), str(r[1]), self.kind(str(r[1])), nullable=True) for r in rows]
-        return [Table(source, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]
 
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
         if scale == 0 and native.scale == 0:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from dialects.base import Dialect, Session
+from dialects.base import Dialect
 from dialects.hex_numbers import UUID_PLACES, Places
 from dialects.kinds import Kind, Rounding, without_comments
 from dialects.time_text import MICROSECOND
@@ -62,9 +62,6 @@ class MySQLTime(Dialect):
         # Of a zone that is not in the server's tables CONVERT_TZ makes NULL, which would equal NULL: then the time stays one of UTC.
         # https://dev.mysql.com/doc/refman/9.4/en/time-zone-support.html#time-zone-installation
         return f"COALESCE(CONVERT_TZ({c}, '+00:00', {self.string_literal(zone)}), {c})"
-
-    def knows_zone(self, session: Session, zone: str) -> bool:
-        return session.query(f"SELECT CONVERT_TZ('2020-01-01 00:00:00', '+00:00', {self.string_literal(zone)})")[0][0] is not None
 
     def short_time_text(self, c: str, native: Kind) -> str:
         if native.scale is None:

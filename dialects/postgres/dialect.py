@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
-import math
 import os
 import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dialects import errors, versions
-from dialects.base import Session
-from dialects.catalogue import ScanEstimate
+from dialects.base import Catalogue, Server, Session
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind
 from dialects.nested import nested_kind
 from dialects.pooler import Probe, refuse_lent_sessions
 from dialects.postgres import settings
+from dialects.postgres.catalogue import PostgresCatalogue
 from dialects.postgres.errors import translate_error
 from dialects.postgres.hashes import PostgresHashes
 from dialects.postgres.login import describe_encryption, host_of, libpq_options, verifies_server
+from dialects.postgres.server import PostgresServer
 from dialects.postgres.session import PostgresSession
-from dialects.postgres.statements import is_full_scan, rows_of_branches, table_scans
 from dialects.postgres.writing import PostgresWriting
 from dialects.session import Driver
 from dialects.table_form import TableForm
@@ -60,7 +58,6 @@ class Postgres(PostgresHashes):
     """PostgreSQL."""
 
     name = "postgres"
-    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "pg_toast"})
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres", "postgresql+psycopg2")
     DEFAULT_PORT: ClassVar[int] = 5432
     VERIFIED_BY: ClassVar[str] = "sslmode=verify-full, with sslrootcert=FILE or sslrootcert=system"
@@ -85,13 +82,14 @@ class Postgres(PostgresHashes):
     EXPORTS_SNAPSHOT = True
     READ_CONSISTENCY = "all statements read one MVCC snapshot"
     UTC_NOW = "(CURRENT_TIMESTAMP AT TIME ZONE 'UTC')"
-    LOAD_MEASURES: ClassVar[tuple[str, ...]] = ("active_sessions", "lag")
     TIME_ROUNDING = "half from 2000"
     """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
 
     TABLE_FORM = TableForm(type_by_kind={"json": "JSON"})
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
 
+    catalogue: Catalogue = PostgresCatalogue()
+    server: Server = PostgresServer()
     writing: PostgresWriting = PostgresWriting(name)
 
     MAX_DECIMAL_DIGITS = 1000
@@ -288,35 +286,8 @@ class Postgres(PostgresHashes):
         # 1 BC is -1. https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT
         return f"(EXTRACT(YEAR FROM {c}) + CASE WHEN EXTRACT(YEAR FROM {c}) < 0 THEN 1 ELSE 0 END)"
 
-    def _load_measure(self, session: Session, name: str, own: int) -> float:
-        if name == "active_sessions":
-            # Sessions of all auditor processes are excluded by application_name.
-            count, may_see_others = session.query(self.catalogue_query("active_sessions", {}))[0]
-            if not may_see_others:  # the count would then omit the sessions of other users
-                raise errors.AccessDenied("the user may not see the activity of other users' sessions; GRANT pg_read_all_stats to it")
-            return float(count)
-        if name == "lag":
-            is_aurora = session.query(self.catalogue_query("aurora", {}))[0][0]  # whose readers refuse PostgreSQL's own functions
-            lag = session.query(self.catalogue_query("aurora_lag" if is_aurora else "lag", {}))[0][0]
-            return math.inf if lag is None else float(lag)
-        return super()._load_measure(session, name, own)
-
     def seconds_since(self, c: str) -> str:
         return f"EXTRACT(EPOCH FROM CLOCK_TIMESTAMP() - {c})"
-
-    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
-        return {str(row[0]) for row in session.query(self.catalogue_query("indexes", {"table": self.literal(table)}))}
-
-    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
-        # https://www.postgresql.org/docs/current/using-explain.html
-        output = session.query(f"EXPLAIN (FORMAT JSON) {sql}")[0][0]
-        scans = list(table_scans((json.loads(output) if isinstance(output, str) else output)[0]["Plan"]))
-        return ScanEstimate(sum(int(scan["Plan Rows"]) for scan in scans), any(is_full_scan(scan) for scan in scans))
-
-    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
-        output = session.query("EXPLAIN (FORMAT JSON) " + "\nUNION ALL\n".join(statements))[0][0]
-        estimates = rows_of_branches((json.loads(output) if isinstance(output, str) else output)[0]["Plan"])
-        return estimates if len(estimates) == len(statements) else []
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return settings.statements(statement_timeout, lock_timeout)

@@ -36,7 +36,7 @@ def run(url: str) -> SelfTest:
 
 def listed(engine: LiveEngine) -> list[str]:
     with closing(dialects.connect(engine.url)) as session:
-        return sorted(f"{table.schema}.{table.name}" for table in session.dialect.list_tables(session))
+        return sorted(f"{table.schema}.{table.name}" for table in session.dialect.catalogue.list_tables(session))
 
 
 @pytest.fixture(autouse=True)

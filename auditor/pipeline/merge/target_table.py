@@ -71,7 +71,7 @@ def examine(
     if found is None:
         made, statement = make_statement(dialect, into, pipeline, schema, keys)
         return replace(made, longest=_longest(dialect, natives)), statement
-    hazards = session.dialect.hazards(session, found) if writing_of(session.dialect).MERGES_BY_UPDATE else []
+    hazards = session.dialect.catalogue.hazards(session, found) if writing_of(session.dialect).MERGES_BY_UPDATE else []
     _check_storage(session, table, found, hazards)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
@@ -166,7 +166,7 @@ def native_types(dialect: Dialect, schema: TableSchema) -> dict[str, str]:
 
 def find_table(session: Session, into: str, table: str) -> Table | None:
     """Return a table of a target's schema; None if there is none of that name, in letters of other cases only where these are the same."""
-    found = session.dialect.describe(session, Place((into, table)))
+    found = session.dialect.catalogue.describe(session, Place((into, table)))
     exact = [one for one in found if one.sql == session.dialect.table(into, table)]
     fold = folding(session)
     alike = [one for one in found if fold(one.names[-1]) == fold(table)]

@@ -217,7 +217,7 @@ def table_parts(table: Table) -> tuple[str, ...]:
 def is_there(session: Session, table: Table, name: str) -> bool:
     """Return whether a table of this name stands beside the target's."""
     place = Place((*table_parts(table)[-1:], name))
-    return any(table.names[-1] == name for table in session.dialect.describe(session, place))
+    return any(table.names[-1] == name for table in session.dialect.catalogue.describe(session, place))
 
 
 def _copied_plan(draft: Plan, audit: Audit, dialect: Dialect) -> tuple[Plan, list[ColumnPlan]]:

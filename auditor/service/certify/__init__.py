@@ -190,7 +190,7 @@ def _begin(book: Book, dialect: Dialect, url: str, chosen: Sequence[CertifiedPar
     """Ask who answers, run the parts that write nothing, and return what the server says of itself."""
     with closing(_open(dialect, url)) as session:
         variant = ", ".join(map(str, session.variants))
-        head = Head(session.server, _version(session), variant, session.dialect.stand_in(session))
+        head = Head(session.server, _version(session), variant, session.dialect.server.stand_in(session))
         lacking = _lacking(session.dialect)
         for part in chosen:
             if part in lacking:
