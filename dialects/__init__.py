@@ -130,10 +130,10 @@ def by_scheme(scheme: str) -> Dialect:
 def database_id(url: str) -> str:
     """Return a canonical identifier of the database behind a URL, without credentials. Raises BadUrl.
 
-    See ``Dialect.database_id``.
+    See ``Addresses.database_id``.
     """
     parsed = parse_url(url)
-    return by_scheme(parsed.scheme).database_id(parsed)
+    return by_scheme(parsed.scheme).addresses.database_id(parsed)
 
 
 def connect(url: str, statement_timeout: float = 3600.0, lock_timeout: float = 10.0) -> Session:

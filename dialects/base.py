@@ -216,7 +216,7 @@ class Server:
         return ""
 
 
-class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
+class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -323,6 +323,9 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
 
     LINE_SETTINGS: ClassVar[Sequence[str]] = ()
     """Statements after which a session of a source writes numbers as text with all their digits."""
+
+    addresses: Addresses
+    """How the engine's URLs are read."""
 
     catalogue: Catalogue = Catalogue()
     """What the database's catalogue says of its tables."""

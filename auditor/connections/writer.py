@@ -87,7 +87,9 @@ def _connect(dialect: Dialect, connection: ConnectionSettings, settings: Sequenc
     """Open a session with the URL that may write, and run the statements of ``settings`` in it."""
     assert connection.write
     limits = connection.limits
-    session = dialect.connect(dialect.write_url(dialects.parse_url(connection.write.url)), limits.statement_timeout, limits.lock_timeout)
+    session = dialect.connect(
+        dialect.addresses.write_url(dialects.parse_url(connection.write.url)), limits.statement_timeout, limits.lock_timeout
+    )
     try:
         for statement in settings:
             session.execute(statement)

@@ -58,7 +58,7 @@ def _connect(url: Url, dialect: Dialect) -> Session:
     """Connect with write access."""
     if dialect.OPENS_FILES:  # the file is created on this machine
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    return dialect.connect(dialect.write_url(url), 3600.0)
+    return dialect.connect(dialect.addresses.write_url(url), 3600.0)
 
 
 def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:

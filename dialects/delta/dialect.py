@@ -9,7 +9,7 @@ from typing import Any
 from dialects import errors
 from dialects.base import Session
 from dialects.delta.catalogue import DeltaCatalogue
-from dialects.delta.place import S3, endpoint_of, find_root
+from dialects.delta.place import S3, DeltaAddresses, find_root
 from dialects.delta.session import DeltaSession
 from dialects.delta.writing import DeltaWriting
 from dialects.duckdb.dialect import DuckDB
@@ -35,6 +35,7 @@ class Delta(DuckDB):
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
     TABLE_FORM = replace(DuckDB.TABLE_FORM, create_schema="", enforces_keys=False)
+    addresses = DeltaAddresses(name)
     catalogue = DeltaCatalogue()
     writing = DeltaWriting(name)
 
@@ -51,17 +52,6 @@ class Delta(DuckDB):
         "set": "VARCHAR", "binary": "BLOB", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP",
         "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR", "network": "VARCHAR",
     }  # fmt: skip
-
-    VERIFIED_BY = "an endpoint of https"
-
-    def is_local(self, url: Url) -> bool:
-        return find_root(url).is_local
-
-    def verifies_server(self, url: Url) -> bool:
-        return endpoint_of(url).startswith("https:")
-
-    def database_id(self, url: Url) -> str:
-        return f"{url.scheme.partition('+')[0]}://{find_root(url).uri}"
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         root = find_root(url)

@@ -5,15 +5,15 @@ https://duckdb.org/docs/stable/sql/functions/overview
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from dialects import errors, nested
+from dialects.addresses import Addresses
 from dialects.base import Catalogue, Dialect, Session
 from dialects.catalogue import HashAlgorithm
 from dialects.duckdb import settings
 from dialects.duckdb.catalogue import DuckDBCatalogue
+from dialects.duckdb.login import ACCESS_MODES, DuckDBAddresses, check_path, is_opened_by_extension
 from dialects.duckdb.session import DuckDBSession, first_line
 from dialects.duckdb.writing import DuckDBWriting
 from dialects.floors import Floor
@@ -27,9 +27,6 @@ from dialects.writing import BEFORE_CHRIST
 INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
 """The kind of integers of 128 bits; no decimal of DuckDB has as many digits."""
-
-ACCESS_MODES = ("automatic", "read_only", "read_write")
-"""The values of access_mode, of which the first means that the file may be written. https://duckdb.org/docs/stable/configuration/overview"""
 
 FLOOR = Floor("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
 
@@ -74,15 +71,13 @@ class DuckDB(Dialect):
         "network": "VARCHAR",
     }  # fmt: skip
 
+    addresses: Addresses = DuckDBAddresses(name)
     catalogue: Catalogue = DuckDBCatalogue()
     writing = DuckDBWriting(name)
     TABLE_FORM: ClassVar[TableForm] = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))
 
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'
-
-    def database_id(self, url: Url) -> str:
-        return f"{self.name}://{Path(url.database).resolve()}"
 
     def string_literal(self, value: str) -> str:
         if "\0" in value:  # which would end the statement
@@ -99,9 +94,6 @@ class DuckDB(Dialect):
 
     def binary_literal(self, value: bytes) -> str:
         return f"UNHEX('{value.hex()}')"
-
-    def write_url(self, url: Url) -> Url:
-        return replace(url, options={**url.options, "access_mode": "read_write"})
 
     def kind(self, native: str) -> Kind | None:
         if native.endswith("]") or native.upper().startswith("STRUCT("):
@@ -244,31 +236,14 @@ class DuckDB(Dialect):
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only").lower()
         if mode not in ACCESS_MODES:
             raise errors.BadUrl(f"{url}: access_mode={mode} is unknown; use one of {', '.join(ACCESS_MODES)}")
-        _check_path(url, path, mode == "read_only")
+        check_path(url, path, mode == "read_only")
         try:
             connection = duckdb.connect(path, read_only=mode == "read_only")
         except duckdb.Error as error:
             raise errors.Unreachable(f"{url}: {first_line(error)}") from error
         session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
-        if mode == "read_only" and not _is_opened_by_extension(path):
+        if mode == "read_only" and not is_opened_by_extension(path):
             with session.translated():
                 settings.refuse_files(connection)
         session.pin(statement_timeout, lock_timeout)
         return session
-
-
-def _is_opened_by_extension(path: str) -> bool:
-    """Return whether a database is no file: ``:memory:``, or what an extension opens, as ``md:DATABASE``."""
-    return ":" in path.partition("/")[0]
-
-
-def _check_path(url: Url, path: str, must_exist: bool) -> None:
-    """Raise NoSuchObject where there is no file to open, or no folder to make it in: DuckDB's own error cannot always be caught."""
-    if _is_opened_by_extension(path):
-        return
-    if Path(path).is_dir():
-        raise errors.NoSuchObject(f"{url}: {path} is a folder; write the path of a DuckDB file")
-    if must_exist and not Path(path).exists():
-        raise errors.NoSuchObject(f"{url}: there is no file {Path(path).absolute()}; correct the path, duckdb:////FILE if it is absolute")
-    if not Path(path).absolute().parent.is_dir():
-        raise errors.NoSuchObject(f"{url}: there is no folder {Path(path).absolute().parent}; create it, or correct the path")

@@ -22,7 +22,7 @@ from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql import settings
 from dialects.mysql.catalogue import MySQLCatalogue
 from dialects.mysql.errors import translate_error
-from dialects.mysql.login import open_connection, ssl_mode
+from dialects.mysql.login import MySQLAddresses, open_connection
 from dialects.mysql.server import MySQLServer
 from dialects.mysql.session import PROBE, MySQLSession, server_label, server_version
 from dialects.mysql.text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
@@ -57,10 +57,9 @@ class MySQL(MySQLText):
 
     name = "mysql"
     schemes = ("mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql")
-    DEFAULT_PORT = 3306
-    VERIFIED_BY = "ssl_ca=FILE, or ssl_ca=system"
     sqlglot_dialect = "mysql"
     TABLE_FORM = TABLE_FORM
+    addresses = MySQLAddresses(name)
     writing = MySQLWriting(name)
 
     SUMS_WHOLE_WORDS = True
@@ -304,19 +303,9 @@ class MySQL(MySQLText):
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return settings.statements(self.mariadb, settings.assignments(self.mariadb, statement_timeout, lock_timeout))
 
-    def database_id(self, url: Url) -> str:
-        socket = url.options.get("unix_socket")
-        return f"{self.name}:{socket}:{url.database}" if socket else super().database_id(url)
-
-    def is_local(self, url: Url) -> bool:
-        return "unix_socket" in url.options or url.is_local
-
-    def verifies_server(self, url: Url) -> bool:
-        return ssl_mode(url) == "VERIFY_IDENTITY"
-
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         def log_in() -> Any:
-            connection = open_connection(url, self.DEFAULT_PORT)
+            connection = open_connection(url, self.addresses.DEFAULT_PORT)
             connection._read_timeout = connection._write_timeout = None  # the session bounds what follows
             return connection
 

@@ -19,6 +19,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from dialects.addresses import Addresses
 from dialects.errors import BadUrl
 from dialects.mysql import lines
 from dialects.url import Url
@@ -197,3 +198,20 @@ def _loaded_when_used(names: tuple[str, ...]) -> Iterator[None]:
             for package, name in stand_ins:
                 if isinstance(getattr(package, name), _LoadedWhenUsed):  # and not the module, which another thread has imported
                     delattr(package, name)
+
+
+class MySQLAddresses(Addresses):
+    """How URLs of MySQL and MariaDB are read."""
+
+    DEFAULT_PORT = 3306
+    VERIFIED_BY = "ssl_ca=FILE, or ssl_ca=system"
+
+    def database_id(self, url: Url) -> str:
+        socket = url.options.get("unix_socket")
+        return f"{self.engine}:{socket}:{url.database}" if socket else super().database_id(url)
+
+    def is_local(self, url: Url) -> bool:
+        return "unix_socket" in url.options or url.is_local
+
+    def verifies_server(self, url: Url) -> bool:
+        return ssl_mode(url) == "VERIFY_IDENTITY"

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dialects import errors, versions
+from dialects.addresses import Addresses
 from dialects.base import Catalogue, Server, Session
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind
@@ -22,14 +23,14 @@ from dialects.postgres import settings
 from dialects.postgres.catalogue import PostgresCatalogue
 from dialects.postgres.errors import translate_error
 from dialects.postgres.hashes import PostgresHashes
-from dialects.postgres.login import describe_encryption, host_of, libpq_options, verifies_server
+from dialects.postgres.login import PostgresAddresses, describe_encryption, libpq_options
 from dialects.postgres.server import PostgresServer
 from dialects.postgres.session import PostgresSession
 from dialects.postgres.writing import PostgresWriting
 from dialects.session import Driver
 from dialects.table_form import TableForm
 from dialects.time_text import MICROSECOND
-from dialects.url import LOOPBACK, Url
+from dialects.url import Url
 
 ORDERED_JSON, PRINTED_JSON = Kind("json", form="ordered"), Kind("json", form="printed")
 
@@ -59,8 +60,6 @@ class Postgres(PostgresHashes):
 
     name = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres", "postgresql+psycopg2")
-    DEFAULT_PORT: ClassVar[int] = 5432
-    VERIFIED_BY: ClassVar[str] = "sslmode=verify-full, with sslrootcert=FILE or sslrootcert=system"
     sqlglot_dialect = "postgres"
     TEMPLATES = "sql_templates.postgres"
     DRIVERS = {"psycopg2": "psycopg2-binary"}
@@ -88,6 +87,7 @@ class Postgres(PostgresHashes):
     TABLE_FORM = TableForm(type_by_kind={"json": "JSON"})
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
 
+    addresses: Addresses = PostgresAddresses(name)
     catalogue: Catalogue = PostgresCatalogue()
     server: Server = PostgresServer()
     writing: PostgresWriting = PostgresWriting(name)
@@ -291,17 +291,6 @@ class Postgres(PostgresHashes):
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return settings.statements(statement_timeout, lock_timeout)
-
-    def database_id(self, url: Url) -> str:
-        host = host_of(url) or f"service={url.options['service']}"
-        port = url.port or url.options.get("port") or os.environ.get("PGPORT", self.DEFAULT_PORT)
-        return f"{self.name}://{host}:{port}/{url.database or url.options.get('dbname') or os.environ.get('PGDATABASE', '')}"
-
-    def is_local(self, url: Url) -> bool:
-        return LOOPBACK.fullmatch(host_of(url)) is not None
-
-    def verifies_server(self, url: Url) -> bool:
-        return verifies_server(url)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import psycopg2

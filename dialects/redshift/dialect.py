@@ -20,7 +20,7 @@ from dialects.kinds import Kind, parse_native
 from dialects.postgres.dialect import APPLICATION_NAME, Postgres
 from dialects.redshift import facts
 from dialects.redshift.catalogue import RedshiftCatalogue
-from dialects.redshift.login import check_options, place_of, sign_in_options
+from dialects.redshift.login import RedshiftAddresses, check_options, sign_in_options
 from dialects.redshift.server import RedshiftServer
 from dialects.redshift.session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
 from dialects.redshift.unload import unloading
@@ -39,10 +39,9 @@ class Redshift(Postgres):
 
     name = "redshift"
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
-    DEFAULT_PORT = 5439
-    VERIFIED_BY = "sslmode=verify-full"
     sqlglot_dialect = "redshift"
     TABLE_FORM = TABLE_FORM
+    addresses = RedshiftAddresses(name)
     catalogue = RedshiftCatalogue()
     server = RedshiftServer()
     writing = RedshiftWriting(name)
@@ -312,15 +311,6 @@ class Redshift(Postgres):
             "SET enable_case_sensitive_identifier TO true",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
-
-    def database_id(self, url: Url) -> str:
-        return f"{self.name}://{place_of(url)}:{url.port or self.DEFAULT_PORT}/{url.database}"
-
-    def is_local(self, url: Url) -> bool:
-        return bool(url.host) and url.is_local
-
-    def verifies_server(self, url: Url) -> bool:
-        return url.options.get("sslmode") == "verify-full"
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import redshift_connector

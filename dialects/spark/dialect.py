@@ -22,6 +22,7 @@ from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.spark import connect, java, settings
 from dialects.spark.catalogue import SparkCatalogue
+from dialects.spark.login import SparkAddresses
 from dialects.spark.session import SparkSession, first_line, translate_error
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
@@ -38,12 +39,11 @@ class Spark(Dialect):
 
     name = "spark"
     schemes = ("spark", "sc")
-    DEFAULT_PORT = 15002
-    VERIFIED_BY = "use_ssl=true"
     sqlglot_dialect = "spark"
     TEMPLATES = "sql_templates.spark"
     DRIVERS = {"pyspark": "pyspark"}
     TABLES_ARE_FILES = True
+    addresses = SparkAddresses(name)
     catalogue = SparkCatalogue()
 
     ROW_STORE = False
@@ -238,9 +238,6 @@ class Spark(Dialect):
             "SET spark.sql.timeType.enabled = true",
             "SET spark.sql.legacy.timeParserPolicy = CORRECTED",
         ]
-
-    def verifies_server(self, url: Url) -> bool:
-        return url.scheme != "sc" or url.flag("use_ssl")
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         try:

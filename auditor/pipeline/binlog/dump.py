@@ -73,7 +73,7 @@ class Source:
         """Return a new connection of PyMySQL. Raises errors of ``auditor.errors``."""
         url = parse_url(self.url)
         try:
-            return open_connection(url, MySQL.DEFAULT_PORT)
+            return open_connection(url, MySQL.addresses.DEFAULT_PORT)
         except Exception as error:
             known = translate_error(error, f"connection {self.name}")
             raise known or error from error

@@ -206,7 +206,7 @@ def _begin(book: Book, dialect: Dialect, url: str, chosen: Sequence[CertifiedPar
 def _open(dialect: Dialect, url: str) -> Session:
     """Open a session that reads. An engine that opens files makes the file, so that a new one can be named."""
     parsed = dialects.parse_url(url)
-    return dialect.connect(dialect.write_url(parsed) if dialect.OPENS_FILES else parsed, STATEMENT_TIMEOUT, LOCK_TIMEOUT)
+    return dialect.connect(dialect.addresses.write_url(parsed) if dialect.OPENS_FILES else parsed, STATEMENT_TIMEOUT, LOCK_TIMEOUT)
 
 
 def _version(session: Session) -> str:

@@ -37,7 +37,7 @@ class Scratch:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Open a session that may write for the block, and no longer: an engine that opens files lets no other process in meanwhile."""
-        session = self.dialect.connect(self.dialect.write_url(self._parsed), STATEMENT_TIMEOUT, LOCK_TIMEOUT)
+        session = self.dialect.connect(self.dialect.addresses.write_url(self._parsed), STATEMENT_TIMEOUT, LOCK_TIMEOUT)
         self.dialect = session.dialect
         try:
             yield session
