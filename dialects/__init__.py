@@ -1,14 +1,16 @@
-"""Database engines: one module or package each, which states facts and returns pieces of SQL. Decisions are made in ``auditor``.
+"""Database engines: one package each, which states facts and returns pieces of SQL. Decisions are made in ``auditor``.
 
-To add an engine, copy the module of the most similar one. It defines one class that derives from ``Dialect`` (or from the dialect
-of the product that the vendor derived its own from), with
+To add an engine, copy the package of the most similar one. Its module ``dialect`` defines one class that derives from ``Dialect`` (or from
+the dialect of the product that the vendor derived its own from), with
 
 * ``name``, ``schemes`` and ``sqlglot_dialect``: the engine's name here, in URLs and in sqlglot;
 * the class attributes that differ from the defaults in ``dialects.base.Dialect``;
 * ``KIND_BY_TYPE`` and ``TYPE_BY_KIND``: the mapping between native types and canonical kinds;
 * the methods that return SQL text; the docstrings in ``dialects.base``, ``dialects.canonical_text`` and ``dialects.comparison`` are their
   contracts;
-* ``pin_statements`` and ``connect``, which imports the driver only when it is called.
+* ``pin_statements`` and ``connect``, which imports the driver only when it is called;
+* ``catalogue``, ``server`` and ``writing``: its parts, as objects of classes that derive from those of ``dialects.base`` and
+  ``dialects.writing``, where it differs from these; it has no ``writing`` where pipelines and repairs do not write to it.
 
 Engines are discovered through the entry-point group ``auditor.dialects`` of any installed distribution: ``name = "module:Class"``. The
 catalogue queries of an engine are templates in the package that its class names (``TEMPLATES``): ``tables``, ``columns``,
@@ -128,10 +130,10 @@ def by_scheme(scheme: str) -> Dialect:
 def database_id(url: str) -> str:
     """Return a canonical identifier of the database behind a URL, without credentials. Raises BadUrl.
 
-    See ``Dialect.database_id``.
+    See ``Addresses.database_id``.
     """
     parsed = parse_url(url)
-    return by_scheme(parsed.scheme).database_id(parsed)
+    return by_scheme(parsed.scheme).addresses.database_id(parsed)
 
 
 def connect(url: str, statement_timeout: float = 3600.0, lock_timeout: float = 10.0) -> Session:

@@ -10,7 +10,9 @@ from dialects.url import Url
 class Addresses:
     """How an engine's URLs are read."""
 
-    name: ClassVar[str]
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        """The engine's name, with which identifiers begin."""
 
     DEFAULT_PORT: ClassVar[int | None] = None
     """The port of a URL without one; None for an engine without a port."""
@@ -23,7 +25,7 @@ class Addresses:
 
         Only the URLs are compared: two names of one host give two identifiers.
         """
-        return f"{self.name}://{url.host or 'localhost'}:{url.port or self.DEFAULT_PORT or ''}/{url.database}"
+        return f"{self.engine}://{url.host or 'localhost'}:{url.port or self.DEFAULT_PORT or ''}/{url.database}"
 
     def is_local(self, url: Url) -> bool:
         """Return whether a URL leads to this machine, so that nothing crosses a network."""
@@ -32,3 +34,7 @@ class Addresses:
     def verifies_server(self, url: Url) -> bool:
         """Return whether a connection is encrypted, and made only if the server's certificate and name were verified. Raises BadUrl."""
         return not self.VERIFIED_BY
+
+    def write_url(self, url: Url) -> Url:
+        """Return the URL with which a session may write."""
+        return url

@@ -26,7 +26,7 @@ from dialects.kinds import Kind, parse_native, refine
 from dialects.names import Names
 from dialects.partitions import Partitions
 from dialects.stored_values import StoredValues
-from dialects.table_form import ColumnForm
+from dialects.table_form import ColumnForm, TableForm
 from dialects.templates import Templates
 from dialects.url import Url
 from dialects.versions import Recognised
@@ -41,7 +41,182 @@ def arrow_columns(batch: Any) -> ColumnBatch:
     return [column.to_pylist() if column.null_count else column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
 
-class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Templates, Writing):
+class Catalogue:
+    """What a database's catalogue says of its tables. The methods ask a session, whose dialect writes what they ask with."""
+
+    HIDES_COLUMNS: ClassVar[bool] = False
+    """Whether the catalogue shows a user only the columns that it may read, so that others are missing without an error."""
+
+    SYSTEM_SCHEMAS: ClassVar[frozenset[str]] = frozenset({"information_schema"})
+    """Schemas of the server's own tables, in lower case, which show what others do: their statements, samples of their values."""
+
+    def knows_zone(self, session: Session, zone: str) -> bool:
+        """Return whether the server knows what clocks of this zone show."""
+        return True
+
+    def describe(self, session: Session, place: Place) -> list[Table]:
+        """Return all tables whose name matches ``place`` case-insensitively; the caller chooses among them.
+
+        A name without a schema is looked up where the session resolves such names. The list is empty if no table matches.
+        Raises NoSuchObject for a path if the engine does not read files, or does not find them.
+        """
+        if place.path:
+            raise NoSuchObject(
+                f"{session.dialect.name} reads tables, not files: {place.path}; write a table's name that has a slash in double quotes"
+            )
+        if len(place.parts) > 2 and not self.is_own_database(session, place.parts[0]):
+            raise NoSuchObject(
+                f"{place} is of another database than the URL's, and {session.dialect.name} reads none of those: connect to that one"
+            )
+        schema, name = (None, *place.parts)[-2:]
+        asked = [part.lower() for part in (schema, name) if part is not None]
+        columns_by_table: dict[tuple[str, str], list[Column]] = {}
+        names = {"schema": session.dialect.literal(schema), "table": session.dialect.literal(name)}
+        for in_schema, table, column, native, nullable, *loose in session.query_listed(session.dialect.catalogue_query("columns", names)):
+            if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
+                continue  # a catalogue's collation may take "ete" for "été"
+            collation = str(loose[0]) if loose and loose[0] is not None else None
+            columns_by_table.setdefault((str(in_schema), str(table)), []).append(
+                Column(str(column), str(native), session.dialect.kind(str(native)), bool(nullable), collation)
+            )
+        return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
+
+    def is_own_database(self, session: Session, name: str) -> bool:
+        """Return whether this, the first part of a table's name, is the session's database."""
+        return bool(session.query(f"SELECT {session.dialect.CURRENT_DATABASE}")[0][0] == name)
+
+    def column_forms(self, session: Session, table: Table) -> dict[str, ColumnForm]:
+        """Return how a described table's columns are defined, by name, as far as a statement can change each by its whole definition."""
+        return {}
+
+    def list_tables(self, session: Session) -> list[TableName]:
+        """Return the tables and views in the session's database, ordered by their names."""
+        rows = session.query_listed(session.dialect.catalogue_query("tables", {}))
+        return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
+
+    def protections(self, session: Session, table: Table) -> list[str]:
+        """Return sentences, each of a reason why a session may not read a described table as it is: policies on its rows or values.
+
+        Run it outside a snapshot: a refused statement ends a transaction on some engines.
+        """
+        if not table.names:
+            return []
+        return self._policies(session, table, "protections")
+
+    def origins(self, session: Session, table: Table) -> Origins:
+        """Return the other tables whose values a described table shows. Run it outside a snapshot."""
+        return self._origins(session, table, "origins")
+
+    def _origins(self, session: Session, table: Table, template: str) -> Origins:
+        """Return what the rows of a template say: a kind (``part``, ``view`` or ``unknown``), a schema and a name."""
+        if not table.names:
+            return Origins(unknown=UNKNOWN_ORIGINS["missing"])
+        try:
+            sql = session.dialect.catalogue_query(
+                template, {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+            )
+        except LookupError:
+            return Origins(unknown=UNKNOWN_ORIGINS["missing"])
+        rows = [(str(kind), str(schema), str(name)) for kind, schema, name in session.query(sql)]
+        tables = tuple((schema, name) for kind, schema, name in rows if kind != "unknown" and (schema, name) != table.names[-2:])
+        reasons = [UNKNOWN_ORIGINS[name] for kind, _, name in rows if kind == "unknown"]
+        return Origins(tables, any(kind == "view" for kind, _, _ in rows) or UNKNOWN_ORIGINS["view"] in reasons, "; ".join(reasons))
+
+    def _policies(self, session: Session, table: Table, template: str) -> list[str]:
+        """Return the sentences of a template's rows, each once."""
+        try:
+            sql = session.dialect.catalogue_query(
+                template, {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+            )
+        except LookupError:
+            return []
+        return list(dict.fromkeys(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)))
+
+    def hides_columns(self, session: Session, table: Table) -> bool:
+        """Return whether the catalogue leaves out columns of a table that this session may not read. Run it outside a snapshot."""
+        if self.HIDES_COLUMNS:
+            try:  # the asterisk stands for all columns
+                session.query(f"SELECT * FROM {table.sql} LIMIT 0")
+            except AccessDenied:
+                return True
+        return False
+
+    def hazards(self, session: Session, table: Table) -> list[Hazard]:
+        """Return what of a described table decides what a write does to it. Raises LookupError if the engine cannot be patched."""
+        names = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+        return [
+            Hazard(kind, str(name), str(column or ""))
+            for kind, name, column in session.query(session.dialect.catalogue_query("hazards", names))
+        ]
+
+    def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
+        literals = {"schema": session.dialect.literal(names[0]), "table": session.dialect.literal(names[1])}
+        key = [str(row[0]) for row in session.query_listed(session.dialect.catalogue_query("primary_key", literals))]
+        rows, yields_in_order = self._read_size(session, literals)
+        return Table(session.dialect.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
+
+    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
+        """Return how many rows the engine believes that a table has, None where it does not say, and ``Table.yields_in_order``."""
+        rows_read = session.query(session.dialect.catalogue_query("estimate", names))
+        rows, *obstacles = rows_read[0] if rows_read else (None,)
+        return None if rows is None else int(rows), not any(obstacles)
+
+
+class Server:
+    """What a server says of its load, and of how it runs statements. The methods ask a session, whose dialect writes what they ask with."""
+
+    LOAD_MEASURES: ClassVar[tuple[str, ...]] = ()
+    """Measures that ``server_load`` supports, of ``threads_running``, ``active_sessions``, ``queued`` and ``lag``."""
+
+    def server_load(self, session: Session, names: Iterable[str], own: int = 0) -> dict[str, float]:
+        """Return the named measures of the server's load, excluding this session and ``own`` other statements of the caller.
+
+        ``threads_running`` and ``active_sessions`` count sessions that run a statement; ``queued`` counts statements that wait to run.
+        ``lag`` is the replication delay in seconds: 0 on a server that is no replica, infinite where replication is stopped or broken.
+        Raises LookupError for a name that is not in LOAD_MEASURES.
+        """
+        return {name: self._load_measure(session, name, own) for name in names}
+
+    def _load_measure(self, session: Session, name: str, own: int) -> float:
+        raise LookupError(f"{session.dialect.name} does not report {name}")
+
+    def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
+        """Return the seconds since the latest time in a column (UTC unless it has a zone), by the server's clock; infinite if it has none,
+        negative if that time is in the future."""
+        latest = session.dialect.seconds_since(f"MAX({session.dialect.quote(column)})")
+        age = session.query(
+            session.dialect.catalogue_query("heartbeat_age", {"age": latest, "table": session.dialect.table(*place.parts)})
+        )[0][0]
+        return math.inf if age is None else float(age)
+
+    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
+        """Return the first column of each index that can serve key ranges; None if the engine has no such indexes.
+
+        ``table`` is the table's name as SQL text.
+        """
+        return None
+
+    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
+        """Return what the planner expects a SELECT to read of stored tables; None if the engine reports no such estimate."""
+        return None
+
+    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
+        """Return how many rows the planner expects each of several SELECTs of one table to read, asked for at once; empty if the engine
+        reports no such estimates."""
+        return []
+
+    def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
+        """Return what the server recorded of the statements that sessions, by their process ids, began in the last so many seconds.
+
+        None if the engine keeps no such record. It may be written a little later than the statements end."""
+        return None
+
+    def stand_in(self, session: Session) -> str:
+        """Return by what a server was recognised that only stands in for this engine, as a clause; '' for the engine itself."""
+        return ""
+
+
+class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     """One engine. The docstring of the package ``dialects`` says how to add another."""
 
     schemes: ClassVar[tuple[str, ...]]
@@ -118,23 +293,14 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     READ_CONSISTENCY: ClassVar[str] = "each statement reads its own consistent state"
     """What the statements of a run see on this engine, as a clause for the notes of a plan."""
 
-    HIDES_COLUMNS: ClassVar[bool] = False
-    """Whether the catalogue shows a user only the columns that it may read, so that others are missing without an error."""
-
     UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
     """SQL of the server's current time in UTC, as a timestamp without time zone."""
-
-    SYSTEM_SCHEMAS: ClassVar[frozenset[str]] = frozenset({"information_schema"})
-    """Schemas of the server's own tables, in lower case, which show what others do: their statements, samples of their values."""
 
     CURRENT_DATABASE: ClassVar[str] = "CURRENT_DATABASE()"
     """SQL of the name that the first part of a table's name in three parts must have."""
 
     PARALLEL_WORKERS: ClassVar[str] = ""
     """The statement that lets those of a session be run by so many further ``{workers}``; empty for an engine that has no such setting."""
-
-    LOAD_MEASURES: ClassVar[tuple[str, ...]] = ()
-    """Measures that ``server_load`` supports, of ``threads_running``, ``active_sessions``, ``queued`` and ``lag``."""
 
     MAX_STATEMENT_BYTES: int = 16 << 20
     """The longest statement that the server accepts; where an engine has no such limit, one that costs it no memory to speak of.
@@ -152,6 +318,24 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
     """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
 
+    TABLE_FORM: ClassVar[TableForm] = TableForm()
+    """How the definition of a table is written."""
+
+    LINE_SETTINGS: ClassVar[Sequence[str]] = ()
+    """Statements after which a session of a source writes numbers as text with all their digits."""
+
+    addresses: Addresses
+    """How the engine's URLs are read."""
+
+    catalogue: Catalogue = Catalogue()
+    """What the database's catalogue says of its tables."""
+
+    server: Server = Server()
+    """What the server says of its load, and of how it runs statements."""
+
+    writing: Writing | None = None
+    """How the engine is written to; None for one that pipelines and repairs do not write."""
+
     FACTS: ClassVar[Sequence[Fact]] = ()
     """Single facts on which the engine's SQL rests, where no server of it was at hand to try them on; ``auditor certify`` asks for them."""
 
@@ -168,170 +352,21 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
         """A text of at most 255 characters that is not cut where it is stored in a derived table."""
         return text
 
-    # the catalogue
-
-    def knows_zone(self, session: Session, zone: str) -> bool:
-        """Return whether the server knows what clocks of this zone show."""
-        return True
-
-    def describe(self, session: Session, place: Place) -> list[Table]:
-        """Return all tables whose name matches ``place`` case-insensitively; the caller chooses among them.
-
-        A name without a schema is looked up where the session resolves such names. The list is empty if no table matches.
-        Raises NoSuchObject for a path if the engine does not read files, or does not find them.
-        """
-        if place.path:
-            raise NoSuchObject(f"{self.name} reads tables, not files: {place.path}; write a table's name that has a slash in double quotes")
-        if len(place.parts) > 2 and not self.is_own_database(session, place.parts[0]):
-            raise NoSuchObject(f"{place} is of another database than the URL's, and {self.name} reads none of those: connect to that one")
-        schema, name = (None, *place.parts)[-2:]
-        asked = [part.lower() for part in (schema, name) if part is not None]
-        columns_by_table: dict[tuple[str, str], list[Column]] = {}
-        names = {"schema": self.literal(schema), "table": self.literal(name)}
-        for in_schema, table, column, native, nullable, *loose in session.query_listed(self.catalogue_query("columns", names)):
-            if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
-                continue  # a catalogue's collation may take "ete" for "été"
-            collation = str(loose[0]) if loose and loose[0] is not None else None
-            columns_by_table.setdefault((str(in_schema), str(table)), []).append(
-                Column(str(column), str(native), self.kind(str(native)), bool(nullable), collation)
-            )
-        return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
-
-    def is_own_database(self, session: Session, name: str) -> bool:
-        """Return whether this, the first part of a table's name, is the session's database."""
-        return bool(session.query(f"SELECT {self.CURRENT_DATABASE}")[0][0] == name)
-
-    def column_forms(self, session: Session, table: Table) -> dict[str, ColumnForm]:
-        """Return how a described table's columns are defined, by name, as far as a statement can change each by its whole definition."""
-        return {}
-
-    def list_tables(self, session: Session) -> list[TableName]:
-        """Return the tables and views in the session's database, ordered by their names."""
-        rows = session.query_listed(self.catalogue_query("tables", {}))
-        return [TableName(str(schema), str(name), bool(is_view), bool(is_visible)) for schema, name, is_view, is_visible in rows]
-
-    def protections(self, session: Session, table: Table) -> list[str]:
-        """Return sentences, each of a reason why a session may not read a described table as it is: policies on its rows or values.
-
-        Run it outside a snapshot: a refused statement ends a transaction on some engines.
-        """
-        if not table.names:
-            return []
-        return self._policies(session, table, "protections")
-
-    def origins(self, session: Session, table: Table) -> Origins:
-        """Return the other tables whose values a described table shows. Run it outside a snapshot."""
-        return self._origins(session, table, "origins")
-
-    def _origins(self, session: Session, table: Table, template: str) -> Origins:
-        """Return what the rows of a template say: a kind (``part``, ``view`` or ``unknown``), a schema and a name."""
-        if not table.names:
-            return Origins(unknown=UNKNOWN_ORIGINS["missing"])
-        try:
-            sql = self.catalogue_query(template, {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
-        except LookupError:
-            return Origins(unknown=UNKNOWN_ORIGINS["missing"])
-        rows = [(str(kind), str(schema), str(name)) for kind, schema, name in session.query(sql)]
-        tables = tuple((schema, name) for kind, schema, name in rows if kind != "unknown" and (schema, name) != table.names[-2:])
-        reasons = [UNKNOWN_ORIGINS[name] for kind, _, name in rows if kind == "unknown"]
-        return Origins(tables, any(kind == "view" for kind, _, _ in rows) or UNKNOWN_ORIGINS["view"] in reasons, "; ".join(reasons))
-
-    def _policies(self, session: Session, table: Table, template: str) -> list[str]:
-        """Return the sentences of a template's rows, each once."""
-        try:
-            sql = self.catalogue_query(template, {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])})
-        except LookupError:
-            return []
-        return list(dict.fromkeys(PROTECTIONS[str(what)].format(table=table.sql, name=name) for what, name in session.query(sql)))
-
-    def hides_columns(self, session: Session, table: Table) -> bool:
-        """Return whether the catalogue leaves out columns of a table that this session may not read. Run it outside a snapshot."""
-        if self.HIDES_COLUMNS:
-            try:  # the asterisk stands for all columns
-                session.query(f"SELECT * FROM {table.sql} LIMIT 0")
-            except AccessDenied:
-                return True
-        return False
-
-    def hazards(self, session: Session, table: Table) -> list[Hazard]:
-        """Return what of a described table decides what a write does to it. Raises LookupError if the engine cannot be patched."""
-        names = {"schema": self.literal(table.names[-2]), "table": self.literal(table.names[-1])}
-        return [Hazard(kind, str(name), str(column or "")) for kind, name, column in session.query(self.catalogue_query("hazards", names))]
-
-    def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
-        literals = {"schema": self.literal(names[0]), "table": self.literal(names[1])}
-        key = [str(row[0]) for row in session.query_listed(self.catalogue_query("primary_key", literals))]
-        rows, yields_in_order = self._read_size(session, literals)
-        return Table(self.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
-
-    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
-        """Return how many rows the engine believes that a table has, None where it does not say, and ``Table.yields_in_order``."""
-        rows_read = session.query(self.catalogue_query("estimate", names))
-        rows, *obstacles = rows_read[0] if rows_read else (None,)
-        return None if rows is None else int(rows), not any(obstacles)
-
     def kind(self, native: str) -> Kind | None:
         """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""
         parsed = parse_native(native)
         known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
         return refine(known, parsed) if known and parsed else None
 
-    # the server's load, and how it would run a statement
-
-    def server_load(self, session: Session, names: Iterable[str], own: int = 0) -> dict[str, float]:
-        """Return the named measures of the server's load, excluding this session and ``own`` other statements of the caller.
-
-        ``threads_running`` and ``active_sessions`` count sessions that run a statement; ``queued`` counts statements that wait to run.
-        ``lag`` is the replication delay in seconds: 0 on a server that is no replica, infinite where replication is stopped or broken.
-        Raises LookupError for a name that is not in LOAD_MEASURES.
-        """
-        return {name: self._load_measure(session, name, own) for name in names}
-
-    def _load_measure(self, session: Session, name: str, own: int) -> float:
-        raise LookupError(f"{self.name} does not report {name}")
-
-    def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
-        """Return the seconds since the latest time in a column (UTC unless it has a zone), by the server's clock; infinite if it has none,
-        negative if that time is in the future."""
-        latest = self.seconds_since(f"MAX({self.quote(column)})")
-        age = session.query(self.catalogue_query("heartbeat_age", {"age": latest, "table": self.table(*place.parts)}))[0][0]
-        return math.inf if age is None else float(age)
-
     @abstractmethod
     def seconds_since(self, c: str) -> str:
         """Seconds from a timestamp to the server's current time, as a number; a timestamp without time zone is taken as UTC."""
-
-    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
-        """Return the first column of each index that can serve key ranges; None if the engine has no such indexes.
-
-        ``table`` is the table's name as SQL text.
-        """
-        return None
-
-    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
-        """Return what the planner expects a SELECT to read of stored tables; None if the engine reports no such estimate."""
-        return None
-
-    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
-        """Return how many rows the planner expects each of several SELECTs of one table to read, asked for at once; empty if the engine
-        reports no such estimates."""
-        return []
-
-    def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
-        """Return what the server recorded of the statements that sessions, by their process ids, began in the last so many seconds.
-
-        None if the engine keeps no such record. It may be written a little later than the statements end."""
-        return None
 
     # the connection
 
     def for_server(self, version: str) -> Dialect:
         """Return this dialect adapted to a server that reports ``version``."""
         return self
-
-    def stand_in(self, session: Session) -> str:
-        """Return by what a server was recognised that only stands in for this engine, as a clause; '' for the engine itself."""
-        return ""
 
     @abstractmethod
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
@@ -343,6 +378,12 @@ class Dialect(Addresses, Names, Partitions, Arithmetic, StoredValues, Hashes, Te
     @abstractmethod
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         """Open a connection, pin it and return its session; timeouts in seconds. Raises errors of ``dialects.errors``."""
+
+
+def writing_of(dialect: Dialect) -> Writing:
+    """Return how an engine is written to that was asked before whether it is."""
+    assert dialect.writing is not None, f"{dialect.name} is not written"
+    return dialect.writing
 
 
 class Session(Loading, ABC):

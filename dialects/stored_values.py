@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -20,6 +21,15 @@ class StoredValues(Comparison):
 
     CAST_TYPE_BY_KIND: ClassVar[Mapping[str, str | None]] = {}
     """Type names of CAST, where they are not those of columns; None where no cast makes a value of the column's type."""
+
+    UNTRIED_VALUES: ClassVar[Mapping[str, str]] = {}
+    """Values that could be stored, but that no manual says how to write: ``nan``, and the reason."""
+
+    LONG_CLOCKS: ClassVar[bool] = False
+    """Whether a time of day may be negative, or of more than 24 hours."""
+
+    ZERO_DATES: ClassVar[bool] = False
+    """Whether a date may have the year, month or day 0."""
 
     def native_type(self, kind: Kind) -> str:
         """Return the native type that holds values of ``kind``. Raises LookupError if the engine has none."""
@@ -62,3 +72,13 @@ class StoredValues(Comparison):
             for row in rows
         ]
         return f"({' UNION ALL '.join(f'SELECT {select}' for select in selects)}) {name}"
+
+    def written_time(self, text: str) -> str:
+        """Return how a literal writes a date or timestamp given as canonical text. Raises LookupError, with why, if none does."""
+        if re.search(r"-00\b", text.partition(" ")[0]):
+            raise LookupError("a date without a month or day, which only MySQL and MariaDB store")
+        return text
+
+    def document(self, literal: str) -> str:
+        """A literal of the text of a JSON document, as a column of documents takes it."""
+        return literal

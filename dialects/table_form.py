@@ -24,6 +24,14 @@ class ColumnForm:
 class TableForm:
     """What differs between engines in CREATE TABLE and ALTER TABLE. ``{holes}`` are SQL."""
 
+    create_schema: str = "CREATE SCHEMA {schema}"
+    """The statement that makes a ``{schema}`` (of MySQL and Spark a database), and fails if it is there; empty where tables are files."""
+    drop_schema: str = "DROP SCHEMA {schema} CASCADE"
+    """The statement that drops a ``{schema}`` with its tables."""
+    enforces_keys: bool = True
+    """Whether a primary key is a constraint, so that it is declared where a table is made."""
+    type_by_kind: Mapping[str, str] = field(default_factory=dict)
+    """Types of columns that a pipeline makes, of kinds of which the usual type would not keep a value's text."""
     key_text: str = ""
     """The type of a text of at most ``{characters}`` in a key, where the usual type of texts cannot be in one."""
     key_binary: str = ""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from dialects.errors import StatementRefused
 from dialects.kinds import Kind
-from dialects.table_form import TableForm
 from dialects.url import Url
 
-Loads = Literal["side by side", "alone", "by files", ""]
-"""Who loads rows into a staging table: several sessions at once; the one session that merges them; that session, from files that tasks
-``store``; or nobody."""
+Loads = Literal["side by side", "alone", "by files"]
+"""Who loads rows into a staging table: several sessions at once; the one session that merges them; or that session,
+from files that tasks store."""
 
 
 BEFORE_CHRIST = " BC"
@@ -78,25 +77,42 @@ class LineFormat:
     """Kinds of columns whose numbers stand without quotation marks."""
 
 
+class StagedFiles(ABC):
+    """Files of lines that tasks write to where the engine reads them, and which the session that merges then loads."""
+
+    PACKAGES: ClassVar[Mapping[str, str]] = {}
+    """What the methods import, with what pip calls it."""
+
+    @abstractmethod
+    def store_lines(self, url: Url, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:
+        """Write the rows of Arrow tables of texts (see ``Loading.load``) to a file below ``folder`` that the engine at ``url`` reads.
+
+        Raises BadUrl where the URL names no such place, ValueTooLong for a row that no file holds, and UnloadFailed.
+        """
+
+    @abstractmethod
+    def store_file(self, url: Url, folder: str, name: str, path: str) -> StoredFile:
+        """Write a file of lines of LINES below ``folder``, where the engine at ``url`` reads it. Raises BadUrl and UnloadFailed."""
+
+
 class Writing:
-    """The part of a dialect that is about writing."""
+    """What an engine states of being written to, by pipelines and repairs."""
 
-    name: ClassVar[str]
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        """The engine's name, for messages."""
 
-    CREATE_SCHEMA: ClassVar[str] = "CREATE SCHEMA {schema}"
-    """The statement that makes a ``{schema}`` (of MySQL and Spark a database), and fails if it is there; empty where tables are files."""
+    LOADS: ClassVar[Loads]
+    """How rows are loaded into a staging table."""
 
-    DROP_SCHEMA: ClassVar[str] = "DROP SCHEMA {schema} CASCADE"
-    """The statement that drops a ``{schema}`` with its tables."""
+    LINES: ClassVar[LineFormat]
+    """The lines in which whole tables are loaded."""
 
-    LINES: ClassVar[LineFormat | None] = None
-    """The lines in which whole tables are loaded; None for an engine that a bootstrap cannot write."""
+    files: ClassVar[StagedFiles | None] = None
+    """The files from which rows are loaded; None for an engine whose rows are loaded over the connection, or from local files."""
 
     READS_FILES: ClassVar[bool] = False
     """Whether lines are loaded from files that the engine reads itself, not over the connection."""
-
-    LINE_SETTINGS: ClassVar[Sequence[str]] = ()
-    """Statements after which a session of a source writes numbers as text with all their digits."""
 
     LOCK_WRITERS: ClassVar[str] = ""
     """The statement that keeps other writers, and where it can be only these, off the ``{table}``, or off its rows ``{where}``, until the
@@ -114,9 +130,6 @@ class Writing:
     CARRIES_ON_RENAME: ClassVar[bool] = False
     """Whether a table's copy can take its name in a transaction that carries over what is bound to the table itself."""
 
-    PATCHES: ClassVar[bool] = False
-    """Whether single rows of a table can be inserted, updated and deleted in a transaction."""
-
     WRITE_SETTINGS: ClassVar[Sequence[str]] = ()
     """Statements that fix the settings on which writing statements and the digests in them depend, for scripts and writing sessions."""
 
@@ -130,17 +143,8 @@ class Writing:
     OVERRIDES_IDENTITY: ClassVar[str] = ""
     """What an INSERT needs before VALUES to give a value to a column that the server numbers."""
 
-    UNTRIED_VALUES: ClassVar[Mapping[str, str]] = {}
-    """Values that could be stored, but that no manual says how to write: ``nan``, and the reason."""
-
-    LONG_CLOCKS: ClassVar[bool] = False
-    """Whether a time of day may be negative, or of more than 24 hours."""
-
     WRITES_COMMITS: ClassVar[bool] = False
     """Whether a table is written by commits of it alone, so that there is no table of positions: see `dialects.committing`."""
-
-    LOADS: ClassVar[Loads] = ""
-    """How rows are loaded into a staging table of this engine."""
 
     MERGES_BY_UPDATE: ClassVar[bool] = False
     """Whether a merge changes rows that are there by UPDATE: a table may have cascades, triggers and columns of its own."""
@@ -166,18 +170,12 @@ class Writing:
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
 
-    FILE_PACKAGES: ClassVar[Mapping[str, str]] = {}
-    """What ``store_lines`` imports, with what pip calls it."""
-
     MERGE_SETTINGS: ClassVar[Sequence[str]] = ()
     """Statements, after WRITE_SETTINGS, with which a session begins that merges changes."""
 
     LOCK_POSITIONS: ClassVar[str] = ""
     """The statement by which one merge waits for another that writes ``{positions}`` of the ``{pipeline}``; empty where the lock of
     the staging table keeps the other off, or nobody else can be there."""
-
-    ZERO_DATES: ClassVar[bool] = False
-    """Whether a date may have the year, month or day 0."""
 
     EQUAL_TEXTS_DIFFER: ClassVar[bool] = False
     """Whether ``=`` may find two texts equal that differ, by case or by blanks at their ends."""
@@ -196,6 +194,7 @@ class Writing:
 
     UNDOES_TABLES: ClassVar[bool] = True
     """Whether a transaction that is rolled back takes the temporary tables with it that it made."""
+
     QUALIFIES_TEMPORARY: ClassVar[bool] = False
     """Whether a temporary table is in a schema, so that one without a name of it needs a current one."""
 
@@ -214,15 +213,6 @@ class Writing:
     FOLDS_NAMES_IF: ClassVar[str] = ""
     """The query whose one value says whether the server does so; empty where each does."""
 
-    ENFORCES_KEYS: ClassVar[bool] = True
-    """Whether a primary key is a constraint, so that it is declared where a table is made."""
-
-    TARGET_TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {}
-    """Types of columns that a pipeline makes, of kinds of which the usual type would not keep a value's text."""
-
-    TABLE_FORM: ClassVar[TableForm] = TableForm()
-    """How the definition of a table is written."""
-
     def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
         """A condition that two rows, given as pairs of columns of one type, differ; NULL equals NULL."""
         return " OR ".join(f"{source} IS DISTINCT FROM {other}" for source, other in pairs)
@@ -232,41 +222,16 @@ class Writing:
 
         ``retyped`` are columns of its key that get another native type where `RETYPES_KEYS` is not set; none where it is.
         """
-        del session, retyped
-        return [f"ALTER TABLE {table} DROP COLUMN {self.quote(name)}" for name in columns]  # type: ignore[attr-defined]
-
-    def write_url(self, url: Url) -> Url:
-        """Return the URL with which a session may write."""
-        return url
+        del retyped
+        return [f"ALTER TABLE {table} DROP COLUMN {session.dialect.quote(name)}" for name in columns]
 
     def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
         """Return why no table, or column, can have a name, after which that is written; '' if one can."""
         if self.NAME_LIMIT and (size := len(name.encode() if self.NAME_LIMIT[1] == "bytes" else name)) > self.NAME_LIMIT[0]:
-            return f"has {size} {self.NAME_LIMIT[1]}, and names of {self.name} have {self.NAME_LIMIT[0]} at most"
+            return f"has {size} {self.NAME_LIMIT[1]}, and names of {self.engine} have {self.NAME_LIMIT[0]} at most"
         if of == "column" and (name.lower() if self.FOLDS_OWN_COLUMNS else name) in self.OWN_COLUMNS:
-            return f"is that of a column which each table of {self.name} has already"
+            return f"is that of a column which each table of {self.engine} has already"
         return ""
-
-    def written_time(self, text: str) -> str:
-        """Return how a literal writes a date or timestamp given as canonical text. Raises LookupError, with why, if none does."""
-        if re.search(r"-00\b", text.partition(" ")[0]):
-            raise LookupError("a date without a month or day, which only MySQL and MariaDB store")
-        return text
-
-    def store_lines(self, url: Url, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:
-        """Write the rows of Arrow tables of texts (see ``Loading.load``) to a file below ``folder`` that the engine at ``url`` reads.
-
-        Raises BadUrl where the URL names no such place, ValueTooLong for a row that no file holds, and UnloadFailed.
-        """
-        raise StatementRefused("this engine reads no files of lines")
-
-    def store_file(self, url: Url, folder: str, name: str, path: str) -> StoredFile:
-        """Write a file of lines of LINES below ``folder``, where the engine at ``url`` reads it. Raises BadUrl and UnloadFailed."""
-        raise StatementRefused("this engine reads no files of lines")
-
-    def document(self, literal: str) -> str:
-        """A literal of the text of a JSON document, as a column of documents takes it."""
-        return literal
 
 
 class Loading:

@@ -13,7 +13,7 @@ import dialects
 from dialects import Session
 from dialects.delta.pointed_files import write_files
 from dialects.delta.pointer import NAME, LocalPointer, Pointer
-from dialects.duckdb import DuckDBSession
+from dialects.duckdb.session import DuckDBSession
 
 TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() AND NOT temporary"
 

@@ -25,6 +25,7 @@ from auditor.connections.writer import open_patch_session
 from auditor.errors import AuditorError, BootstrapFailed, EngineError
 from auditor.model import Side
 from dialects import Session
+from dialects.base import writing_of
 from dialects.writing import StoredFile
 
 
@@ -107,7 +108,9 @@ def store_range(task: StoreTask) -> tuple[int, StoredFile | AuditorError]:
         write = _settings_of(task.config_file).connections[task.connection].write
         assert write
         url = dialects.parse_url(write.url)
-        return task.number, dialects.by_scheme(url.scheme).store_file(url, task.folder, f"{task.number:06}.txt", task.path)
+        files = writing_of(dialects.by_scheme(url.scheme)).files
+        assert files
+        return task.number, files.store_file(url, task.folder, f"{task.number:06}.txt", task.path)
     except AuditorError as error:
         return task.number, error
 

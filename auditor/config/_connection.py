@@ -165,12 +165,10 @@ def find_unverified(urls: Mapping[tuple[str, ...], str]) -> Iterator[tuple[tuple
             url = dialects.parse_url(text)
             if url.scheme == "sqlite":  # a store
                 continue
-            dialect = dialects.by_scheme(url.scheme)
-            if not dialect.is_local(url) and not dialect.verifies_server(url):
-                yield (
-                    where,
-                    f"the server at {url.host or url} is not verified, so that anybody between could read along; use {dialect.VERIFIED_BY}",
-                )
+            addresses = dialects.by_scheme(url.scheme).addresses
+            if not addresses.is_local(url) and not addresses.verifies_server(url):
+                way_out = f"use {addresses.VERIFIED_BY}"
+                yield where, f"the server at {url.host or url} is not verified, so that anybody between could read along; {way_out}"
 
 
 def share_statement_limits(connections: dict[str, ConnectionSettings]) -> dict[str, ConnectionSettings]:

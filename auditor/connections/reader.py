@@ -310,7 +310,7 @@ def _add_costs(cost: SideCost, other: SideCost) -> SideCost:
 
 
 def _server_times(session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
-    return session.dialect.server_times(session, process_ids, seconds)
+    return session.dialect.server.server_times(session, process_ids, seconds)
 
 
 def on_both_sides(

@@ -170,10 +170,10 @@ def _reason_of_load(session: Session, name: str, connection: ConnectionSettings,
     if not pause:
         return ""
     heartbeat = pause.heartbeat
-    load = session.dialect.server_load(session, [measure for measure in pause.limits if not (heartbeat and measure == "lag")], own)
+    load = session.dialect.server.server_load(session, [measure for measure in pause.limits if not (heartbeat and measure == "lag")], own)
     if heartbeat:
         place = TableRef(connection=name, table=heartbeat.table).place
-        load["lag"] = session.dialect.heartbeat_age(session, place, heartbeat.column)
+        load["lag"] = session.dialect.server.heartbeat_age(session, place, heartbeat.column)
         if load["lag"] < -heartbeat.ahead:
             raise PlanError(
                 f"{name}: the heartbeat {heartbeat.table}.{heartbeat.column} lies {-load['lag']:,.0f} s in the future;"
@@ -199,9 +199,11 @@ def _check_measures(name: str, connection: ConnectionSettings) -> None:
     if not pause:
         return
     dialect = dialects.by_scheme(dialects.parse_url(connection.url).scheme)
-    unknown = [measure for measure in pause.limits if measure not in dialect.LOAD_MEASURES and not (measure == "lag" and pause.heartbeat)]
+    unknown = [
+        measure for measure in pause.limits if measure not in dialect.server.LOAD_MEASURES and not (measure == "lag" and pause.heartbeat)
+    ]
     if unknown:
-        able = [*dialect.LOAD_MEASURES, *(() if "lag" in dialect.LOAD_MEASURES else ("lag with a heartbeat",))]
+        able = [*dialect.server.LOAD_MEASURES, *(() if "lag" in dialect.server.LOAD_MEASURES else ("lag with a heartbeat",))]
         what = f"{' and '.join(unknown)}, which {dialect.name} cannot report; it reports {', '.join(able)}"
         raise PlanError(f"{name}: the connection's pause_when asks for {what}")
 

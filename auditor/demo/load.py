@@ -48,7 +48,7 @@ def load_table(url: str, table: str, data: pa.Table, kinds: Kinds, key: str | No
     with closing(_connect(parsed, dialect)) as session:
         _drop_own_table(session, place, [name for name, _ in kinds])
         _create(session, place, kinds, key)
-        (_load_texts if dialect.OPENS_FILES and dialect.LOADS else _insert)(session, place, data, kinds)
+        (_load_texts if dialect.OPENS_FILES and dialect.writing else _insert)(session, place, data, kinds)
         if key is None and session.dialect.ROW_STORE:
             _index(session, place, kinds[0][0])
     return place
@@ -58,7 +58,7 @@ def _connect(url: Url, dialect: Dialect) -> Session:
     """Connect with write access."""
     if dialect.OPENS_FILES:  # the file is created on this machine
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    return dialect.connect(dialect.write_url(url), 3600.0)
+    return dialect.connect(dialect.addresses.write_url(url), 3600.0)
 
 
 def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:
@@ -66,9 +66,9 @@ def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:
     dialect, name = session.dialect, place.parts[-1]
     marker = Place((*place.parts[:-1], MARKER))
     marker_table = dialect.table(*marker.parts)
-    has_marker = bool(dialect.describe(session, marker))
+    has_marker = bool(dialect.catalogue.describe(session, marker))
     listed = has_marker and session.query(f"SELECT name FROM {marker_table} WHERE name = {dialect.string_literal(name)}")
-    for existing in dialect.describe(session, place):
+    for existing in dialect.catalogue.describe(session, place):
         # A table dropped by a user stays listed, and another of that name may have been created since.
         if not listed or [column.name for column in existing.columns] != columns:
             _refuse(str(place))

@@ -29,6 +29,7 @@ from auditor.pipeline.merge.target_table import TargetTable, examine, find_table
 from auditor.sql.merge import is_own_table
 from auditor.waits import waits
 from dialects import Place, Session, Table, versions
+from dialects.base import writing_of
 
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night can continue."""
@@ -106,7 +107,7 @@ def list_tables(session: Session, pipeline: Pipeline) -> list[tuple[str, str]]:
     if session.dialect.CHANGE_STREAM != "binlog":
         return [
             (table.schema, table.name)
-            for table in session.dialect.list_tables(session)
+            for table in session.dialect.catalogue.list_tables(session)
             if not table.is_view and pipeline.replicates(table.name)
         ]
     home = home_of(session)
@@ -129,7 +130,7 @@ def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]
     """Return the columns of the pipeline's tables as the source's catalogue has them, by ``database.table``. Raises EngineError."""
     schemas: dict[str, TableSchema] = {}
     for database, name in list_tables(session, pipeline):
-        for table in session.dialect.describe(session, Place((database, name))):
+        for table in session.dialect.catalogue.describe(session, Place((database, name))):
             if table.names[-2:] == (database, name):  # and none whose name has letters of other cases
                 schemas[f"{database}.{name}"] = _schema(database, name, table)
     return schemas
@@ -312,7 +313,7 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
                 f"{table}.{source.name} may be NULL in the source, and not in the target: a NULL would stop the table; run there: {way_out}"
             )
         length, longest = (_length(native) for native in (source.type if source else "", target.native))
-        if source and length and longest and longest < length and not dialect.REFUSES_LONG_VALUES:
+        if source and length and longest and longest < length and not writing_of(dialect).REFUSES_LONG_VALUES:
             yield (
                 f"{table}.{source.name} is {source.type}, and {target.native} in the target: a longer value would stop the table; widen the"
                 " target's column"

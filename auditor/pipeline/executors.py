@@ -18,6 +18,7 @@ from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError, ConfigError, StagingFailed
 from auditor.pipeline import spark
 from auditor.pipeline.folders import folder_at
+from dialects.base import writing_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,11 +204,15 @@ def _drivers(settings: Settings, name: str) -> dict[str, str]:
     for target in settings.pipeline(name).targets.values():
         with suppress(AuditorError):
             dialect = writing_dialect(target.connection, settings.connections[target.connection])
-            drivers |= dialect.DRIVERS if dialect.LOADS == "side by side" else dialect.FILE_PACKAGES
+            writing = writing_of(dialect)
+            drivers |= dialect.DRIVERS if writing.LOADS == "side by side" else writing.files.PACKAGES if writing.files else {}
     return drivers
 
 
 def _pip_name(module: str) -> str:
     """Return what pip calls a package that tasks import."""
-    drivers = ({**engine.DRIVERS, **engine.FILE_PACKAGES} for engine in dialects.working())
+    engines = dialects.working()
+    drivers = [engine.DRIVERS for engine in engines] + [
+        engine.writing.files.PACKAGES for engine in engines if engine.writing and engine.writing.files
+    ]
     return PACKAGES.get(module) or next(names[module] for names in drivers if module in names)

@@ -27,7 +27,7 @@ from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.binlog.table_statements import read_statements
 from auditor.pipeline.tracker.follower import TRACKED, Follower, open_follower
 from dialects import by_scheme, extras
-from dialects.mysql_session import server_version
+from dialects.mysql.session import server_version
 from dialects.url import parse_url
 
 

@@ -32,8 +32,8 @@ def describe_tables(reader: Reader, audit: Audit) -> dict[Side, Endpoint]:
         settings = reader.sides[side].settings
         end = describe_table(audit, side, session, settings.zone or "", settings.mask)
         dialect = session.dialect
-        hidden = dialect.protections(session, end.table)
-        return replace(end, protections=tuple(hidden), hides_columns=dialect.hides_columns(session, end.table))
+        hidden = dialect.catalogue.protections(session, end.table)
+        return replace(end, protections=tuple(hidden), hides_columns=dialect.catalogue.hides_columns(session, end.table))
 
     return reader.ask_each(describe)
 
@@ -44,10 +44,10 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
     Raises NoSuchObject, and PlanError for an ambiguous name.
     """
     reference = audit.places[side]
-    table = _choose_table(session.dialect.describe(session, reference.place), reference.place, side, session.dialect)
+    table = _choose_table(session.dialect.catalogue.describe(session, reference.place), reference.place, side, session.dialect)
     names, label = [column.name for column in table.columns], f"{reference.connection}: {reference.table}"
     # Only where something is masked: a table may show columns of the tables that it is a part of, or that it reads.
-    origins = session.dialect.origins(session, table) if mask else Origins()
+    origins = session.dialect.catalogue.origins(session, table) if mask else Origins()
     shown = [reference.place, *(Place(table) for table in origins.tables)]
     masks = frozenset[str]().union(*(masked_columns(mask, place, names) for place in shown))
     gap = find_gap(mask, label, origins)
@@ -111,7 +111,7 @@ def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows
     probes = probe_ranges(bounds, rows_each) if session.dialect.ROW_STORE else []
     if not probes:
         return bounds
-    leading = session.dialect.leading_index_columns(session, here.table) or set()
+    leading = session.dialect.server.leading_index_columns(session, here.table) or set()
     if key not in {session.dialect.quote(column) for column in leading}:
         return bounds  # each count would scan the whole table
     counts = []

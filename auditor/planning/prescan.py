@@ -374,7 +374,7 @@ def _literal(column: ColumnPlan, side: Side, dialect: Dialect, digits: str, hyph
 def _estimate_rows(plan: Plan, side: Side, session: Session) -> list[int]:
     """Return how many rows the server's planner expects in each stretch; empty if it does not say."""
     statements = read_stretches(plan, side, session.dialect)
-    return session.dialect.estimate_each(session, statements)
+    return session.dialect.server.estimate_each(session, statements)
 
 
 def _is_even(rows: Sequence[int], most: int) -> bool:

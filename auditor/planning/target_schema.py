@@ -135,7 +135,7 @@ def native_type(dialect: Dialect, column: Column, in_key: bool) -> str:
         return _decimal(dialect, column, kind)
     if kind.name == "bit" and kind.digits is None and "{digits}" in dialect.TYPE_BY_KIND.get("bit", ""):
         raise LookupError(f"{column.native} states no number of bits, which {dialect.name} needs")
-    return dialect.TARGET_TYPE_BY_KIND.get(kind.name) or dialect.native_type(kind)
+    return dialect.TABLE_FORM.type_by_kind.get(kind.name) or dialect.native_type(kind)
 
 
 def _text(dialect: Dialect, column: Column, kind: Kind, in_key: bool) -> str:

@@ -144,7 +144,7 @@ def check_known(plan: Plan, side: Side, session: Session) -> list[str]:
             continue
         where, update = f"column {column.name!r}: the server of the {side}", session.dialect.ZONE_TABLES or "update its time zones"
         try:
-            wrong = find_other_clocks(session, zone) if session.dialect.knows_zone(session, zone) else None
+            wrong = find_other_clocks(session, zone) if session.dialect.catalogue.knows_zone(session, zone) else None
         except errors.StatementRefused as error:
             raise ColumnRefused(f"{where} does not take times to the time zone {zone} ({error}); {update}, or write an expr") from error
         if wrong is None:

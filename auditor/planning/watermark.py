@@ -151,7 +151,7 @@ class LastBeat:
 def read_heartbeat(session: Session, how: Heartbeat) -> LastBeat:
     """Return the last heartbeat, its time in UTC. Raises NoSuchObject, and PlanError if the table is empty or the column holds no times."""
     place = Place(tuple(how.table.split(".")))
-    tables = session.dialect.describe(session, place)
+    tables = session.dialect.catalogue.describe(session, place)
     if not tables:
         raise NoSuchObject(f"there is no heartbeat table {place}, or this user may not see it")
     beat = next((c for c in tables[0].columns if c.name.lower() == how.column.lower()), None)

@@ -60,7 +60,9 @@ def read_facts(session: Session, table: Table) -> TargetFacts:
     if not table.names:
         raise PatchRefused(f"{table.sql} is files, which cannot be patched row by row; copy it again")
     names = [column.name for column in table.columns]
-    return TargetFacts(".".join(table.names), session.dialect.hazards(session, table), names, session.dialect.ENFORCES_KEYS)
+    return TargetFacts(
+        ".".join(table.names), session.dialect.catalogue.hazards(session, table), names, session.dialect.TABLE_FORM.enforces_keys
+    )
 
 
 def check_table(facts: TargetFacts, written: Sequence[str], key: Collection[str], accepted: Collection[str]) -> None:

@@ -20,6 +20,7 @@ from auditor.repair.keys import Selection, collect_keys
 from auditor.repair.proposal import Proposal, unnamed
 from auditor.repair.rows import ExactRow, RowChange, meant_texts
 from auditor.store import Store
+from dialects.base import writing_of
 
 Format = Literal["sql", "json", "csv"]
 
@@ -51,13 +52,14 @@ def _all(proposal: Proposal) -> Iterator[RowChange]:
 def sql_script(proposal: Proposal, made: str, batches: Iterable[Sequence[RowChange]]) -> Iterator[str]:
     """Yield the script of a patch of these batches, piece by piece. It shows values of masked columns."""
     yield "".join(map(sql_comment, _header(proposal, made)))
-    yield "".join(f"{statement};\n" for statement in proposal.target.WRITE_SETTINGS)
+    writing = writing_of(proposal.target)
+    yield "".join(f"{statement};\n" for statement in writing.WRITE_SETTINGS)
     counts: Counter[str] = Counter()
     for changes in batches:
         if not changes:
             continue
-        begin = list(proposal.target.BEGIN_WRITES)
-        if lock := proposal.target.LOCK_TABLE:
+        begin = list(writing.BEGIN_WRITES)
+        if lock := writing.LOCK_TABLE:
             begin.append(lock.format(table=proposal.table.sql))
         yield "\n" + "".join(f"{statement};\n" for statement in begin)
         for change in in_order(proposal, changes):

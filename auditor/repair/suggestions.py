@@ -46,13 +46,12 @@ def suggest(report: Report, audit: Audit, target: ConnectionSettings, rates: Rat
     situation = _Situation(report, audit, target.write or WriteSettings(url=""), rates)
     dialect = _dialect(target)
     is_table = dialect is not None and not audit.target.place.path
-    can_patch = is_table and dialect is not None and dialect.PATCHES
-    can_copy = is_table and dialect is not None and dialect.LINES is not None
-    ways = {way.tool: way for way in situation.ways(can_patch, can_copy)}
+    is_written = is_table and dialect is not None and dialect.writing is not None
+    ways = {way.tool: way for way in situation.ways(is_written)}
     if not ways:
         return None
     fitting, why = situation.choose(ways)
-    if fitting == "patch" and not has_key and dialect and dialect.ENFORCES_KEYS:
+    if fitting == "patch" and not has_key and dialect and dialect.TABLE_FORM.enforces_keys:
         why += "; it needs a primary or unique key, and the target has no primary key"
     return Suggestions(why, (ways.pop(fitting), *ways.values()))
 
@@ -88,8 +87,8 @@ class _Situation:
     def _is_masked(self) -> bool:
         return any(column.masked for column in self._plan.key_columns)
 
-    def ways(self, can_patch: bool, can_copy: bool) -> Iterator[Suggestion]:
-        """Yield every way that is possible at all."""
+    def ways(self, is_written: bool) -> Iterator[Suggestion]:
+        """Yield every way that is possible at all; ``is_written`` is whether the engine of the target can be."""
         name, differences = shell_word(self.report.audit), self.report.differences
         if differences is None:
             yield self._suggestion(
@@ -97,10 +96,10 @@ class _Situation:
             )
         if differences and differences.unsettled:
             yield self._suggestion("wait", differences.unsettled, self._seconds_to_read(self._total), f"auditor run {name}")
-        if differences and (rows := _count(differences)) and can_patch and not self._is_masked and not unnamed(differences):
+        if differences and (rows := _count(differences)) and is_written and not self._is_masked and not unnamed(differences):
             deletes = " --delete-extra" if differences.extra else ""
             yield self._suggestion("patch", rows, rows / self.rates.patched, f"auditor patch {self.report.run[:12]}{deletes}")
-        if not can_copy:
+        if not is_written:
             return
         whole = not self.report.slice and self.report.covered == 1
         if (span := self._span()) and (rows := self._rows_between(*span)) < (DENSE if whole else 1) * self._total:

@@ -43,12 +43,12 @@ def check_scan(plan: Plan, side: Side, session: Session, settings: ConnectionSet
     here, key = plan.sides[side], plan.columns[0]
     if plan.partitioning.strategy != "range" and not here.chunk_keys and len(here.chunks) == 1:
         return None
-    leading = session.dialect.leading_index_columns(session, here.table)
+    leading = session.dialect.server.leading_index_columns(session, here.table)
     if leading is None:
         return None
     indexed = key.expression[side] in {session.dialect.quote(column) for column in leading}
     small = bool(here.chunk_keys) and here.chunk_keys * SMALL <= plan.span
-    expected = session.dialect.estimate_scan(session, statement) if statement and small else None
+    expected = session.dialect.server.estimate_scan(session, statement) if statement and small else None
     rows = here.estimate or 0
     if not (expected.full_scan if expected else not indexed):
         reads = f"; one of them reads about {expected.rows:,} of {rows:,} rows" if expected else ""

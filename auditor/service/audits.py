@@ -200,7 +200,7 @@ def validate_definition(settings: Settings, name: str, definition: Mapping[str, 
 def _check_table(settings: ConnectionSettings, written: Place, end: Endpoint) -> None:
     """Raise ConfigError for a table that audits defined over HTTP may not read."""
     names = end.table.names or written.parts
-    if {part.lower() for part in names[:-1]} & end.dialect.SYSTEM_SCHEMAS:
+    if {part.lower() for part in names[:-1]} & end.dialect.catalogue.SYSTEM_SCHEMAS:
         raise ConfigError(f"{end.label}: the server's own tables are not audited over HTTP, as they show statements and values of others")
     if settings.audit_tables is not None and not is_named(settings.audit_tables, Place(names)):
         raise ConfigError(f"{end.label}: audits defined over HTTP may not read it; add it to audit_tables of its connection")

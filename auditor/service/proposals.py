@@ -40,7 +40,7 @@ def propose_audits(source_url: str, target_url: str) -> Proposals:
     """Match the tables of two databases by name, whatever their schemas, and plan an audit of each pair. Raises AuditorError."""
     connections = {"source": ConnectionSettings(url=source_url), "target": ConnectionSettings(url=target_url)}
     with Reader("init", {side: side for side in SIDES}, connections, patient=False).open() as reader:
-        tables = reader.ask(lambda _, session: session.dialect.list_tables(session))
+        tables = reader.ask(lambda _, session: session.dialect.catalogue.list_tables(session))
         pairs, left_out = match_tables(tables["source"], tables["target"])
         audits = []
         for source, target in pairs:

@@ -53,7 +53,7 @@ def _means(wanted: str, group: str) -> bool:
 def _audits(name: str, group: AuditGroup, settings: Settings) -> tuple[dict[str, Audit], list[str]]:
     connections = {side: getattr(group.template, side).connection for side in SIDES}
     with Reader(name, connections, settings.connections, patient=False).open() as reader:
-        tables = reader.ask(lambda _, session: session.dialect.list_tables(session))
+        tables = reader.ask(lambda _, session: session.dialect.catalogue.list_tables(session))
     meant = [table for table in tables["source"] if group.matches(table.schema, table.name)]
     patterns = [pattern.rpartition(".")[2] for pattern in group.tables]
     there = {table.name.lower() for table in meant}

@@ -34,7 +34,7 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
         dialect = reader.session("target").dialect
         defined = target_schema.plan_target(audit, source, dialect, comments)
         target = None if create else reader.ask_side("target", lambda side, session: _find(audit, side, session))
-        forms = reader.ask_side("target", lambda _, session: session.dialect.column_forms(session, target)) if target else {}
+        forms = reader.ask_side("target", lambda _, session: session.dialect.catalogue.column_forms(session, target)) if target else {}
     if not defined.columns:
         raise ConfigError(f"no column of {source.sql} has a type on {dialect.name}: {'; '.join(defined.left_out.values())}")
     yield sql_comment(f"The target of {name}, on {dialect.name}, for the rows of {read.label}.")
@@ -49,7 +49,9 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
         lines = list(alter(dialect, target, target_schema.find_drift(defined, target), defined, forms))
     texts = (defined.comment, *(column.comment for column in defined.columns))
     if any("'" in text or "\\" in text for text in texts) and not all(line.startswith("--") for line in lines):
-        yield from (f"{statement};\n" for statement in dialect.WRITE_SETTINGS)  # by which literals end where they are meant to
+        yield from (
+            f"{statement};\n" for statement in (dialect.writing.WRITE_SETTINGS if dialect.writing else ())
+        )  # by which literals end where they are meant to
     yield from lines or [sql_comment("The target's table is as it should be.")]
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import sql_templates
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
+from dialects.base import writing_of
+from dialects.writing import Writing
 
 CHANGE_COLUMNS: Mapping[str, Kind] = {
     "attempt": Kind("text"),
@@ -71,6 +73,11 @@ class Positions:
     schema: str
     pipeline: str
 
+    @property
+    def writing(self) -> Writing:
+        """How the target's engine is written to."""
+        return writing_of(self.dialect)
+
     def create(self) -> str:
         """Return the statement that makes the table of positions if it is missing."""
         types = {"text": TEXT, "integer": INTEGER, "timestamp": Kind("timestamp", scale=6)}
@@ -80,7 +87,7 @@ class Positions:
 
     def lock(self) -> Sequence[str]:
         """Return the statement by which another merge of this pipeline is waited for; none where that is not needed."""
-        written = self.dialect.LOCK_POSITIONS.format(positions=self._table()["positions"], **self._pipeline())
+        written = self.writing.LOCK_POSITIONS.format(positions=self._table()["positions"], **self._pipeline())
         return [written] if written else []
 
     def list(self) -> str:
@@ -133,6 +140,11 @@ class MergeStatements:
     at_once: bool = False
 
     @property
+    def writing(self) -> Writing:
+        """How the target's engine is written to."""
+        return writing_of(self.dialect)
+
+    @property
     def prefix(self) -> str:
         """How the names of columns begin that are not the table's: as no column of the table does."""
         taken = [name.casefold() for name in self.columns]
@@ -166,7 +178,7 @@ class MergeStatements:
         """Return the statements that make the staging table again."""
         native = self.dialect.native_type
         types = {"text": native(TEXT), "integer": native(INTEGER)}
-        parts = {"kind": self.dialect.STAGING_TABLE, "columns": self._names(self.columns, ",\n  "), "target": self.target}
+        parts = {"kind": self.writing.STAGING_TABLE, "columns": self._names(self.columns, ",\n  "), "target": self.target}
         return [self._fill("merge_stage_drop", stage=self.stage), self._fill("merge_stage_create", stage=self.stage, **parts, **types)]
 
     def clear_stage(self) -> str:
@@ -196,7 +208,7 @@ class MergeStatements:
 
     def remains(self) -> Sequence[str]:
         """Return the statements that remove what a transaction that was undone left in the session; none where nothing stays."""
-        if self.dialect.UNDOES_TABLES:
+        if self.writing.UNDOES_TABLES:
             return ()
         return [f"DROP TEMPORARY TABLE IF EXISTS {table}" for table in (self.last, self._bounds)]
 
@@ -217,7 +229,7 @@ class MergeStatements:
         ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
         what follows them in the stream.
         """
-        last, by_update = self.last, self.dialect.MERGES_BY_UPDATE
+        last, by_update = self.last, self.writing.MERGES_BY_UPDATE
         intervals: list[str] = []
         for bound in bounds:
             at = {"position": self.dialect.literal(bound.position), "row": self.dialect.literal(bound.row), "last": last}
@@ -240,25 +252,25 @@ class MergeStatements:
     def _by_update(self) -> Sequence[str]:
         """Return the statements that delete what is gone, or cannot be updated beside others, update what differs, insert what is new."""
         fragments = {"target": self.target, "last": self.last, "matching": self._matching}
-        if self.at_once and self.dialect.MERGES_AT_ONCE and not (self.loose or self.replacing or self.numbered):
+        if self.at_once and self.writing.MERGES_AT_ONCE and not (self.loose or self.replacing or self.numbered):
             inserted = ", ".join(f"changed.{self.dialect.quote(name)}" for name in self.columns)
             both = {"columns": self._names(self.columns), "inserted": inserted, **self._updated(self.columns)}
             return [self._fill("merge_at_once", **both, **fragments)]
         gone = f"changed.{self.prefix}op = 'd'"
         if self.replacing:
-            gone = f"({gone} OR {self.dialect.rows_differ(self._pairs(self.replacing))})"
+            gone = f"({gone} OR {self.writing.rows_differ(self._pairs(self.replacing))})"
         given = [name for name in self.columns if name not in self.numbered]
         statements = [self._fill("merge_delete", **{**fragments, "matching": f"{self._matching} AND {gone}"})]
         if given:
             statements.append(self._fill("merge_update", **self._updated(given), **fragments))
         insert = self._fill("merge_insert_new", columns=self._names(self.columns), **fragments)
         # After the check: sqlglot knows no OVERRIDING.
-        return [*statements, insert.replace("\nSELECT", f"\n{self.dialect.OVERRIDES_IDENTITY}SELECT", 1) if self.numbered else insert]
+        return [*statements, insert.replace("\nSELECT", f"\n{self.writing.OVERRIDES_IDENTITY}SELECT", 1) if self.numbered else insert]
 
     def _updated(self, names: Sequence[str]) -> dict[str, str]:
         """Return what an UPDATE sets of these columns, and the condition that it changes any of them."""
-        values = ", ".join(self.dialect.SETS_COLUMN.format(column=self.dialect.quote(name)) for name in names)
-        return {"values": values, "differing": "TRUE" if self.dialect.KEEPS_EQUAL_ROWS else self.dialect.rows_differ(self._pairs(names))}
+        values = ", ".join(self.writing.SETS_COLUMN.format(column=self.dialect.quote(name)) for name in names)
+        return {"values": values, "differing": "TRUE" if self.writing.KEEPS_EQUAL_ROWS else self.writing.rows_differ(self._pairs(names))}
 
     def _pairs(self, names: Iterable[str]) -> list[tuple[str, str]]:
         return [(f"merged.{self.dialect.quote(name)}", f"changed.{self.dialect.quote(name)}") for name in names]
@@ -303,17 +315,17 @@ class MergeStatements:
     @property
     def _aliases(self) -> tuple[str, str]:
         """What the target and the last changes are called in a DELETE."""
-        if self.dialect.DELETES_BY_ALIAS:
+        if self.writing.DELETES_BY_ALIAS:
             return "merged", "changed"
         return self.target.removeprefix(f"{self.dialect.quote(self.schema)}."), self.dialect.quote("auditor_last")
 
     def _temporary(self, name: str) -> str:
-        return self.dialect.table(self.schema, name) if self.dialect.QUALIFIES_TEMPORARY else self.dialect.quote(name)
+        return self.dialect.table(self.schema, name) if self.writing.QUALIFIES_TEMPORARY else self.dialect.quote(name)
 
     @property
     def _of_session(self) -> bool:
         """Whether the staging table belongs to the session that merges."""
-        return self.dialect.LOADS in ("alone", "by files")
+        return self.writing.LOADS in ("alone", "by files")
 
     def _names(self, names: Sequence[str], between: str = ", ") -> str:
         return between.join(self.dialect.quote(name) for name in names)

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import exc
 
 from auditor.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
-from dialects import postgres_errors
+from dialects.postgres import errors as postgres_errors
 
 Fault = tuple[type[StoreError], str]
 """The error to raise, and its message: what is wrong, and what to do next."""

@@ -36,7 +36,9 @@ from auditor.errors import BadUrl, StoreError, StoreTooNew, StoreUnavailable
 from auditor.store._driver_errors import is_write_conflict, translate_errors
 from auditor.store._schema import HEAD, VERSION_TABLE, Moment
 from auditor.waits import waits
-from dialects import extras, mysql_login, postgres_login
+from dialects import extras
+from dialects.mysql import login as mysql_login
+from dialects.postgres import login as postgres_login
 
 Result = TypeVar("Result")
 

@@ -71,7 +71,7 @@ def make_table(url: str, name: str, columns: Columns, rows: Sequence[Sequence[An
     """Create and fill a table, replacing any previous one; ``key`` becomes its primary key. Raises AuditorError and ValueError."""
     parsed = dialects.parse_url(url)
     dialect = dialects.by_scheme(parsed.scheme)
-    with closing(dialect.connect(dialect.write_url(parsed), 3600.0)) as session:
+    with closing(dialect.connect(dialect.addresses.write_url(parsed), 3600.0)) as session:
         quoted, primary = session.dialect.quote(name), f", PRIMARY KEY ({session.dialect.quote(key)})" if key else ""
         types = ", ".join(f"{session.dialect.quote(column)} {session.dialect.native_type(kind)}" for column, kind in columns)
         session.execute(f"DROP TABLE IF EXISTS {quoted}")
@@ -99,7 +99,7 @@ def ensure_table(url: str, count: int) -> None:
 
 def describe_columns(session: Session) -> dict[str, dialects.Column]:
     """Return the columns of the table as the catalogue describes them, by name."""
-    table = session.dialect.describe(session, dialects.Place((TABLE,)))[0]
+    table = session.dialect.catalogue.describe(session, dialects.Place((TABLE,)))[0]
     return {column.name: column for column in table.columns}
 
 

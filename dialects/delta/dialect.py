@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dialects import errors, extras
 from dialects.base import Session
-from dialects.catalogue import Origins, Place, Table, TableName
-from dialects.delta import view
-from dialects.delta.place import S3, Root, endpoint_of, find_root, pinned
-from dialects.delta.session import DeltaSession, translated
-from dialects.duckdb import DuckDB
+from dialects.delta.catalogue import DeltaCatalogue
+from dialects.delta.place import S3, DeltaAddresses, find_root
+from dialects.delta.session import DeltaSession
+from dialects.delta.writing import DeltaWriting
+from dialects.duckdb.dialect import DuckDB
 from dialects.floors import Floor
 from dialects.url import Url
-from dialects.writing import Hazard
 
 POINTED = ("parquet", "parquet+s3")
 """Schemes of tables whose files a pointer lists."""
@@ -30,15 +30,14 @@ class Delta(DuckDB):
     ancestors = ("duckdb",)
     UNAVAILABLE_TEMPLATES = frozenset({"tables", "columns", "primary_key", "estimate", "comments", "dependents", "bootstrap_stage_create"})
 
-    OPENS_FILES = WRITES_COMMITS = True
+    OPENS_FILES = True
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
-    MERGES_RANGES = CHANGES_TABLES = False
-    CREATE_SCHEMA = ""
-    FOLDS_NAMES = "all"  # as folders are found by their names
-    NAME_LIMIT = (255, "bytes")  # of a file's name
-    ENFORCES_KEYS = False
+    TABLE_FORM = replace(DuckDB.TABLE_FORM, create_schema="", enforces_keys=False)
+    addresses = DeltaAddresses(name)
+    catalogue = DeltaCatalogue()
+    writing = DeltaWriting(name)
 
     UNSUPPORTED_VALUES = {
         "uuid": "there is no uuid type; use string",
@@ -53,77 +52,6 @@ class Delta(DuckDB):
         "set": "VARCHAR", "binary": "BLOB", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP",
         "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR", "network": "VARCHAR",
     }  # fmt: skip
-
-    VERIFIED_BY = "an endpoint of https"
-
-    def is_local(self, url: Url) -> bool:
-        return find_root(url).is_local
-
-    def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
-        if of == "table" and (name in (".", "..") or any(character in name for character in r"/\%?#")):  # which a URL reads otherwise
-            return "cannot be that of a folder which each reader of Delta finds"
-        return super().refuse_name(name, of)
-
-    def verifies_server(self, url: Url) -> bool:
-        return endpoint_of(url).startswith("https:")
-
-    def database_id(self, url: Url) -> str:
-        return f"{url.scheme.partition('+')[0]}://{find_root(url).uri}"
-
-    def describe(self, session: Session, place: Place) -> list[Table]:
-        assert isinstance(session, DeltaSession)
-        if place.format not in (None, "delta", "parquet"):  # that of a path without a format
-            raise errors.NoSuchObject(f"a connection to Delta tables reads no {place.format}: use one of DuckDB or Spark")
-        names = [place.path] if place.path else self._find(session.root, place.parts)
-        return [self._describe_lake_table(session, place, name) for name in names if session.root.has_table(name)]
-
-    def origins(self, session: Session, table: Table) -> Origins:
-        return Origins()  # a folder of files shows no other table
-
-    def hazards(self, session: Session, table: Table) -> list[Hazard]:
-        assert isinstance(session, DeltaSession)
-        opened = session.open(session.name_of(table.sql))
-        if opened is None:
-            raise errors.NoSuchObject(f"{table.sql}: there is no such table any more")
-        unreadable = [column.name for column in table.columns if column.kind is None]
-        return [*session.hazards(opened), *(Hazard("storage", f"Delta with the unread column {name}") for name in unreadable)]
-
-    def list_tables(self, session: Session) -> list[TableName]:
-        assert isinstance(session, DeltaSession)
-        tables = []
-        with translated(session.root.uri):
-            for name in session.root.folders():
-                if session.root.has_table(name):
-                    tables.append(TableName("", name))
-                else:
-                    tables += [
-                        TableName(name, folder) for folder in session.root.folders(name) if session.root.has_table(f"{name}/{folder}")
-                    ]
-        return tables
-
-    def _find(self, root: Root, parts: tuple[str, ...]) -> list[str]:
-        """Return the folders of this name below the root, whatever the case of its letters."""
-        if len(parts) > 2 or any("/" in part for part in parts):
-            return []
-        with translated(root.uri):
-            return root.spelt(parts)
-
-    def _describe_lake_table(self, session: DeltaSession, place: Place, name: str) -> Table:
-        version = place.version
-        if place.timestamp:
-            with translated(name):
-                table = session.open_version(name)
-                table.load_as_version(place.timestamp)
-                version = table.version()
-        elif version is not None and not str(version).isdecimal():
-            raise errors.NoSuchObject(f"{name}: version {version} is no number")
-        shown = pinned(name, None if version is None else int(version))
-        opened = session.open(shown)
-        assert opened
-        parts = (shown,) if shown.startswith("/") or "://" in shown else tuple(part for part in shown.rpartition("/")[::2] if part)
-        columns = view.describe_columns(opened.snapshot, opened.types, self.kind)
-        rows = opened.snapshot.rows
-        return Table(self.table(*parts), columns, (), rows, () if place.path else ("", *parts)[-2:])
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         root = find_root(url)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dialects.duckdb.login import DuckDBAddresses
 from dialects.errors import BadUrl
 from dialects.url import Url
 
@@ -111,3 +112,18 @@ def unpinned(name: str) -> tuple[str, int | None]:
     """Return a table's name and version of what `pinned` returned."""
     match = _VERSION.search(name)
     return (name[: match.start()], int(match[1])) if match else (name, None)
+
+
+class DeltaAddresses(DuckDBAddresses):
+    """How URLs of Delta tables, and of Parquet with a pointer, are read."""
+
+    VERIFIED_BY = "an endpoint of https"
+
+    def database_id(self, url: Url) -> str:
+        return f"{url.scheme.partition('+')[0]}://{find_root(url).uri}"
+
+    def is_local(self, url: Url) -> bool:
+        return find_root(url).is_local
+
+    def verifies_server(self, url: Url) -> bool:
+        return endpoint_of(url).startswith("https:")

@@ -19,7 +19,7 @@ from dialects.delta.pointed_files import SMALL, delete_files, list_files, write_
 from dialects.delta.pointer import File, Gone, Overtaken, Pointer, pointer_of
 from dialects.delta.session import DeltaSession, Opened
 from dialects.delta.snapshot import LakeColumn, LakeFile, Snapshot
-from dialects.duckdb import DuckDBSession
+from dialects.duckdb.session import DuckDBSession
 from dialects.url import Url
 from dialects.waits import waits
 from dialects.writing import Hazard
@@ -173,7 +173,7 @@ class PointedSession(DeltaSession):
             touched = {int(row[0]) for row in self._query_here(f"SELECT DISTINCT file_index FROM {source} WHERE {condition}")}
             old = self._select(name, table, [pointer.files[place] for place in sorted(touched)])
             sql = f"SELECT {', '.join(map(quote, pointer.columns))} FROM ({old}) AS f WHERE ({condition}) IS NOT TRUE UNION ALL {sql}"
-        with self._translated():
+        with self.translated():
             written = write_files(table.uri, table.options, pointer.version + 1, self.connection.sql(sql).to_arrow_reader(BATCH_ROWS))
         left = [file for place, file in enumerate(pointer.files) if place not in touched]
         return self._next(pointer, marks, [*left, *written])
@@ -269,7 +269,7 @@ class PointedSession(DeltaSession):
             f" SELECT {values} FROM {commit.changes} c LEFT JOIN old f ON {same} WHERE c.{quote(commit.operation)} = 'i'"
             f" ORDER BY {key}"
         )
-        with self._translated():
+        with self.translated():
             batches = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
             written = write_files(table.uri, table.options, pointer.version + 1, batches)
         left = [file for place, file in enumerate(pointer.files) if place not in touched]

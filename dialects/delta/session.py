@@ -19,7 +19,7 @@ from dialects.committing import Commit, Committing
 from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
-from dialects.duckdb import DuckDBSession, file_values, read_files
+from dialects.duckdb.session import DuckDBSession, file_values, read_files
 from dialects.kinds import Kind
 from dialects.writing import Hazard
 
@@ -181,7 +181,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def replace_rows(self, table: str, rows: str, condition: str, marks: Mapping[str, int], expected: Mapping[str, int]) -> bool:
         self._show(rows)
-        with self._writing(self.name_of(table)) as name, self._translated():
+        with self._writing(self.name_of(table)) as name, self.translated():
             newest = partial(self.open_version, name)
             return commits.replace_rows(
                 newest, name, lambda: self.connection.sql(rows).to_arrow_reader(BATCH_ROWS), condition, marks, expected
@@ -218,7 +218,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def arrow(self, sql: str) -> pa.Table:
         """Return the result of a statement on the session's own tables as an Arrow table."""
-        with self._translated():
+        with self.translated():
             return self.connection.sql(sql).to_arrow_table()
 
     # tables

@@ -8,7 +8,7 @@ from typing import Any
 from dialects import errors
 from dialects.catalogue import Column
 from dialects.delta.snapshot import EXACT, LakeColumn, Snapshot
-from dialects.duckdb import PARQUET_OPTIONS
+from dialects.duckdb.catalogue import PARQUET_OPTIONS
 from dialects.kinds import Kind
 
 Query = Callable[[str], Sequence[tuple[Any, ...]]]

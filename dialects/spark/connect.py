@@ -265,7 +265,7 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
     except ImportError as error:
         raise errors.DriverMissing(f"Spark Connect needs further packages ({error}); run: {extras.install_command('connect')}") from None
     patience = url.patience
-    spark = Driver(connection=connection_string(url, dialect.DEFAULT_PORT))  # the channel is opened by the first call
+    spark = Driver(connection=connection_string(url, dialect.addresses.DEFAULT_PORT))  # the channel is opened by the first call
     spark.client.set_retry_policies([])  # a run retries itself, and knows when to stop
     opened = ConnectSession(dialect, spark, str(url), patience)
     opened.reached = "by TLS, verified" if url.flag("use_ssl") else "in clear"  # the client verifies by this machine's authorities

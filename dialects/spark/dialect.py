@@ -6,7 +6,6 @@ https://spark.apache.org/docs/latest/sql-ref-syntax-qry-select.html
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -18,10 +17,12 @@ from typing import Any
 
 from dialects import errors, extras, nested
 from dialects.base import Dialect, Session
-from dialects.catalogue import UNKNOWN_ORIGINS, Column, HashAlgorithm, Origins, Place, Table, TableName
+from dialects.catalogue import HashAlgorithm
 from dialects.floors import Floor
 from dialects.kinds import Kind
-from dialects.spark import connect, jars, java, settings
+from dialects.spark import connect, java, settings
+from dialects.spark.catalogue import SparkCatalogue
+from dialects.spark.login import SparkAddresses
 from dialects.spark.session import SparkSession, first_line, translate_error
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
@@ -30,14 +31,7 @@ from dialects.url import Url
 INTEGER = Kind("integer")
 
 
-CSV_OPTIONS = {"header": "true", "inferSchema": "true", "escape": '"', "multiLine": "true"}
-"""How CSV is read, as DuckDB detects it: a header, types, doubled quotes and lines within quotes."""
-
 FLOOR = Floor("Spark", "4.0", "COLLATE, VARIANT and results read as Arrow tables")
-
-
-VIEW_OF_CSV = "auditor_csv_"
-"""How the names of views begin that show CSV files with their columns."""
 
 
 class Spark(Dialect):
@@ -45,15 +39,14 @@ class Spark(Dialect):
 
     name = "spark"
     schemes = ("spark", "sc")
-    DEFAULT_PORT = 15002
-    VERIFIED_BY = "use_ssl=true"
     sqlglot_dialect = "spark"
     TEMPLATES = "sql_templates.spark"
     DRIVERS = {"pyspark": "pyspark"}
     TABLES_ARE_FILES = True
+    addresses = SparkAddresses(name)
+    catalogue = SparkCatalogue()
 
     ROW_STORE = False
-    SYSTEM_SCHEMAS = frozenset({"information_schema", "system"})
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key, and each statement is a job that lists, plans and opens them
     READ_CONSISTENCY = (
         "all statements read one version of a Delta or Iceberg table, and of others the files that exist when each is planned"
@@ -115,59 +108,6 @@ class Spark(Dialect):
         if native.startswith(("array<", "struct<")):
             return nested.nested_kind(native, self.kind)
         return super().kind(re.sub(r" collate .*", "", native))
-
-    def describe(self, session: Session, place: Place) -> list[Table]:
-        if not place.path and any("/" in part for part in place.parts):
-            return []  # no table has such a name, but Spark would read parquet.`/path` as files
-        sql = self._from(place)
-        try:
-            if place.path and place.format == "csv":
-                sql = self._view_of_csv(session, place.path)
-            rows = session.query(f"DESCRIBE QUERY SELECT * FROM {sql}" if place.path else f"DESCRIBE TABLE {sql}")
-        except errors.NoSuchObject as error:
-            if place.path and place.format and "TABLE_OR_VIEW_NOT_FOUND" in str(error):  # a name for Spark, which knows no such format
-                raise errors.JarsDoNotFit(jars.missing(f"Spark finds no {place.format} table at {place.path}")) from error
-            return []
-        columns: list[Column] = []
-        for name, native, *_ in rows:
-            if not native:  # the heading of what DESCRIBE TABLE lists below the columns
-                break
-            collation = re.search(r" collate (\S+)", str(native), re.IGNORECASE)
-            loose = collation.group(1) if collation and collation.group(1).upper() != "UTF8_BINARY" else None
-            columns.append(Column(str(name), str(native), self.kind(str(native)), nullable=True, collation=loose))
-        return [Table(sql, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
-
-    def _view_of_csv(self, session: Session, path: str) -> str:
-        """Return the name of a view of CSV files that takes columns and types from them: ``csv.`path``` has texts without names alone.
-
-        All sessions of an application see it. https://spark.apache.org/docs/latest/sql-data-sources-csv.html
-        """
-        name = f"{VIEW_OF_CSV}{hashlib.sha256(path.encode()).hexdigest()[:16]}"
-        options = ", ".join(f"{option} {self.literal(value)}" for option, value in {"path": path, **CSV_OPTIONS}.items())
-        session.execute(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} USING csv OPTIONS ({options})")
-        return f"global_temp.{self.quote(name)}"
-
-    def origins(self, session: Session, table: Table) -> Origins:
-        try:
-            rows = session.query(f"DESCRIBE TABLE EXTENDED {table.sql}")
-        except errors.AuditorError:  # of files by their path
-            return Origins()
-        if VIEW_OF_CSV in table.sql:  # made by this session, of files
-            return Origins()
-        types = {str(value).upper() for name, value, *_ in rows if name == "Type"}
-        if types & {"MANAGED", "EXTERNAL"}:
-            return Origins()
-        return Origins(is_view=True, unknown=UNKNOWN_ORIGINS["view"])
-
-    def list_tables(self, session: Session) -> list[TableName]:
-        rows = session.query(self.catalogue_query("tables", {}))
-        return [TableName(str(schema), str(name)) for schema, name, is_temporary in rows if not is_temporary]
-
-    def _from(self, place: Place) -> str:
-        name = f"{place.format or 'parquet'}.{self.quote(place.path)}" if place.path else self.table(*place.parts)
-        if place.version is not None:
-            return f"{name} VERSION AS OF {self.literal(place.version)}"
-        return f"{name} TIMESTAMP AS OF {self.literal(place.timestamp)}" if place.timestamp else name
 
     def as_text(self, c: str) -> str:
         return f"CAST({c} AS STRING)"
@@ -298,9 +238,6 @@ class Spark(Dialect):
             "SET spark.sql.timeType.enabled = true",
             "SET spark.sql.legacy.timeParserPolicy = CORRECTED",
         ]
-
-    def verifies_server(self, url: Url) -> bool:
-        return url.scheme != "sc" or url.flag("use_ssl")
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         extras.require(*("Spark Connect", "connect") if url.scheme == "sc" else ("Spark", "spark"))

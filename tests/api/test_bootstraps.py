@@ -38,7 +38,7 @@ def test_a_bootstrap_is_planned_and_nothing_is_written(own: Service) -> None:
 
 
 def test_a_plan_says_when_executors_of_spark_would_make_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dialects.duckdb.DuckDB.OPENS_FILES", False)  # a file is read by one process, as a server is not
+    monkeypatch.setattr("dialects.duckdb.dialect.DuckDB.OPENS_FILES", False)  # a file is read by one process, as a server is not
     with writable(tmp_path, run=False, spark={"above": 3}) as own:
         planned = own.client("repair").get("/api/v1/audits/orders/bootstrap-plan").json()
         assert "by Spark: its executors read ranges" in planned["text"], planned

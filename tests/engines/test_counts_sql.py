@@ -114,7 +114,7 @@ def open_plan(pair: LivePair, audit: Audit) -> Iterator[tuple[Plan, dict[Side, S
         ends = {}
         for side in SIDES:
             reference = getattr(audit, side)
-            (table,) = sides[side].dialect.describe(sides[side], reference.place)
+            (table,) = sides[side].dialect.catalogue.describe(sides[side], reference.place)
             sides[side].begin()
             ends[side] = Endpoint(side, f"{side}: {reference.table}", sides[side].dialect, table)
         yield planning.finish(planning.draft("test", audit, ends), audit, ends, dict.fromkeys(SIDES, Bounds(0, 0, 0))), sides

@@ -97,13 +97,13 @@ def test_places(tmp_path: Path, connect: Callable[[], Session]) -> None:
         (Place((), f"{tmp_path}/sales/words", "parquet", version=0), [2]),
     ]
     for place, wanted in places:
-        (table,) = session.dialect.describe(session, place)
+        (table,) = session.dialect.catalogue.describe(session, place)
         assert ids(session, table.sql) == wanted and table.estimate == 1, place
     for nowhere in (Place(("sales",)), Place(("sales", "other")), Place(("a", "b", "c")), Place((), f"{tmp_path}/other", "delta")):
-        assert session.dialect.describe(session, nowhere) == []
+        assert session.dialect.catalogue.describe(session, nowhere) == []
     with pytest.raises(EngineError, match="sales/words"):
-        session.dialect.describe(session, Place(("sales", "words"), version=7))
-    listed = [(one.schema, one.name) for one in session.dialect.list_tables(session)]
+        session.dialect.catalogue.describe(session, Place(("sales", "words"), version=7))
+    listed = [(one.schema, one.name) for one in session.dialect.catalogue.list_tables(session)]
     assert listed == [("", "Words"), ("sales", "words")]
 
 
@@ -143,7 +143,7 @@ def test_columns_that_were_renamed_added_or_written_as_other_types(tmp_path: Pat
     session = connect()
     found = session.query('SELECT * FROM "t" ORDER BY id')
     assert found == [(n, at and at.replace(tzinfo=UTC), None, None) for n, at in enumerate(times, 1)] + [(4, None, "new", None)]
-    (table,) = session.dialect.describe(session, Place(("t",)))
+    (table,) = session.dialect.catalogue.describe(session, Place(("t",)))
     assert [column.native for column in table.columns] == ["BIGINT", "TIMESTAMP WITH TIME ZONE", "VARCHAR", "DECIMAL(10,2)"]
 
 
@@ -153,7 +153,7 @@ def test_a_column_whose_files_hold_something_else_has_no_kind(tmp_path: Path, co
     fields = {"id": "long", "raw": "string", "nano": "timestamp_ntz", "s": struct, "v": "variant"}
     write_table(tmp_path / "t", fields, {"a.parquet": rows}, features=["variantType", "timestampNtz"])
     session = connect()
-    (table,) = session.dialect.describe(session, Place(("t",)))
+    (table,) = session.dialect.catalogue.describe(session, Place(("t",)))
     assert [column.native for column in table.columns] == [
         "BIGINT", "VARCHAR (its files hold BLOB)", "TIMESTAMP (its files hold TIMESTAMP_NS)", "STRUCT(a BIGINT)",
         "variant (read by Spark only)",
@@ -177,7 +177,7 @@ def test_what_would_be_read_wrongly_is_refused(
     write_table(tmp_path / "t", {"id": "long"}, {"a.parquet": rows_of(1)}, features=features, configuration=configuration, physical=given)
     session = connect()
     with pytest.raises(EngineError, match=sentence):
-        session.dialect.describe(session, Place(("t",)))
+        session.dialect.catalogue.describe(session, Place(("t",)))
 
 
 def test_tables_without_files_are_empty(tmp_path: Path, connect: Callable[[], Session]) -> None:
@@ -220,7 +220,7 @@ def test_tables_in_s3(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None
     write_deltalake("s3://delta-read/lake/sales/words", rows, partition_by=["word"], storage_options=options)
     url = "delta+s3://delta-read/lake?" + "&".join(f"{name}={value}" for name, value in options.items())
     with closing(dialects.connect(url)) as session:
-        assert [(one.schema, one.name) for one in session.dialect.list_tables(session)] == [("sales", "words")]
-        (table,) = session.dialect.describe(session, Place(("sales", "words")))
+        assert [(one.schema, one.name) for one in session.dialect.catalogue.list_tables(session)] == [("sales", "words")]
+        (table,) = session.dialect.catalogue.describe(session, Place(("sales", "words")))
         assert session.query(f"SELECT * FROM {table.sql} ORDER BY id") == list(zip(range(4), rows["word"].to_pylist(), strict=True))
-        assert session.dialect.describe(session, Place(("sales", "other"))) == []
+        assert session.dialect.catalogue.describe(session, Place(("sales", "other"))) == []

@@ -119,7 +119,7 @@ def test_an_index_on_the_text_still_serves(engine: LiveEngine) -> None:
         report = audit(engine, engine, where)
         assert report.plan and report.verdict is Verdict.MATCH, report.reasons
         side = report.plan.sides["source"]
-        scan = session.dialect.estimate_scan(session, render.count(session.dialect, side.table, side.where))
+        scan = session.dialect.server.estimate_scan(session, render.count(session.dialect, side.table, side.where))
         assert scan and not scan.full_scan and scan.rows < 100, (where, side.where, scan)
     session.close()
 

@@ -46,7 +46,7 @@ def described(engine: LiveEngine) -> dict[str, Column]:
     name = table_of(engine)
     session = dialects.connect(engine.url)
     try:
-        return {column.name: column for column in session.dialect.describe(session, dialects.Place((name,)))[0].columns}
+        return {column.name: column for column in session.dialect.catalogue.describe(session, dialects.Place((name,)))[0].columns}
     finally:
         session.close()
 

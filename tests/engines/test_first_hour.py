@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from auditor.service.certify import certify
-from dialects.redshift_facts import FACTS
+from dialects.redshift.facts import FACTS
 from tests.live import LiveEngine, engine_params
 
 PAGE = Path(__file__).parents[2] / "docs" / "redshift-first-hour.md"

@@ -11,9 +11,12 @@ import pytest
 
 import dialects
 from auditor.errors import ServerTooOld, SessionNotKept
-from dialects import duckdb, mysql, mysql_session, postgres
+from dialects.duckdb import dialect as duckdb
 from dialects.floors import Floor
+from dialects.mysql import dialect as mysql
+from dialects.mysql import session as mysql_session
 from dialects.pooler import refuse_lent_sessions
+from dialects.postgres import dialect as postgres
 from dialects.session import Driver, DriverSession
 from dialects.spark import dialect as spark
 from tests.live import Engines, LiveEngine, engine_params

@@ -49,9 +49,9 @@ def test_path_is_read_by_a_connection_without_a_file(tmp_path: Path) -> None:
         writer.execute(f"COPY (SELECT 1 AS id) TO '{tmp_path}/some.parquet' (FORMAT parquet)")
     place = Place((), path=str(tmp_path / "some.parquet"))
     with closing(dialects.connect("duckdb://")) as session:
-        assert [column.name for column in session.dialect.describe(session, place)[0].columns] == ["id"]
+        assert [column.name for column in session.dialect.catalogue.describe(session, place)[0].columns] == ["id"]
     with closing(dialects.connect(url)) as session, pytest.raises(errors.NoSuchObject, match="by one with the url duckdb://"):
-        session.dialect.describe(session, place)
+        session.dialect.catalogue.describe(session, place)
 
 
 def test_process_that_opened_the_file_decides_what_is_read(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def make_plan(session: Session, method: Method, strategy: str, chunk_keys: int =
         for name, kind in (("id", native), ("other", native), ("label", TEXT))
     ]  # fmt: skip
     how = {"range": Partitioning(strategy="range", size=100), "hash": Partitioning(strategy="hash", buckets=64)}[strategy]
-    (table,) = dialect.describe(session, dialects.Place(("scanned",)))
+    (table,) = dialect.catalogue.describe(session, dialects.Place(("scanned",)))
     side = SidePlan(
         dialect=dialect.name, connection="shop", label="shop: scanned", table=table.sql, where="", chunk_keys=chunk_keys, estimate=ROWS
     )
@@ -99,7 +99,7 @@ def test_chunk_is_read_through_the_index_of_the_key(engine: LiveEngine, index: s
         for strategy in ("range", "hash"):
             for method in typing.get_args(Method):
                 plan = make_plan(session, method, strategy)
-                expected = session.dialect.estimate_scan(session, render.summary(plan, "source", session.dialect, CHUNK))
+                expected = session.dialect.server.estimate_scan(session, render.summary(plan, "source", session.dialect, CHUNK))
                 assert expected and not expected.full_scan, (method, strategy)
                 assert 500 <= expected.rows <= 2_000, (method, strategy)
 
@@ -109,7 +109,7 @@ def test_chunk_without_an_index_is_a_full_scan(engine: LiveEngine) -> None:
     make_table(engine)
     with open_session(engine) as session:
         plan = make_plan(session, "signature", "range")
-        expected = session.dialect.estimate_scan(session, render.summary(plan, "source", session.dialect, CHUNK))
+        expected = session.dialect.server.estimate_scan(session, render.summary(plan, "source", session.dialect, CHUNK))
     assert expected and expected.full_scan
 
 
@@ -117,9 +117,9 @@ def test_chunk_without_an_index_is_a_full_scan(engine: LiveEngine) -> None:
 def test_full_index_scan_counts_as_a_full_scan(engine: LiveEngine) -> None:
     make_table(engine, INDEXED["secondary"]("scanned"))
     with open_session(engine) as session:
-        whole = session.dialect.estimate_scan(session, "SELECT id FROM scanned ORDER BY id")
+        whole = session.dialect.server.estimate_scan(session, "SELECT id FROM scanned ORDER BY id")
         assert whole and whole.full_scan and ROWS * 0.8 <= whole.rows <= ROWS * 1.2
-        found = session.dialect.estimate_scan(session, "SELECT label FROM scanned WHERE id = 17")
+        found = session.dialect.server.estimate_scan(session, "SELECT label FROM scanned WHERE id = 17")
         assert found == dialects.ScanEstimate(1, False)
 
 
@@ -129,7 +129,7 @@ def test_index_that_begins_with_the_key_is_found(engine: LiveEngine, index: str)
     make_table(engine, INDEXED[index]("scanned"))
     with open_session(engine) as session:
         table = make_plan(session, "signature", "range").sides["source"].table
-        assert session.dialect.leading_index_columns(session, table) == {"id"}
+        assert session.dialect.server.leading_index_columns(session, table) == {"id"}
 
 
 USELESS_CASES = [
@@ -144,7 +144,7 @@ def test_index_that_cannot_serve_key_ranges_is_ignored(engine: LiveEngine, index
     make_table(engine, index("scanned"))
     with open_session(engine) as session:
         plan = make_plan(session, "exact", "range")
-        assert "id" not in (session.dialect.leading_index_columns(session, plan.sides["source"].table) or set())
+        assert "id" not in (session.dialect.server.leading_index_columns(session, plan.sides["source"].table) or set())
         statement = render.summary(plan, "source", session.dialect, CHUNK)
         limits = ConnectionSettings.model_validate({"url": engine.url, "limits": {"scan_rows": ROWS - 1}})
         with pytest.raises(ScanRefused) as caught:
@@ -199,7 +199,7 @@ def test_engines_without_indexes_are_not_checked(engine: LiveEngine) -> None:
     limits = ConnectionSettings.model_validate({"url": engine.url, "limits": {"scan_rows": 0}})
     with open_session(engine) as session:
         assert index_check.check_scan(make_plan(session, "signature", "range"), "source", session, limits) is None
-        assert session.dialect.estimate_scan(session, "SELECT 1") is None
+        assert session.dialect.server.estimate_scan(session, "SELECT 1") is None
 
 
 @only("postgres")
@@ -215,8 +215,8 @@ def test_partitioned_table_is_read_through_the_indexes_of_its_partitions(engine:
         "ANALYZE scanned_whole",
     )
     with open_session(engine) as session:
-        assert session.dialect.leading_index_columns(session, '"public"."scanned_whole"') == {"id"}
-        expected = session.dialect.estimate_scan(session, "SELECT label FROM scanned_whole WHERE id >= 6000 AND id < 7000")
+        assert session.dialect.server.leading_index_columns(session, '"public"."scanned_whole"') == {"id"}
+        expected = session.dialect.server.estimate_scan(session, "SELECT label FROM scanned_whole WHERE id >= 6000 AND id < 7000")
     assert expected and not expected.full_scan and 500 <= expected.rows <= 2_000
 
 
@@ -224,5 +224,5 @@ def test_partitioned_table_is_read_through_the_indexes_of_its_partitions(engine:
 def test_impossible_condition_reads_no_rows(engine: LiveEngine) -> None:
     make_table(engine, INDEXED["primary"]("scanned"))
     with open_session(engine) as session:
-        found = session.dialect.estimate_scan(session, "SELECT label FROM scanned WHERE 1 = 0")
+        found = session.dialect.server.estimate_scan(session, "SELECT label FROM scanned WHERE 1 = 0")
     assert found == dialects.ScanEstimate(0, False)

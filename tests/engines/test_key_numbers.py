@@ -89,7 +89,7 @@ def test_numbers_of_keys_equal_the_oracle(engine: LiveEngine) -> None:
     rows.append([len(rows), *[None] * len(made)])
     tables.make(engine, "key_numbers", [("n", INTEGER), *((name, kind) for name, (kind, _, _) in made.items())], rows)
     with closing(dialects.connect(engine.url)) as session:
-        (table,) = session.dialect.describe(session, dialects.Place(("key_numbers",)))
+        (table,) = session.dialect.catalogue.describe(session, dialects.Place(("key_numbers",)))
         native = {column.name: column.kind for column in table.columns if column.kind}
         plans = [plan_of(session, native, names) for names in KEYS if set(names) <= set(made)]
         numbers = [sql.key_number(plan, "source", session.dialect) for plan in plans]
@@ -119,7 +119,7 @@ def test_a_null_where_the_catalogue_says_there_is_none_makes_no_row_text(engine:
     made = {name: one for name, one in column_values().items() if one[0].name in ("integer", "text", "date") and not one[0].unsigned}
     tables.make(engine, "hollow", [(name, kind) for name, (kind, _, _) in made.items()], [[values[0] for _, _, values in made.values()]])
     with closing(dialects.connect(engine.url)) as session:
-        (table,) = session.dialect.describe(session, dialects.Place(("hollow",)))
+        (table,) = session.dialect.catalogue.describe(session, dialects.Place(("hollow",)))
         native = {column.name: column.kind for column in table.columns if column.kind}
         plan = plan_of(session, native, list(made))
         texts = []

@@ -20,7 +20,7 @@ def test_the_columns_of_a_primary_key_come_in_its_order(engine: LiveEngine) -> N
     tables.make(engine, name, NUMBERS, [(1, 2, 3)], ["c", "a"])
     session = connect(engine.url)
     try:
-        (table,) = session.dialect.describe(session, Place((name,)))
+        (table,) = session.dialect.catalogue.describe(session, Place((name,)))
     finally:
         session.close()
     assert table.primary_key == ("c", "a")
@@ -37,8 +37,10 @@ def test_the_planner_says_how_many_rows_each_range_has(engine: LiveEngine) -> No
     ranges = [(0, 1000), (1000, 2000), (2000, 5000), (5000, 6000), (9000, 9001)]
     session = connect(engine.url)
     try:
-        found = session.dialect.estimate_each(session, [f"SELECT 1 FROM {name} WHERE a >= {low} AND a < {high}" for low, high in ranges])
-        (one,) = session.dialect.estimate_each(session, [f"SELECT 1 FROM {name} WHERE a >= 2000 AND a < 5000"])
+        found = session.dialect.server.estimate_each(
+            session, [f"SELECT 1 FROM {name} WHERE a >= {low} AND a < {high}" for low, high in ranges]
+        )
+        (one,) = session.dialect.server.estimate_each(session, [f"SELECT 1 FROM {name} WHERE a >= 2000 AND a < 5000"])
     finally:
         session.close()
     assert len(found) == len(ranges) and found[-1] <= 1
@@ -57,7 +59,7 @@ def test_branches_that_workers_share_are_estimated_as_a_whole(engine: LiveEngine
             session.execute(f"SET {setting}")
         statements = [f"SELECT 1 FROM {name} WHERE b >= {low} AND b < {low + 2000}" for low in (0, 2000)]
         assert "Gather" in str(session.query("EXPLAIN (FORMAT JSON) " + " UNION ALL ".join(statements))[0][0])
-        found = session.dialect.estimate_each(session, statements)
+        found = session.dialect.server.estimate_each(session, statements)
     finally:
         session.close()
     assert len(found) == 2 and all(1900 <= expected <= 4000 for expected in found), found

@@ -69,7 +69,7 @@ def test_texts_of_events_are_those_of_the_server(engine: LiveEngine, kinds: str)
     )
     images = [event["after"] for event in log.events(start, [table])]
     with closing(dialects.connect(engine.url)) as session:
-        [described] = session.dialect.describe(session, dialects.Place((table,)))
+        [described] = session.dialect.catalogue.describe(session, dialects.Place((table,)))
         natives = {one.name: one.kind for one in described.columns}
         plans = [
             (number, column(number, kind, native, session.dialect, sample))

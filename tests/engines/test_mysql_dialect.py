@@ -46,7 +46,7 @@ def test_mysql_specific_columns_have_the_canonical_text(engine: LiveEngine) -> N
     )
     session = dialects.connect(engine.url)
     try:
-        (table,) = session.dialect.describe(session, Place(("peculiar",)))
+        (table,) = session.dialect.catalogue.describe(session, Place(("peculiar",)))
         texts = [
             session.dialect.canonical_text(_kind(column.kind), session.dialect.quote(column.name), _kind(column.kind))
             for column in table.columns

@@ -6,7 +6,7 @@ import pytest
 
 import dialects
 from auditor.errors import EngineError, StatementTimeout
-from dialects.mysql_session import MySQLSession
+from dialects.mysql.session import MySQLSession
 from tests.live import LiveEngine, engine_params
 
 ENGINES = pytest.mark.parametrize("engine", [one for one in engine_params() if one.id in ("mysql", "mariadb")], indirect=True)

@@ -82,9 +82,9 @@ def test_table_is_found_by_its_letters_whatever_their_case(engine: LiveEngine) -
     tables.make(engine, "ÉTÉ_Ça", [("n", Kind("integer"))], [(1,)])
     with closing(dialects.connect(engine.url)) as session:
         for asked in ("ÉTÉ_Ça", "été_ça"):
-            (table,) = session.dialect.describe(session, Place((asked,)))
+            (table,) = session.dialect.catalogue.describe(session, Place((asked,)))
             assert table.sql.endswith(session.dialect.quote("ÉTÉ_Ça"))
-        assert session.dialect.describe(session, Place(("ete_ca",))) == []
+        assert session.dialect.catalogue.describe(session, Place(("ete_ca",))) == []
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_unquoted_slash_or_ending_is_a_path(written: str) -> None:
 @pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
 def test_path_on_an_engine_of_tables_is_refused_with_the_way_out(engine: LiveEngine) -> None:
     with closing(dialects.connect(engine.url)) as session, pytest.raises(NoSuchObject, match="in double quotes"):
-        session.dialect.describe(session, TableRef(connection="c", table="a/b").place)
+        session.dialect.catalogue.describe(session, TableRef(connection="c", table="a/b").place)
 
 
 @pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
 def test_quoted_path_is_no_way_into_sparks_files(engine: LiveEngine) -> None:
     with closing(dialects.connect(engine.url)) as session:
-        assert session.dialect.describe(session, TableRef(connection="c", table='json."/etc/hostname"').place) == []
+        assert session.dialect.catalogue.describe(session, TableRef(connection="c", table='json."/etc/hostname"').place) == []
 
 
 def test_name_written_by_init_is_read_back() -> None:
@@ -161,5 +161,5 @@ def test_a_name_that_is_ambiguous_within_one_schema_is_asked_for_in_quotes(engin
 def test_temporary_tables_are_no_tables_of_the_database(engine: LiveEngine) -> None:
     with tables.open_writable(engine) as session:
         session.execute("CREATE TEMPORARY TABLE passing (id INT PRIMARY KEY)")
-        assert "passing" not in {one.name for one in session.dialect.list_tables(session)}
+        assert "passing" not in {one.name for one in session.dialect.catalogue.list_tables(session)}
         session.execute("DROP TEMPORARY TABLE passing")

@@ -89,7 +89,7 @@ def make_table(engine: LiveEngine, table: str, native: str, keys: Sequence[int],
 def open_plan(session: Session, width: Width, **more: Any) -> Iterator[Plan]:
     endpoint = {"connection": "x", "table": width.table}
     audit = Audit.model_validate({"source": endpoint, "target": endpoint, "key": ("id",), **more})
-    (table,) = session.dialect.describe(session, audit.sources[0].place)
+    (table,) = session.dialect.catalogue.describe(session, audit.sources[0].place)
     ends: dict[Side, Endpoint] = {side: Endpoint("x", "x", session.dialect, table) for side in SIDES}
     bounds = Bounds(len(width.sample_keys()), width.least, width.greatest)
     session.begin()

@@ -22,7 +22,7 @@ def test_options_reach_the_server(engine: LiveEngine) -> None:
     for scheme in ("postgresql", "postgresql+psycopg2"):
         url = urlsplit(engine.url)._replace(scheme=scheme, query="options=-csearch_path%3Delsewhere").geturl()
         with closing(dialects.connect(url)) as session:
-            assert len(session.dialect.describe(session, dialects.Place(("only_there",)))) == 1
+            assert len(session.dialect.catalogue.describe(session, dialects.Place(("only_there",)))) == 1
 
 
 def test_password_and_service_come_from_their_files(engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from auditor.planning import planner
 from auditor.run import audit_run, chunk_queue
 from auditor.testing.statements import METHODS
 from dialects import Kind, Place
-from dialects.postgres_session import PostgresSession
+from dialects.postgres.session import PostgresSession
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import postgres, redshift
@@ -318,7 +318,7 @@ def test_tables_of_other_databases_are_read_by_names_of_three_parts(stand_in: St
     tables.execute(engine, view)
     try:
         with closing(dialects.connect(engine.url)) as session:
-            (table,) = session.dialect.describe(session, Place(("shared", "s", "t")))
+            (table,) = session.dialect.catalogue.describe(session, Place(("shared", "s", "t")))
     finally:
         tables.execute(engine, "DROP VIEW svv_all_columns")
     assert table.sql == '"shared"."s"."t"' and table.primary_key == () and all(column.nullable for column in table.columns)

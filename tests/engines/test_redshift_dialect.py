@@ -25,7 +25,7 @@ from auditor.report import render as render_report
 from auditor.sql import render, row_text
 from auditor.testing.statements import METHODS, STRATEGIES, plan_of
 from dialects import Kind, Place
-from dialects.postgres_session import PostgresSession
+from dialects.postgres.session import PostgresSession
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import redshift_allowed
@@ -168,9 +168,9 @@ def test_every_statement_of_every_feature_is_allowed(engine: LiveEngine, engines
         report = auditor.audit((engine.url, "featured"), (engine.url, "featured_changed"), **{"key": ["id"], **LEAN, **settings})
         assert report.state == "done" and report.verdict == "mismatch", (feature, report.reasons)
     with closing(dialects.connect(engine.url)) as session:
-        session.dialect.server_load(session, session.dialect.LOAD_MEASURES)
-        assert session.dialect.list_tables(session)
-        session.dialect.heartbeat_age(session, Place(("featured",)), "at")
+        session.dialect.server.server_load(session, session.dialect.server.LOAD_MEASURES)
+        assert session.dialect.catalogue.list_tables(session)
+        session.dialect.server.heartbeat_age(session, Place(("featured",)), "at")
         assert isinstance(session, PostgresSession)
         endings = [session.cancel_statement(), session.terminate_statement()]
     sent = [*server.statements(), *endings]
@@ -264,7 +264,7 @@ def test_rows_are_estimated_without_those_that_are_deleted(engine: LiveEngine) -
 
 def _estimate(engine: LiveEngine) -> int | None:
     with closing(dialects.connect(engine.url)) as session:
-        return session.dialect.describe(session, dialects.Place(("estimated",)))[0].estimate
+        return session.dialect.catalogue.describe(session, dialects.Place(("estimated",)))[0].estimate
 
 
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)

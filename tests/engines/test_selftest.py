@@ -20,7 +20,7 @@ from auditor.service.selftest._bench import Bench
 from auditor.service.selftest._pieces import check_pieces
 from auditor.service.selftest._texts import check_texts
 from auditor.sql import user_sql
-from dialects.duckdb import DuckDB
+from dialects.duckdb.dialect import DuckDB
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params, quick_on
 from tests.servers.redshift import StandIn
@@ -36,7 +36,7 @@ def run(url: str) -> SelfTest:
 
 def listed(engine: LiveEngine) -> list[str]:
     with closing(dialects.connect(engine.url)) as session:
-        return sorted(f"{table.schema}.{table.name}" for table in session.dialect.list_tables(session))
+        return sorted(f"{table.schema}.{table.name}" for table in session.dialect.catalogue.list_tables(session))
 
 
 @pytest.fixture(autouse=True)

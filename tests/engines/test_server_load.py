@@ -26,7 +26,7 @@ from auditor.connections import throttle
 from auditor.errors import AccessDenied, DatabaseBusy, PlanError
 from auditor.waits import waits
 from dialects import Kind, Place, Session
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -95,7 +95,7 @@ def make_settings(url: str, **limits: Any) -> ConnectionSettings:
 
 def probe_load(engine: LiveEngine, *names: str, own: int = 0) -> dict[str, float]:
     with closing(dialects.connect(engine.url)) as session:
-        return session.dialect.server_load(session, names, own)
+        return session.dialect.server.server_load(session, names, own)
 
 
 @pytest.mark.alone
@@ -240,14 +240,14 @@ class FakeReplica(DriverSession):
 )
 def test_lag_of_a_replica_is_its_slowest_channel(version: str, column: str, statement: str, rows: list[Any], lag: float) -> None:
     session = FakeReplica(dialects.get("mysql").for_server(version), ["Channel_Name", column], rows)
-    assert session.dialect.server_load(session, ["lag"]) == {"lag": lag}
+    assert session.dialect.server.server_load(session, ["lag"]) == {"lag": lag}
     assert session.sent == statement
 
 
 def test_unknown_load_measure_is_an_error() -> None:
     for name in dialects.names():
         with pytest.raises(LookupError, match=f"{name} does not report tides"):
-            dialects.get(name).server_load(FakeReplica(dialects.get(name), [], []), ["tides"])
+            dialects.get(name).server.server_load(FakeReplica(dialects.get(name), [], []), ["tides"])
 
 
 @pytest.mark.parametrize("kind", [Kind("timestamp", scale=6), Kind("timestamptz", scale=6)], ids=str)
@@ -256,8 +256,8 @@ def test_heartbeat_age_is_the_age_of_the_newest_beat(engine: LiveEngine, kind: K
     tables.make(engine, "beats", [("id", Kind("integer")), ("at", kind)], [(1, moment), (2, moment - dt.timedelta(days=1))])
     tables.make(engine, "no_beats", [("at", kind)], [])
     with closing(dialects.connect(engine.url)) as session:
-        assert 88 < session.dialect.heartbeat_age(session, Place(("beats",)), "at") < 92 + time.monotonic() - began
-        assert session.dialect.heartbeat_age(session, Place(("no_beats",)), "at") == math.inf
+        assert 88 < session.dialect.server.heartbeat_age(session, Place(("beats",)), "at") < 92 + time.monotonic() - began
+        assert session.dialect.server.heartbeat_age(session, Place(("no_beats",)), "at") == math.inf
     if engine.dialect == "redshift":
         assert violations(f'SELECT {session.dialect.seconds_since("MAX(c)")} AS seconds FROM "public"."t"') == []
 

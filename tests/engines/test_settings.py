@@ -22,8 +22,10 @@ import pytest
 import auditor
 import dialects
 from auditor.model import Report
-from dialects import Kind, mysql_settings, postgres_settings
+from dialects import Kind
 from dialects.errors import AccessDenied, SessionNotKept, StatementRefused
+from dialects.mysql import settings as mysql_settings
+from dialects.postgres import settings as postgres_settings
 from dialects.settings import refuse_others
 from dialects.spark import settings as spark_settings
 from tests import tables

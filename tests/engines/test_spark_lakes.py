@@ -89,7 +89,7 @@ def test_missing_jar_is_named(engine: LiveEngine) -> None:
         (Place(("ice", "shop", "orders")), r"Spark has no class org\.apache\.iceberg\.spark\.SparkCatalog for its catalogue ice: add the"),
     ):
         with closing(dialects.connect(url)) as session, pytest.raises(JarsDoNotFit, match=said):
-            session.dialect.describe(session, place)
+            session.dialect.catalogue.describe(session, place)
 
 
 @ON_SPARK
@@ -119,7 +119,7 @@ def test_next_snapshot_sees_files_that_others_wrote(engine: LiveEngine) -> None:
             counts += reader.query("SELECT COUNT(*) FROM `grown`")
             reader.end()
             shutil.copy(file, file.with_name("other.parquet"))
-        (table,) = reader.dialect.describe(reader, Place(("grown",)))
+        (table,) = reader.dialect.catalogue.describe(reader, Place(("grown",)))
         session.execute("DROP TABLE grown")
     assert counts == [(1,), (2,)]
     assert [column.name for column in table.columns] == ["#id", "v"]
@@ -254,7 +254,7 @@ def test_snapshot_reads_one_state(server: str, table: str) -> None:
         form = "delta" if table == DELTA else "iceberg"
         writer.execute("CREATE NAMESPACE IF NOT EXISTS ice.shop")
         writer.execute(f"CREATE TABLE {table}_read USING {form} AS SELECT id FROM RANGE(0, 10, 1, 1)")
-        (found,) = reader.dialect.describe(reader, Place(tuple(f"{table}_read".split("."))))
+        (found,) = reader.dialect.catalogue.describe(reader, Place(tuple(f"{table}_read".split("."))))
         count = f"SELECT COUNT(*) FROM {found.sql}"
         other.query(count)
         reader.begin()

@@ -9,7 +9,7 @@ import pytest
 from pymysql.constants.COMMAND import COM_SET_OPTION
 
 from dialects import Session, errors
-from dialects.mysql_session import MySQLSession
+from dialects.mysql.session import MySQLSession
 from tests import tables
 from tests.live import LiveEngine, engine_params
 

@@ -13,8 +13,9 @@ import pytest
 import auditor
 import dialects
 from auditor.errors import BadUrl, EngineError, UnloadFailed
-from dialects import Kind, parse_url, redshift_unload
-from dialects.redshift_unload import unloading
+from dialects import Kind, parse_url
+from dialects.redshift import unload as redshift_unload
+from dialects.redshift.unload import unloading
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import s3

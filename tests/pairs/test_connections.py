@@ -184,7 +184,7 @@ def test_server_takes_the_lock_back_from_a_process_that_hangs(engine: LiveEngine
     with open_sessions(engine.url, engine.url) as (session, helper), closing(mysql.connect(engine.url)) as writer:
         hang, go_on = threading.Event(), threading.Event()
         monkeypatch.setattr(helper, "wait_at_most", lambda _: nullcontext())
-        monkeypatch.setattr("dialects.mysql_session.ThreadPoolExecutor", lambda *_, **__: HangingPool(hang, go_on))
+        monkeypatch.setattr("dialects.mysql.session.ThreadPoolExecutor", lambda *_, **__: HangingPool(hang, go_on))
         session.begin()
 
         def write() -> None:

@@ -22,8 +22,8 @@ from auditor.run import audit_run, cross_checks, scan
 from auditor.sql import counts, power_sums, render, row_text
 from auditor.sql import prescan as prescan_sql
 from dialects import ColumnBatch, Dialect, Kind
-from dialects.duckdb import DuckDBSession
-from dialects.mysql_session import MySQLSession
+from dialects.duckdb.session import DuckDBSession
+from dialects.mysql.session import MySQLSession
 from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params

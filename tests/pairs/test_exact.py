@@ -287,7 +287,7 @@ def make_plan(session: Session, partition: dict[str, Any], t: int, bits: int) ->
     endpoint = {"connection": "x", "table": "exact_oracle"}
     values = {"source": endpoint, "target": endpoint, "key": ("id",), "partition": partition, "t": t, "bits": bits, "salt": "s4lt"}
     audit = Audit.model_validate(values)
-    table = session.dialect.describe(session, audit.sources[0].place)[0]
+    table = session.dialect.catalogue.describe(session, audit.sources[0].place)[0]
     ends: dict[Side, Endpoint] = {side: Endpoint("x", "x", session.dialect, table) for side in ("source", "target")}
     bounds: dict[Side, planner.Bounds] = {side: planner.Bounds(100, -40, 59) for side in ("source", "target")}
     return planner.finish(planner.draft("oracle", audit, ends), audit, ends, bounds)

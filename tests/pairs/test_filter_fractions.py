@@ -99,7 +99,7 @@ def assert_same_rows(pair: LivePair, count: int, fraction: str | None = None, le
     engines: dict[Side, LiveEngine] = {side: getattr(pair, side) for side in SIDES}
     sessions = {side: dialects.connect(engine.url) for side, engine in engines.items()}
     described = {
-        side: Endpoint(side, side, session.dialect, session.dialect.describe(session, dialects.Place((f"filter_{side}",)))[0])
+        side: Endpoint(side, side, session.dialect, session.dialect.catalogue.describe(session, dialects.Place((f"filter_{side}",)))[0])
         for side, session in sessions.items()
     }
     names, problems = NameResolver(audit, described), list[str]()

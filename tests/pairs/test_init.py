@@ -74,4 +74,4 @@ def test_proposed_audit_of_tables_in_other_schemas_runs(made: LivePair, tmp_path
 def test_spark_lists_the_tables_of_its_database(engine: LiveEngine) -> None:
     tables.execute(engine, "CREATE TABLE IF NOT EXISTS init_orders (id INT)")
     with closing(dialects.connect(engine.url)) as session:
-        assert TableName("default", "init_orders") in session.dialect.list_tables(session)
+        assert TableName("default", "init_orders") in session.dialect.catalogue.list_tables(session)

@@ -223,7 +223,7 @@ def test_slice_is_read_through_the_index_of_the_key(pair: LivePair) -> None:
         with open_plan(pair, audit(), keys=keys) as (plan, sides):
             assert plan.slice and plan.span <= 501
             for side in SIDES:
-                estimate = sides[side].dialect.estimate_scan(sides[side], render.summary(plan, side, sides[side].dialect, Chunk()))
+                estimate = sides[side].dialect.server.estimate_scan(sides[side], render.summary(plan, side, sides[side].dialect, Chunk()))
                 assert estimate and not estimate.full_scan, (side, keys, estimate)
                 assert estimate.rows < 5000, (side, keys, estimate)
 

@@ -89,7 +89,7 @@ def _stage(config_file: Path, fatal: str, events: Path) -> None:
 
 
 def _main() -> None:
-    for module in ("auditor.pipeline.merge.loader", "auditor.pipeline.staging", "dialects.duckdb", "dialects.postgres"):
+    for module in ("auditor.pipeline.merge.loader", "auditor.pipeline.staging", "dialects.duckdb.dialect", "dialects.postgres.dialect"):
         import_module(module)
     for line in sys.stdin:
         child = os.fork()

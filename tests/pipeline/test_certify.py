@@ -19,7 +19,7 @@ from auditor.report import certificate as report
 from auditor.service import certify as service
 from auditor.service.certify import PARTS, Scale, certify, estimate
 from auditor.service.certify._scratch import PREFIX, Scratch
-from dialects.duckdb import DuckDB
+from dialects.duckdb.dialect import DuckDB
 from tests import tables
 from tests.live import LiveEngine, engine_params
 

@@ -245,8 +245,8 @@ def test_row_security_is_a_hazard_where_it_hides_rows(road: Road) -> None:
     with open_writer("warehouse", road.settings.connections["warehouse"]) as session:
         for role in ("NONE", "hidden_from"):
             session.execute(f"SET ROLE {role}")
-            [there] = session.dialect.describe(session, Place((road.schema, "orders")))
-            kinds.append([one.kind for one in session.dialect.hazards(session, there)])
+            [there] = session.dialect.catalogue.describe(session, Place((road.schema, "orders")))
+            kinds.append([one.kind for one in session.dialect.catalogue.hazards(session, there)])
         session.execute("RESET ROLE")
     road.execute("DROP OWNED BY hidden_from", "DROP ROLE hidden_from")
     assert ["row security" in one for one in kinds] == [False, True]

@@ -145,7 +145,7 @@ class Killed:
 
 
 def _main() -> None:
-    for module in ("auditor.store.trackers", "sqlalchemy.dialects.sqlite", "pymysql", "dialects.duckdb"):
+    for module in ("auditor.store.trackers", "sqlalchemy.dialects.sqlite", "pymysql", "dialects.duckdb.dialect"):
         import_module(module)
     for line in sys.stdin:
         child = os.fork()

@@ -26,7 +26,7 @@ PRELOADED = (
     "alembic.command", "duckdb", "psycopg2", "pymysql", "pytest", "rich.progress", "rich.table", "uvicorn.logging",
     "auditor.api.app", "auditor.cli._audits", "auditor.cli._pipeline", "auditor.cli._runs", "auditor.cli._serving",
     "auditor.run.audit_run", "auditor.service.running", "auditor.service.workers",
-    "dialects.duckdb", "dialects.mysql", "dialects.postgres", "dialects.redshift",
+    "dialects.duckdb.dialect", "dialects.mysql.dialect", "dialects.postgres.dialect", "dialects.redshift.dialect",
 )  # fmt: skip
 """Modules that most programs load. None of them starts a thread."""
 

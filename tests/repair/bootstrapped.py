@@ -32,13 +32,13 @@ def opened(engine: LiveEngine) -> Iterator[Session]:
 def left(engine: LiveEngine) -> list[str]:
     """Return the names of such tables that are there."""
     with opened(engine) as session:
-        return sorted(table.name for table in session.dialect.list_tables(session) if table.name.startswith(LEFT))
+        return sorted(table.name for table in session.dialect.catalogue.list_tables(session) if table.name.startswith(LEFT))
 
 
 def clean(engine: LiveEngine) -> None:
     """Drop such tables."""
     with opened(engine) as session:
-        for table in session.dialect.list_tables(session):
+        for table in session.dialect.catalogue.list_tables(session):
             if table.name.startswith(LEFT):
                 if isinstance(session, Committing):
                     session.drop_table(session.dialect.table(table.name))

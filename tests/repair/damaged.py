@@ -137,7 +137,7 @@ def read_exactly(engine: LiveEngine, name: str, columns: Sequence[str]) -> list[
     session = dialects.connect(engine.url)
     try:
         dialect = session.dialect
-        (table,) = dialect.describe(session, Place((name,)))
+        (table,) = dialect.catalogue.describe(session, Place((name,)))
         kinds = {column.name: column.kind for column in table.columns}
         texts = [dialect.canonical_text(kind, dialect.quote(column), kind) for column in columns if (kind := kinds[column])]
         return sorted(session.query(f"SELECT {', '.join(texts)} FROM {table.sql}"))

@@ -70,7 +70,7 @@ def test_a_column_with_a_name_that_writing_needs_is_refused(tmp_path: Path, take
     (tmp_path / "lake").mkdir()
     url = dialects.parse_url(f"parquet://{tmp_path}/lake")
     dialect = dialects.by_scheme("parquet")
-    with closing(dialect.connect(dialect.write_url(url), 60)) as session:
+    with closing(dialect.connect(dialect.addresses.write_url(url), 60)) as session:
         assert isinstance(session, Committing)
         session.make_table('"t"', f'CREATE TABLE "t" ("id" BIGINT, "{taken}" BIGINT)')
         session.execute(f'CREATE TEMPORARY TABLE changes AS SELECT \'i\' AS auditor_op, 1 AS "id", 2 AS "{taken}_"')

@@ -52,7 +52,7 @@ PAIRS = [pytest.param(*one.values, marks=[*one.marks, *([pytest.mark.slow] if is
 def describe(engine: LiveEngine) -> Table:
     session = dialects.connect(engine.url)
     try:
-        (table,) = session.dialect.describe(session, Place(("schema_source",)))
+        (table,) = session.dialect.catalogue.describe(session, Place(("schema_source",)))
         return table
     finally:
         session.close()
@@ -115,7 +115,7 @@ def test_comments_and_keys_arrive_in_the_target(engine: LiveEngine, source: str)
     tables.execute(engine, *statements(printed(configured)))
     session = dialects.connect(engine.url)
     try:
-        (table,) = session.dialect.describe(session, Place(("schema_target",)))
+        (table,) = session.dialect.catalogue.describe(session, Place(("schema_target",)))
         assert read_comments(session, table) == {"": "what's \\sold", "price": "in €"}
     finally:
         session.close()

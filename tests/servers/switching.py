@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import psycopg2
 
 import dialects
-from dialects.mysql_login import open_connection
+from dialects.mysql.login import open_connection
 
 QUERY_OF_MYSQL = 3
 """The command that begins a packet which holds a statement."""

@@ -142,7 +142,7 @@ def test_loaded_table_has_the_content_key_and_kinds(url: str, flights: pa.Table)
     place = load_table(url, "flights", flights, SCHEMA)
     assert content(url, "flights") == as_tuples(flights)
     with closing(dialects.connect(url)) as session:
-        (table,) = session.dialect.describe(session, place)
+        (table,) = session.dialect.catalogue.describe(session, place)
     assert table.primary_key == ("id",)
     # An engine may store more digits than requested, so only the names of the kinds are compared.
     assert [(c.name, c.kind and c.kind.name) for c in table.columns] == [(name, kind.name) for name, kind in SCHEMA]

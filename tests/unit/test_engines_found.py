@@ -51,12 +51,13 @@ def test_a_broken_engine_is_named_and_the_others_work(install: Install, value: s
 
 
 def test_two_engines_of_one_name_are_refused_and_the_same_one_twice_is_not(install: Install) -> None:
-    install("duckdb", "dialects.duckdb:DuckDB")
+    install("duckdb", "dialects.duckdb.dialect:DuckDB")
     assert dialects.by_scheme("duckdb").name == "duckdb"
     dialects.get.cache_clear()
     dialects._installed.cache_clear()
     install("duckdb", "theirs:DuckDB")
-    with pytest.raises(EngineBroken, match=r"several packages bring an engine 'duckdb': dialects\.duckdb:DuckDB, theirs:DuckDB; uninstall"):
+    several = r"several packages bring an engine 'duckdb': dialects\.duckdb\.dialect:DuckDB, theirs:DuckDB; uninstall"
+    with pytest.raises(EngineBroken, match=several):
         dialects.get("duckdb")
 
 
@@ -68,8 +69,8 @@ def test_an_unknown_scheme_lists_the_known_ones() -> None:
 def test_an_engine_is_found_without_loading_others() -> None:
     asked = "import sys, dialects; dialects.by_scheme('mariadb'); print(*sorted(one for one in sys.modules if one.startswith('dialects.')))"
     loaded = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
-    assert "dialects.mysql" in loaded
-    assert not {"dialects.delta", "dialects.duckdb", "dialects.postgres", "dialects.spark"} & set(loaded)
+    assert "dialects.mysql.dialect" in loaded
+    assert not {"dialects.delta", "dialects.duckdb.dialect", "dialects.postgres.dialect", "dialects.spark"} & set(loaded)
 
 
 def test_schemes_that_are_named_otherwise_are_those_of_their_engines() -> None:

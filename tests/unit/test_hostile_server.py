@@ -16,7 +16,8 @@ import dialects
 from auditor.errors import PipelineFailed, StoreError
 from auditor.pipeline import spark
 from auditor.store import open_store
-from dialects import errors, mysql_lines
+from dialects import errors
+from dialects.mysql import lines as mysql_lines
 
 FEATURES = 0xF7FF  # all but TLS
 GREETING = (

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dialects.mysql_login import _loaded_when_used
+from dialects.mysql.login import _loaded_when_used
 
 
 class MeetingPackage(ModuleType):

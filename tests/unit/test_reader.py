@@ -16,7 +16,7 @@ from auditor.connections.reader import Reader, on_both_sides
 from auditor.errors import NoSuchObject, StatementCancelled, StatementRefused
 from auditor.model import Side
 from dialects import Session, Url
-from dialects.duckdb import DuckDB
+from dialects.duckdb.dialect import DuckDB
 
 
 @pytest.mark.parametrize("failing", ["source", "target"])

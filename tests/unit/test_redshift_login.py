@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 
 import dialects
 from auditor.errors import AccessDenied, BadUrl, Unreachable
-from dialects.redshift_login import sign_in_options
+from dialects.redshift.login import sign_in_options
 
 ROLE = "arn:aws:iam::123456789012:role/auditor"
 SIGN_INS: dict[str, dict[str, Any]] = {

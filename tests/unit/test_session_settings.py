@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import dialects
-from dialects import errors, mysql_settings, postgres_settings
-from dialects.mysql_session import MySQLSession
-from dialects.postgres_session import PostgresSession
-from dialects.redshift_session import RedshiftSession
+from dialects import errors
+from dialects.mysql import settings as mysql_settings
+from dialects.mysql.session import MySQLSession
+from dialects.postgres import settings as postgres_settings
+from dialects.postgres.session import PostgresSession
+from dialects.redshift.session import RedshiftSession
 
 
 class Recorder(PostgresSession):

@@ -9,7 +9,7 @@ from auditor.errors import ConfigError
 from auditor.model import DefinedColumn, DefinedTable
 from auditor.sql import table_definition
 from dialects import Column, Kind, Table
-from dialects.mysql_definition import column_forms
+from dialects.mysql.writing import column_forms
 from dialects.table_form import ColumnForm, TableKey
 
 ID = DefinedColumn("id", "BIGINT", Kind("integer"), False)

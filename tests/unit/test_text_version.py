@@ -18,7 +18,7 @@ from auditor.model import SIDES, Progress, Report, State, Verdict
 from auditor.service import stored_runs
 from auditor.store import Store, open_store
 from dialects import Place, Session, Table
-from dialects.duckdb import DuckDB
+from dialects.duckdb.catalogue import DuckDBCatalogue
 
 pytestmark = pytest.mark.duckdb
 
@@ -83,9 +83,9 @@ def test_saved_results_of_another_version_are_refused_even_as_a_pair(
 
 
 def test_a_null_that_the_catalogue_denies_leaves_the_verdict_unknown(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    described = DuckDB.describe
+    described = DuckDBCatalogue.describe
 
-    def deny(self: DuckDB, session: Session, place: Place) -> list[Table]:
+    def deny(self: DuckDBCatalogue, session: Session, place: Place) -> list[Table]:
         tables = described(self, session, place)
         return [
             dataclasses.replace(table, columns=tuple(dataclasses.replace(column, nullable=False) for column in table.columns))
@@ -93,7 +93,7 @@ def test_a_null_that_the_catalogue_denies_leaves_the_verdict_unknown(settings: S
         ]
 
     assert service.run_audit(settings, "t").verdict is Verdict.MATCH
-    monkeypatch.setattr(DuckDB, "describe", deny)
+    monkeypatch.setattr(DuckDBCatalogue, "describe", deny)
     report: Report = service.run_audit(settings, "t")
     assert report.plan and report.plan.columns[1].never_null == SIDES
     assert report.verdict is Verdict.UNKNOWN and report.reasons

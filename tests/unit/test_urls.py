@@ -13,7 +13,9 @@ from auditor.config import find_secrets, validate_settings
 from auditor.errors import BadUrl, ConfigError
 from auditor.store import open_store
 from auditor.store._store import parse_store_url
-from dialects import mysql_login, parse_url, postgres_login
+from dialects import parse_url
+from dialects.mysql import login as mysql_login
+from dialects.postgres import login as postgres_login
 
 REFUSED = {
     "mysql://h/d?nonsense=1": "unknown option nonsense; use connect_timeout, ssl",
@@ -73,11 +75,11 @@ def test_what_a_url_leaves_open_is_left_to_libpq(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PGHOST", "db.example")
     monkeypatch.setenv("PGPORT", "6000")
     monkeypatch.setenv("PGDATABASE", "shop")
-    assert engine.database_id(parse_url("postgresql://")) == "postgres://db.example:6000/shop"
-    assert engine.database_id(parse_url("postgresql:///other?host=/run/pg&port=1")) == "postgres:///run/pg:1/other"
-    assert not engine.is_local(parse_url("postgresql://")) and engine.is_local(parse_url("postgresql:///?host=/run/pg"))
+    assert engine.addresses.database_id(parse_url("postgresql://")) == "postgres://db.example:6000/shop"
+    assert engine.addresses.database_id(parse_url("postgresql:///other?host=/run/pg&port=1")) == "postgres:///run/pg:1/other"
+    assert not engine.addresses.is_local(parse_url("postgresql://")) and engine.addresses.is_local(parse_url("postgresql:///?host=/run/pg"))
     monkeypatch.setenv("PGSSLMODE", "verify-full")
-    assert engine.verifies_server(parse_url("postgresql://"))
+    assert engine.addresses.verifies_server(parse_url("postgresql://"))
 
 
 def test_password_beyond_latin_1_is_sent_as_utf_8() -> None:

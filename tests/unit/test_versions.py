@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dialects import postgres_settings, versions
+from dialects import versions
 from dialects.errors import ServerRefused, ServerTooOld, StatementRefused
+from dialects.postgres import settings as postgres_settings
 from dialects.versions import TRIED, VARIANTS, Recognised, recognise
 
 PG15 = "PostgreSQL 15.4 on x86_64-pc-linux-gnu, compiled by gcc (GCC) 7.3.1"

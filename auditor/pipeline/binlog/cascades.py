@@ -17,7 +17,7 @@ from typing import Any
 from auditor.errors import NoSuchObject
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 
 Name = tuple[str, str]
 """Database and table."""

@@ -31,10 +31,10 @@ from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.waits import waits
 from dialects import extras
-from dialects.mysql import MySQL
-from dialects.mysql_errors import driver_errors, translate_error
-from dialects.mysql_login import open_connection
-from dialects.mysql_session import server_version
+from dialects.mysql.dialect import MySQL
+from dialects.mysql.errors import driver_errors, translate_error
+from dialects.mysql.login import open_connection
+from dialects.mysql.session import server_version
 from dialects.url import parse_url
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Source:
         extras.require("the binary log of MySQL or MariaDB", "mysql")
         url = parse_url(self.url)
         try:
-            return open_connection(url, MySQL.DEFAULT_PORT)
+            return open_connection(url, MySQL.addresses.DEFAULT_PORT)
         except Exception as error:
             known = translate_error(error, f"connection {self.name}")
             raise known or error from error

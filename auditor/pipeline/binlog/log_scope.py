@@ -15,8 +15,8 @@ from auditor.errors import AccessDenied, LogRefused
 from auditor.pipeline.binlog.dump import Source, log_filters, log_ignores, query, query_named
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.written_tables import DATABASES, TABLES
-from dialects.mysql import MySQL
-from dialects.mysql_session import server_version
+from dialects.mysql.dialect import MySQL
+from dialects.mysql.session import server_version
 from dialects.url import parse_url
 
 SETTINGS = """\

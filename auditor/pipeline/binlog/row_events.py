@@ -48,7 +48,7 @@ from auditor.pipeline.binlog.table_map import (
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import MINIMAL_WAYS, TrackedColumns, TrackedTable, complete
 from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, EventKind, Position
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from auditor.pipeline.binlog.dump import Source, log_status, query
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import REPLACED, Mark, SourceOffset, as_offset, read_born
 from dialects import versions
-from dialects.mysql_session import server_label, server_version
+from dialects.mysql.session import server_label, server_version
 
 
 @dataclass(frozen=True, slots=True)

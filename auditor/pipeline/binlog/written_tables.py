@@ -14,7 +14,7 @@ from auditor.pipeline.binlog.ddl import ALL_TABLES
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, tokens
 from auditor.pipeline.binlog.table_statements import TableStatement
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 
 Name = tuple[str, str]
 """Database and table."""

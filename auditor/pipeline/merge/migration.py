@@ -14,6 +14,8 @@ from auditor.pipeline.merge.column_origins import Origins
 from auditor.sql.literals import canonical_literal
 from auditor.sql.table_definition import TableStatements
 from dialects import Column, Dialect, Kind, Table
+from dialects.base import writing_of
+from dialects.writing import Writing
 
 CLOCKS = {"timestamp", "timestamptz"}
 
@@ -47,6 +49,11 @@ class Plan:
     """Returns the statement that makes a table for the new schema's rows, of this name in the target's schema."""
     drop: Callable[[Sequence[str], Mapping[str, str]], Sequence[str]]
     """Returns the statements that drop columns of the target's table, and give some of its key other types, by name."""
+
+    @property
+    def writing(self) -> Writing:
+        """How the target's engine is written to."""
+        return writing_of(self.dialect)
 
     def make(self) -> Migration:
         """Return the migration. Steps that somebody did by hand are left out.
@@ -142,7 +149,7 @@ class Plan:
         was = next(column.type for column in self.old.columns if column.name == old)
         raise SchemaChanged(
             f"{self._name}.{new.name} is {new.type} and was {was}, which may have changed values of older rows; run there:"
-            f" {self._sql.retype(target.name, native) if self.dialect.CHANGES_TABLES else self._sql.retype_by_hand(target.name, native)}"
+            f" {self._sql.retype(target.name, native) if self.writing.CHANGES_TABLES else self._sql.retype_by_hand(target.name, native)}"
         )
 
     def _dropped(self, there: Mapping[str, Column], kept: Sequence[tuple[ColumnSchema, Column]]) -> list[str]:
@@ -151,7 +158,7 @@ class Plan:
 
     def _retyped(self, kept: Sequence[tuple[ColumnSchema, Column]]) -> dict[str, str]:
         """Return the columns of the key that get another type, where no statement by itself does that."""
-        if self.dialect.RETYPES_KEYS:
+        if self.writing.RETYPES_KEYS:
             return {}
         key = set(self.table.primary_key)
         return {column.name: self.natives[new.name] for new, column in kept if column.name in key and self._widened(new, column)}
@@ -173,7 +180,7 @@ class Plan:
         after = source_kind(new)
         if after is None or (target.kind and holds(target.kind, after)):
             return []
-        if not self.dialect.CHANGES_TABLES:
+        if not self.writing.CHANGES_TABLES:
             return [self._sql.retype_by_hand(new.name, self.natives[new.name])]
         is_bits = after.name == "bit" and target.kind is not None and target.kind.name == "bit"
         return [self._sql.retype(new.name, self.natives[new.name], bits=after.digits or 1 if is_bits else 0)]
@@ -202,11 +209,11 @@ class Plan:
         kind, text = source_kind(new), value.get("hex", value.get("text"))
         if text is None:
             return "NULL"
-        if kind and kind.name == "binary" and "hex" in value and self.dialect.CHANGES_TABLES:
+        if kind and kind.name == "binary" and "hex" in value and self.writing.CHANGES_TABLES:
             return f"CAST({self.dialect.binary_literal(bytes.fromhex(text))} AS {self.natives[new.name]})"
         if (
             kind is None
-            or not self.dialect.CHANGES_TABLES
+            or not self.writing.CHANGES_TABLES
             or kind.name in ("binary", "json", "time", "network", "uuid")
             or (kind.name in CLOCKS and len(text) not in (10, 19))
         ):

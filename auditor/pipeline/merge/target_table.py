@@ -17,6 +17,7 @@ from auditor.sql.merge import MergeStatements
 from auditor.sql.table_definition import TableStatements, table_keys
 from auditor.waits import waits
 from dialects import Column, Dialect, Kind, Place, Session, Table
+from dialects.base import writing_of
 from dialects.writing import Hazard
 
 NO_KEYS = TargetKeys()
@@ -68,7 +69,7 @@ def examine(
     if found is None:
         made, statement = make_statement(dialect, into, pipeline, schema, keys)
         return replace(made, longest=_longest(dialect, natives)), statement
-    hazards = session.dialect.hazards(session, found) if session.dialect.MERGES_BY_UPDATE else []
+    hazards = session.dialect.catalogue.hazards(session, found) if writing_of(session.dialect).MERGES_BY_UPDATE else []
     _check_storage(session, table, found, hazards)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
@@ -105,10 +106,10 @@ def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -
     table = f"{schema.database}.{schema.table}"
     ways = zip(into, ("a schema of another name", f"tables: {{{table}: {{name: ANOTHER}}}} of the target"), strict=True)
     for name, way in ways:
-        if why := dialect.refuse_name(name, "table"):
+        if why := writing_of(dialect).refuse_name(name, "table"):
             raise ColumnRefused(f"{table}: the name {name} {why}; give it another one by {way}")
     for column in schema.columns:
-        if why := dialect.refuse_name(column.name, "column"):
+        if why := writing_of(dialect).refuse_name(column.name, "column"):
             renamed = f"columns: {{{schema.table}: {{rename: {{{column.name}: ANOTHER}}}}}}"
             raise ColumnRefused(f"{table}: the column's name {column.name} {why}; give it another one by {renamed}, or exclude it")
 
@@ -116,12 +117,12 @@ def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -
 def _loose(dialect: Dialect, schema: TableSchema, names: Mapping[str, str]) -> tuple[str, ...]:
     """Return the target's names of the columns of the key that the engine may find equal although their texts differ."""
     kinds = {column.name: source_kind(column) for column in schema.columns if column.name in schema.key}
-    return tuple(names[name] for name, kind in kinds.items() if dialect.EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
+    return tuple(names[name] for name, kind in kinds.items() if writing_of(dialect).EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
 
 
 def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
     """Return the bytes of the longest values of columns of these types, where the engine bounds them."""
-    if not dialect.REFUSES_LONG_VALUES:
+    if not writing_of(dialect).REFUSES_LONG_VALUES:
         return {}
     kinds = {name: dialect.kind(native) for name, native in natives.items()}
     return {name: kind.bytes for name, kind in kinds.items() if kind and kind.bytes}
@@ -129,7 +130,7 @@ def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
 
 def _check_storage(session: Session, table: str, found: Table, hazards: Sequence[Hazard]) -> None:
     """Raise SchemaChanged if the table cannot be changed in a transaction."""
-    if not session.dialect.MIXES_STORAGE:
+    if not writing_of(session.dialect).MIXES_STORAGE:
         return
     engines = [one.name for one in hazards if one.kind == "storage"]
     if engines:
@@ -163,7 +164,7 @@ def native_types(dialect: Dialect, schema: TableSchema) -> dict[str, str]:
 
 def find_table(session: Session, into: str, table: str) -> Table | None:
     """Return a table of a target's schema; None if there is none of that name, in letters of other cases only where these are the same."""
-    found = session.dialect.describe(session, Place((into, table)))
+    found = session.dialect.catalogue.describe(session, Place((into, table)))
     exact = [one for one in found if one.sql == session.dialect.table(into, table)]
     fold = folding(session)
     alike = [one for one in found if fold(one.names[-1]) == fold(table)]
@@ -172,11 +173,11 @@ def find_table(session: Session, into: str, table: str) -> Table | None:
 
 def folding(session: Session) -> Callable[[str], str]:
     """Return a function that makes names of tables equal that the target takes for one."""
-    dialect = session.dialect
-    if dialect.FOLDS_NAMES_IF and not int(session.query(dialect.FOLDS_NAMES_IF)[0][0]):
+    writing = writing_of(session.dialect)
+    if writing.FOLDS_NAMES_IF and not int(session.query(writing.FOLDS_NAMES_IF)[0][0]):
         return str
     folds: Mapping[str, Callable[[str], str]] = {"": str, "A to Z": lambda name: name.translate(_SMALL_LETTERS), "all": str.lower}
-    return folds[dialect.FOLDS_NAMES]
+    return folds[writing.FOLDS_NAMES]
 
 
 def _match(

@@ -20,7 +20,7 @@ from auditor.pipeline.binlog.table_map import is_old_time
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.refresh.keys import KeyColumns, quote
 from dialects.kinds import without_comments
-from dialects.mysql_errors import driver_errors, translate_error
+from dialects.mysql.errors import driver_errors, translate_error
 
 SETTINGS = (
     "SET NAMES utf8mb4",

@@ -35,7 +35,7 @@ from auditor.store import Store, open_store, trackers
 from auditor.store.trackers import Step
 from auditor.waits import waits
 from dialects import parse_url
-from dialects.mysql_session import server_version
+from dialects.mysql.session import server_version
 
 log = logging.getLogger(__name__)
 

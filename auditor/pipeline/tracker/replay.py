@@ -16,7 +16,7 @@ from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumn, TrackedTable
 from dialects.kinds import without_comments
-from dialects.mysql import MySQL
+from dialects.mysql.dialect import MySQL
 
 Name = tuple[str, str]
 """Database and table; '' as table stands for all tables of the database."""

@@ -14,9 +14,9 @@ from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedTable
 from auditor.pipeline.tracker.replay import Name, describe_tables, quote
 from auditor.points import reach
-from dialects.mysql import MySQL
-from dialects.mysql_errors import driver_errors, translate_error
-from dialects.mysql_session import server_version
+from dialects.mysql.dialect import MySQL
+from dialects.mysql.errors import driver_errors, translate_error
+from dialects.mysql.session import server_version
 
 OWN = "auditor_tracker"
 """The database that says whose tracker a server is."""

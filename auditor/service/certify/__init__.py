@@ -27,6 +27,7 @@ from auditor.service.certify._types import check_types, damage, samples, why_not
 from auditor.service.certify.log_columns import KINDS, samples_of
 from auditor.service.selftest import Sample, check_session
 from dialects import Dialect, Session
+from dialects.base import writing_of
 
 __all__ = ["FULL", "MINUTES", "PARTS", "Estimate", "Scale", "certify", "estimate", "ignore_check"]
 
@@ -176,9 +177,9 @@ def _lacking(dialect: Dialect) -> dict[CertifiedPart, str]:
     lacking: dict[CertifiedPart, str] = {}
     if not dialect.FACTS:
         lacking["facts"] = f"nothing of {dialect.name} is to be asked for by hand"
-    if not dialect.CREATE_SCHEMA:
+    if not dialect.TABLE_FORM.create_schema:
         lacking["types"] = lacking["target"] = f"tables of {dialect.name} are files, for which no schema is made"
-    if not dialect.LOADS:
+    if dialect.writing is None:
         lacking["target"] = f"{dialect.name} is no target of pipelines"
     if dialect.CHANGE_STREAM != "binlog":
         lacking["source"] = f"{dialect.name} has no log that pipelines read"
@@ -189,7 +190,7 @@ def _begin(book: Book, dialect: Dialect, url: str, chosen: Sequence[CertifiedPar
     """Ask who answers, run the parts that write nothing, and return what the server says of itself."""
     with closing(_open(dialect, url)) as session:
         variant = ", ".join(map(str, session.variants))
-        head = Head(session.server, _version(session), variant, session.dialect.stand_in(session))
+        head = Head(session.server, _version(session), variant, session.dialect.server.stand_in(session))
         lacking = _lacking(session.dialect)
         for part in chosen:
             if part in lacking:
@@ -205,7 +206,7 @@ def _begin(book: Book, dialect: Dialect, url: str, chosen: Sequence[CertifiedPar
 def _open(dialect: Dialect, url: str) -> Session:
     """Open a session that reads. An engine that opens files makes the file, so that a new one can be named."""
     parsed = dialects.parse_url(url)
-    return dialect.connect(dialect.write_url(parsed) if dialect.OPENS_FILES else parsed, STATEMENT_TIMEOUT, LOCK_TIMEOUT)
+    return dialect.connect(dialect.addresses.write_url(parsed) if dialect.OPENS_FILES else parsed, STATEMENT_TIMEOUT, LOCK_TIMEOUT)
 
 
 def _version(session: Session) -> str:
@@ -247,7 +248,7 @@ def _try_in_schema(book: Book, url: str, against: str, folder: Path, chosen: Seq
 
 def _try_target(book: Book, here: Scratch, twin: Scratch, folder: Path, scale: Scale) -> None:
     """Try a target, unless files must be loaded and the session has no place for them."""
-    if here.dialect.LOADS == "by files":
+    if writing_of(here.dialect).LOADS == "by files":
         with here.writing() as session:
             why = session.why_no_files()
         if why:

@@ -46,7 +46,7 @@ class Meter:
 
     def ask_server(self, session: Session) -> None:
         """Add what the server recorded of the sessions that were added."""
-        times = session.dialect.server_times(session, self._process_ids, self.seconds) if self._process_ids else None
+        times = session.dialect.server.server_times(session, self._process_ids, self.seconds) if self._process_ids else None
         if times:
             self._add_server(times.statements, times.executing)
 

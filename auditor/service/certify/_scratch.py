@@ -37,7 +37,7 @@ class Scratch:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Open a session that may write for the block, and no longer: an engine that opens files lets no other process in meanwhile."""
-        session = self.dialect.connect(self.dialect.write_url(self._parsed), STATEMENT_TIMEOUT, LOCK_TIMEOUT)
+        session = self.dialect.connect(self.dialect.addresses.write_url(self._parsed), STATEMENT_TIMEOUT, LOCK_TIMEOUT)
         self.dialect = session.dialect
         try:
             yield session
@@ -48,14 +48,14 @@ class Scratch:
 
     def make(self) -> None:
         """Make the schema. Raises EngineError if the account may not, or if it is there."""
-        if not self.dialect.CREATE_SCHEMA:
+        if not self.dialect.TABLE_FORM.create_schema:
             raise StatementRefused(f"tables of {self.dialect.name} are files, for which no schema is made")
         with self.writing() as session:
-            session.execute(self.dialect.CREATE_SCHEMA.format(schema=self.dialect.quote(self.name)))
+            session.execute(self.dialect.TABLE_FORM.create_schema.format(schema=self.dialect.quote(self.name)))
 
     def drop(self) -> None:
         """Drop the schema with all its tables. Raises EngineError, with the statement that is left to run."""
-        statement = self.dialect.DROP_SCHEMA.format(schema=self.dialect.quote(self.name))
+        statement = self.dialect.TABLE_FORM.drop_schema.format(schema=self.dialect.quote(self.name))
         try:
             with self.writing() as session:
                 session.execute(statement)
@@ -74,7 +74,7 @@ class Scratch:
         """Make a table of the engine's types for these kinds, the first column as its key, and insert rows."""
         dialect = session.dialect
         types = [f"{dialect.quote(column)} {dialect.native_type(kind)}" for column, kind in columns]
-        if dialect.ENFORCES_KEYS and dialect.TABLE_FORM.primary_key:
+        if dialect.TABLE_FORM.enforces_keys and dialect.TABLE_FORM.primary_key:
             types[0] += " NOT NULL"
             types.append(dialect.TABLE_FORM.primary_key.format(columns=dialect.quote(columns[0][0])))
         session.execute(f"CREATE TABLE {self.table(name)} ({', '.join(types)})")

@@ -44,7 +44,7 @@ def _check_clock(bench: Bench) -> None:
         return
     with bench.check(GROUP, "the age of a heartbeat"):
         name = table[1:-1]  # a temporary table's, in the engine's quotes
-        age = bench.dialect.heartbeat_age(bench.session, Place((name,)), "beat")
+        age = bench.dialect.server.heartbeat_age(bench.session, Place((name,)), "beat")
         wanted = (dt.datetime.now(dt.UTC).replace(tzinfo=None) - dt.datetime(2020, 1, 1)).total_seconds()
         if abs(age - wanted) > CLOCK_SKEW.total_seconds():
             raise Differs(f"a beat of 2020-01-01 00:00:00 UTC is {age:,.0f} s old by the engine, and it is {wanted:,.0f} s old")
@@ -68,38 +68,38 @@ def _check_catalogue(bench: Bench) -> None:
     session, dialect = bench.session, bench.dialect
     first = None
     with bench.check(GROUP, "the list of tables"):
-        first = next((table for table in dialect.list_tables(session) if table.is_visible and not table.is_view), None)
+        first = next((table for table in dialect.catalogue.list_tables(session) if table.is_visible and not table.is_view), None)
     with bench.check(GROUP, "a table that is not there"):
-        require(dialect.describe(session, Place((ABSENT,))), [])
+        require(dialect.catalogue.describe(session, Place((ABSENT,))), [])
     if first is None:
         bench.skip(GROUP, "the description of a table", "the database has no table that this session finds by its name alone")
         return
     described = []
     with bench.check(GROUP, "the description of a table"):
-        described = dialect.describe(session, Place((first.name,)))
+        described = dialect.catalogue.describe(session, Place((first.name,)))
         if not any(table.columns for table in described):
             raise Differs(f"the catalogue lists {first.schema}.{first.name}, and has no columns of it")
     for table in described[:1]:
         with bench.check(GROUP, "the indexes of a table"):
-            dialect.leading_index_columns(session, table.sql)
+            dialect.server.leading_index_columns(session, table.sql)
         statement = render.count(dialect, table.sql, "1 = 1")
         with bench.check(GROUP, "the plan of a statement", statement):
-            dialect.estimate_scan(session, statement)
+            dialect.server.estimate_scan(session, statement)
 
 
 def _check_load(bench: Bench) -> None:
-    for measure in bench.dialect.LOAD_MEASURES:
+    for measure in bench.dialect.server.LOAD_MEASURES:
         with bench.check(GROUP, f"the load: {measure}"):
-            load = bench.dialect.server_load(bench.session, [measure])[measure]
+            load = bench.dialect.server.server_load(bench.session, [measure])[measure]
             if load < 0:
                 raise Differs(f"it is {load}, below zero")
-    if not bench.dialect.LOAD_MEASURES:
+    if not bench.dialect.server.LOAD_MEASURES:
         bench.skip(GROUP, "the load", f"{bench.dialect.name} reports none")
 
 
 def _check_zone(bench: Bench) -> None:
     dialect, at = bench.dialect, Kind("timestamp", scale=6)
-    if not dialect.knows_zone(bench.session, ZONE):
+    if not dialect.catalogue.knows_zone(bench.session, ZONE):
         bench.skip(GROUP, "times of other zones", f"the server does not know the zone {ZONE}; only audits with zone: need it")
         return
     times = (dt.datetime(2024, 3, 10, 6, 59, 59), dt.datetime(2024, 3, 10, 7))  # around the change to summer time

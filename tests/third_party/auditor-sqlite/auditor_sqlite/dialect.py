@@ -11,11 +11,21 @@ from pathlib import Path
 
 from auditor_sqlite.session import SQLiteSession, open_connection
 from dialects import Dialect, HashAlgorithm, Kind, Session, TimeUnit, Url
+from dialects.addresses import Addresses
 from dialects.floors import Floor
-from dialects.writing import Writing
 
 FLOOR = Floor("SQLite", "3.39", "HAVING without GROUP BY")
 INTEGER, TEXT, DOUBLE, MOMENT = Kind("integer"), Kind("text"), Kind("float64"), Kind("timestamp", scale=6)
+
+
+class SQLiteAddresses(Addresses):
+    """How URLs of SQLite are read."""
+
+    def database_id(self, url: Url) -> str:
+        return f"{self.engine}://{Path(url.database).resolve()}"
+
+    def write_url(self, url: Url) -> Url:
+        return replace(url, options={**url.options, "access_mode": "read_write"})
 
 
 class SQLite(Dialect):
@@ -25,6 +35,7 @@ class SQLite(Dialect):
     schemes = ("sqlite",)
     sqlglot_dialect = "sqlite"
     TEMPLATES = "auditor_sqlite.sql"
+    addresses = SQLiteAddresses(name)
 
     OPENS_FILES = True
     OPTIMIZER_BARRIER = (
@@ -77,9 +88,6 @@ class SQLite(Dialect):
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'
 
-    def database_id(self, url: Url) -> str:
-        return f"{self.name}://{Path(url.database).resolve()}"
-
     def string_literal(self, value: str) -> str:
         return "'" + value.replace("'", "''") + "'"
 
@@ -93,11 +101,8 @@ class SQLite(Dialect):
         return self.string_literal(self.written_time(text))
 
     def written_time(self, text: str) -> str:
-        written = Writing.written_time(self, text)
+        written = super().written_time(text)
         return written.rstrip("0").rstrip(".") if "." in written else written  # times are texts, which are compared as such
-
-    def write_url(self, url: Url) -> Url:
-        return replace(url, options={**url.options, "access_mode": "read_write"})
 
     # texts
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from dialects import errors, postgres_settings, versions
+from dialects import errors, versions
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
 from dialects.pooler import changes_of_session
-from dialects.postgres_copy import LineStream, copy_text
+from dialects.postgres import settings
+from dialects.postgres.writing import LineStream, copy_text
 from dialects.session import DriverSession, fetch_through_cursor
 from dialects.settings import find_others, refuse_others
 
@@ -34,18 +35,18 @@ class PostgresSession(DriverSession):
 
     def read_process_id(self) -> None:
         """Ask the server for the session's process, which ``cancel`` needs, where it is, and what it is."""
-        process, place, version, settings, extensions = self.query(postgres_settings.READ_SERVER)[0]
+        process, place, version, signs, extensions = self.query(settings.READ_SERVER)[0]
         self.process_id, self.server_place = int(process), str(place)
-        facts = {"version": str(version), "settings": str(settings or ""), "extensions": str(extensions or "")}
+        facts = {"version": str(version), "settings": str(signs or ""), "extensions": str(extensions or "")}
         self.variants = versions.recognise("postgres", facts)
 
     def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
         return TRANSACTIONS.get(self.connection.info.transaction_status, "unknown")
 
     def find_changes(self, *, in_snapshot: bool) -> list[str]:
-        process, mark, place, isolation, *values = self.query(postgres_settings.READ_BACK)[0]
-        settings = {name: value for name, value in zip(postgres_settings.HELD, values, strict=True) if value is not None}
-        changes = changes_of_session(self, int(process), str(mark or ""), str(place)) + find_others(postgres_settings.HELD, settings)
+        process, mark, place, isolation, *values = self.query(settings.READ_BACK)[0]
+        actual = {name: value for name, value in zip(settings.HELD, values, strict=True) if value is not None}
+        changes = changes_of_session(self, int(process), str(mark or ""), str(place)) + find_others(settings.HELD, actual)
         if in_snapshot and isolation != ISOLATION:
             changes.append(f"its isolation is {isolation}, not {ISOLATION}")
         return changes
@@ -53,10 +54,10 @@ class PostgresSession(DriverSession):
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         """Fix the settings on which results depend, and hold them, in one round trip. Raises SessionNotKept for one that stays another."""
         statements = self.dialect.pin_statements(statement_timeout, lock_timeout)
-        marking = f"SET {postgres_settings.MARK} TO '{self.mark}'"
-        values = self.query("; ".join([*statements, marking, postgres_settings.ADJUST, postgres_settings.READ]))[0]
-        settings = dict(zip(postgres_settings.HELD, values, strict=True))
-        refuse_others(self.driver.where, postgres_settings.HELD, {name: value for name, value in settings.items() if value is not None})
+        marking = f"SET {settings.MARK} TO '{self.mark}'"
+        values = self.query("; ".join([*statements, marking, settings.ADJUST, settings.READ]))[0]
+        actual = dict(zip(settings.HELD, values, strict=True))
+        refuse_others(self.driver.where, settings.HELD, {name: value for name, value in actual.items() if value is not None})
         self.statements = 0
 
     def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:

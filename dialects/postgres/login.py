@@ -7,10 +7,11 @@ https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
+from dialects.addresses import Addresses
 from dialects.errors import BadUrl
-from dialects.url import Url
+from dialects.url import LOOPBACK, Url
 
 OPTIONS = frozenset(
     {"channel_binding", "connect_timeout", "dbname", "fallback_application_name", "gssdelegation", "gssencmode", "gsslib", "host"}
@@ -68,3 +69,21 @@ def describe_encryption(connection: Any) -> str:
     return (
         f"by {str(info.ssl_attribute('protocol')).replace('v', ' ')}, {known.get(info.dsn_parameters.get('sslmode', ''), 'not verified')}"
     )
+
+
+class PostgresAddresses(Addresses):
+    """How URLs of PostgreSQL are read."""
+
+    DEFAULT_PORT: ClassVar[int] = 5432
+    VERIFIED_BY: ClassVar[str] = "sslmode=verify-full, with sslrootcert=FILE or sslrootcert=system"
+
+    def database_id(self, url: Url) -> str:
+        host = host_of(url) or f"service={url.options['service']}"
+        port = url.port or url.options.get("port") or os.environ.get("PGPORT", self.DEFAULT_PORT)
+        return f"{self.engine}://{host}:{port}/{url.database or url.options.get('dbname') or os.environ.get('PGDATABASE', '')}"
+
+    def is_local(self, url: Url) -> bool:
+        return LOOPBACK.fullmatch(host_of(url)) is not None
+
+    def verifies_server(self, url: Url) -> bool:
+        return verifies_server(url)

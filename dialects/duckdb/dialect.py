@@ -5,46 +5,28 @@ https://duckdb.org/docs/stable/sql/functions/overview
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
-from dialects import duckdb_columns, duckdb_settings, errors, nested
-from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
-from dialects.catalogue import Column, HashAlgorithm, Place, Table
+from dialects import errors, nested
+from dialects.addresses import Addresses
+from dialects.base import Catalogue, Dialect, Session
+from dialects.catalogue import HashAlgorithm
+from dialects.duckdb import settings
+from dialects.duckdb.catalogue import DuckDBCatalogue
+from dialects.duckdb.login import ACCESS_MODES, DuckDBAddresses, check_path, is_opened_by_extension
+from dialects.duckdb.session import DuckDBSession, first_line
+from dialects.duckdb.writing import DuckDBWriting
 from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
-from dialects.session import InProcessSession
 from dialects.table_form import TableForm
 from dialects.time_text import BC, MICROSECOND
 from dialects.url import Url
-from dialects.writing import BEFORE_CHRIST, LineFormat, Loads
+from dialects.writing import BEFORE_CHRIST
 
 INTEGER = Kind("integer")
 HUGEINT = Kind("decimal", 39, 0)
 """The kind of integers of 128 bits; no decimal of DuckDB has as many digits."""
-
-PARQUET_OPTIONS = "can_have_nan = true"
-"""What every reader of Parquet files says. Their statistics leave NaN out, by which DuckDB would skip rows with one, and expressions over
-them. https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift (Statistics)"""
-
-FILE_READERS = {
-    "parquet": f"read_parquet({{path}}, {PARQUET_OPTIONS})",
-    "csv": "read_csv({path})",
-    "delta": "delta_scan({path})",
-    "iceberg": "iceberg_scan({path})",
-}
-"""Table function by file format."""
-
-
-ACCESS_MODES = ("automatic", "read_only", "read_write")
-"""The values of access_mode, of which the first means that the file may be written. https://duckdb.org/docs/stable/configuration/overview"""
-
-LONGEST_LINE = 1 << 30
-"""Bytes of the longest line that is read from a file."""
 
 FLOOR = Floor("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
 
@@ -60,24 +42,12 @@ class DuckDB(Dialect):
 
     OPENS_FILES = True
     ROW_STORE = False
-    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION READ ONLY",)
     END_SNAPSHOT = ("COMMIT",)
     READ_CONSISTENCY = "all statements read one MVCC snapshot"
     TIME_ROUNDING = "half from 1970"
     """A cast to TIMESTAMP_MS or TIMESTAMP_S, and from TIMESTAMP_NS, rounds the number since 1970; a half goes away from zero."""
     UTC_NOW = "MAKE_TIMESTAMP(EPOCH_US(NOW()))"
-    LOADS: ClassVar[Loads] = "alone"
-    MERGES_RANGES: ClassVar[bool] = True
-    CHANGES_TABLES: ClassVar[bool] = True
-    RETYPES_KEYS: ClassVar[bool] = False
-    FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = "A to Z"
-    """https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers#case-sensitivity-of-identifiers"""
-    PATCHES = True
-    WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)
-    STAGING_TABLE = "TEMPORARY TABLE"
-    LINES: ClassVar[LineFormat | None] = LineFormat(between=",", null="", escapes=(('"', '""'),), quote='"')
-    READS_FILES = True
     MIN_CALCULATED_DIGITS = 19  # the sum or product of two decimals of up to 18 digits has at most 18
 
     KIND_BY_TYPE = {
@@ -101,13 +71,13 @@ class DuckDB(Dialect):
         "network": "VARCHAR",
     }  # fmt: skip
 
-    TABLE_FORM = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))
+    addresses: Addresses = DuckDBAddresses(name)
+    catalogue: Catalogue = DuckDBCatalogue()
+    writing = DuckDBWriting(name)
+    TABLE_FORM: ClassVar[TableForm] = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))
 
     def quote(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""') + '"'
-
-    def database_id(self, url: Url) -> str:
-        return f"{self.name}://{Path(url.database).resolve()}"
 
     def string_literal(self, value: str) -> str:
         if "\0" in value:  # which would end the statement
@@ -125,30 +95,10 @@ class DuckDB(Dialect):
     def binary_literal(self, value: bytes) -> str:
         return f"UNHEX('{value.hex()}')"
 
-    def write_url(self, url: Url) -> Url:
-        return replace(url, options={**url.options, "access_mode": "read_write"})
-
     def kind(self, native: str) -> Kind | None:
         if native.endswith("]") or native.upper().startswith("STRUCT("):
             return nested_kind(native, self.kind)
         return Kind("enum") if native.upper().startswith("ENUM(") else super().kind(native)
-
-    def describe(self, session: Session, place: Place) -> list[Table]:
-        if not place.path:
-            return super().describe(session, place)
-        if place.version is not None or place.timestamp:
-            raise errors.NoSuchObject(f"DuckDB cannot read past versions of {place.path}; use a Spark connection to audit a version")
-        reader = FILE_READERS.get(place.format or "parquet")
-        if not reader:
-            raise errors.NoSuchObject(f"DuckDB cannot read format {place.format}; use one of {', '.join(FILE_READERS)}")
-        source = reader.format(path=self.string_literal(place.path))
-        if session.query("SELECT current_setting('enable_external_access')")[0][0] is False:
-            raise errors.NoSuchObject(
-                f"a connection to a DuckDB file reads its tables alone: read {place.path} by one with the url duckdb://"
-            )
-        rows = session.query(f"DESCRIBE SELECT * FROM {source}")
-        columns = [Column(str(r[0]), str(r[1]), self.kind(str(r[1])), nullable=True) for r in rows]
-        return [Table(source, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]
 
     def decimal_text(self, c: str, scale: int, native: Kind) -> str:
         if scale == 0 and native.scale == 0:
@@ -275,9 +225,6 @@ class DuckDB(Dialect):
         # Readers never wait for locks. https://duckdb.org/docs/stable/connect/concurrency
         return ["SET TimeZone = 'UTC'", "SET enable_progress_bar = false"]
 
-    def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
-        return duckdb_columns.drop_columns(session, table, columns, retyped)
-
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import duckdb
 
@@ -287,137 +234,14 @@ class DuckDB(Dialect):
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only").lower()
         if mode not in ACCESS_MODES:
             raise errors.BadUrl(f"{url}: access_mode={mode} is unknown; use one of {', '.join(ACCESS_MODES)}")
-        _check_path(url, path, mode == "read_only")
+        check_path(url, path, mode == "read_only")
         try:
             connection = duckdb.connect(path, read_only=mode == "read_only")
         except duckdb.Error as error:
-            raise errors.Unreachable(f"{url}: {_first_line(error)}") from error
+            raise errors.Unreachable(f"{url}: {first_line(error)}") from error
         session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)
-        if mode == "read_only" and not _is_opened_by_extension(path):
-            with session._translated():
-                duckdb_settings.refuse_files(connection)
+        if mode == "read_only" and not is_opened_by_extension(path):
+            with session.translated():
+                settings.refuse_files(connection)
         session.pin(statement_timeout, lock_timeout)
         return session
-
-
-def _is_opened_by_extension(path: str) -> bool:
-    """Return whether a database is no file: ``:memory:``, or what an extension opens, as ``md:DATABASE``."""
-    return ":" in path.partition("/")[0]
-
-
-def _check_path(url: Url, path: str, must_exist: bool) -> None:
-    """Raise NoSuchObject where there is no file to open, or no folder to make it in: DuckDB's own error cannot always be caught."""
-    if _is_opened_by_extension(path):
-        return
-    if Path(path).is_dir():
-        raise errors.NoSuchObject(f"{url}: {path} is a folder; write the path of a DuckDB file")
-    if must_exist and not Path(path).exists():
-        raise errors.NoSuchObject(f"{url}: there is no file {Path(path).absolute()}; correct the path, duckdb:////FILE if it is absolute")
-    if not Path(path).absolute().parent.is_dir():
-        raise errors.NoSuchObject(f"{url}: there is no folder {Path(path).absolute().parent}; create it, or correct the path")
-
-
-class DuckDBSession(InProcessSession):
-    """One connection of DuckDB."""
-
-    def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float) -> None:
-        super().__init__(dialect, server, timeout)
-        self.connection = connection
-
-    def pin(self, statement_timeout: float, lock_timeout: float) -> None:
-        super().pin(statement_timeout, lock_timeout)
-        try:
-            duckdb_settings.restore(self.query)
-        except errors.AuditorError:
-            self.close()
-            raise
-        self.statements = 0
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        import duckdb
-
-        try:
-            with self.time_limit():
-                try:
-                    yield
-                except duckdb.InterruptException:
-                    raise errors.StatementCancelled from None
-                except OSError as error:  # what Arrow raises for an interrupt while a result is read
-                    if "INTERRUPT" not in str(error):
-                        raise
-                    raise errors.StatementCancelled from None
-        except (duckdb.CatalogException, duckdb.BinderException) as error:
-            raise errors.NoSuchObject(_first_line(error)) from error
-        except duckdb.Error as error:
-            missing = "No files found" in str(error)
-            raise (errors.NoSuchObject if missing else errors.StatementRefused)(_first_line(error)) from error
-
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._translated():
-            rows: list[tuple[Any, ...]] = self.connection.execute(sql).fetchall()
-        self._result_bytes += sum(len(str(value)) for row in rows for value in row)
-        return rows
-
-    def execute(self, sql: str) -> None:
-        with self._translated():
-            self.connection.execute(sql)
-
-    def write(self, sql: str) -> int:
-        with self._translated():
-            rows = self.connection.execute(sql).fetchall()
-        return int(rows[0][0]) if rows else 0
-
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        names = [self.dialect.quote(name) for name in columns]
-        values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]
-        with self._translated():
-            self.connection.register("staged_rows", rows)
-            try:
-                self.connection.execute(f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM staged_rows")
-            finally:
-                self.connection.unregister("staged_rows")
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        values, files = ", ".join(file_values(columns)), read_files(self.dialect, columns, paths)
-        self.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {files}")
-
-    def stream(self, sql: str) -> Iterator[ColumnBatch]:
-        with self._translated():
-            for batch in self.connection.sql(sql).to_arrow_reader(65536):
-                self._result_bytes += batch.nbytes
-                yield arrow_columns(batch)
-
-    def cancel(self) -> None:
-        self.connection.interrupt()
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-def read_files(dialect: Dialect, columns: Mapping[str, Kind], paths: Sequence[str]) -> str:
-    """Return SQL of the table of texts that files of lines hold: ``c0`` and so on. https://duckdb.org/docs/stable/data/csv/overview"""
-    types = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(columns)))
-    files = ", ".join(dialect.string_literal(path) for path in paths)
-    return (
-        f"READ_CSV([{files}], columns = {{{types}}}, auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"',"
-        f" nullstr = '', allow_quoted_nulls = false, parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"
-    )
-
-
-def file_values(columns: Mapping[str, Kind]) -> list[str]:
-    """Return SQL of the values of columns, by their kinds, of the texts in `read_files`."""
-    return [_loaded(f"c{number}", kind) for number, kind in enumerate(columns.values())]
-
-
-def _loaded(c: str, kind: Kind) -> str:
-    """A value of a column of this kind, of its text in a file of lines."""
-    if kind.name == "binary":
-        return f"UNHEX({c})"
-    if kind.name in ("date", "timestamp", "timestamptz"):  # the era follows the date
-        return f"CASE WHEN {c} LIKE '%{BC}' THEN REGEXP_REPLACE({c}, '^(\\S+)(.*){BC}$', '\\1 (BC)\\2') ELSE {c} END"
-    return c
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0]

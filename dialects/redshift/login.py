@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dialects.addresses import Addresses
 from dialects.errors import AccessDenied, BadUrl, Unreachable
 from dialects.url import Url
 
@@ -116,3 +117,19 @@ def _assume(role: str, url: Url) -> Mapping[str, str]:
         "secret_access_key": str(credentials["SecretAccessKey"]),
         "session_token": str(credentials["SessionToken"]),
     }
+
+
+class RedshiftAddresses(Addresses):
+    """How URLs of Redshift are read."""
+
+    DEFAULT_PORT = 5439
+    VERIFIED_BY = "sslmode=verify-full"
+
+    def database_id(self, url: Url) -> str:
+        return f"{self.engine}://{place_of(url)}:{url.port or self.DEFAULT_PORT}/{url.database}"
+
+    def is_local(self, url: Url) -> bool:
+        return bool(url.host) and url.is_local
+
+    def verifies_server(self, url: Url) -> bool:
+        return url.options.get("sslmode") == "verify-full"

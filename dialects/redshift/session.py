@@ -10,12 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from dialects import errors, redshift_copy, redshift_unload
+from dialects import errors
 from dialects.base import ColumnBatch, Session
 from dialects.kinds import Kind
-from dialects.postgres_errors import error_class
-from dialects.postgres_session import CLOCKS_DIFFER_BY, PostgresSession
-from dialects.redshift_unload import Unloading
+from dialects.postgres.errors import error_class
+from dialects.postgres.session import CLOCKS_DIFFER_BY, PostgresSession
+from dialects.redshift import copy, unload
+from dialects.redshift.unload import Unloading
 from dialects.session import fetch_through_cursor
 from dialects.writing import StoredFile
 
@@ -99,7 +100,7 @@ class RedshiftSession(PostgresSession):
         yield from fetch_through_cursor(self.connection.cursor(), sql, rows_at_once=1000)
 
     def why_no_files(self) -> str:
-        return redshift_copy.WHY_NO_FILES if self.unloading is None else ""
+        return copy.WHY_NO_FILES if self.unloading is None else ""
 
     def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
         assert self.unloading
@@ -107,7 +108,7 @@ class RedshiftSession(PostgresSession):
         try:
             for number, path in enumerate(paths):
                 with Path(path).open("rb") as file:
-                    url = redshift_copy.store_file(self.unloading, folder, f"{number:06}.txt", file)
+                    url = copy.store_file(self.unloading, folder, f"{number:06}.txt", file)
                 stored.append(StoredFile(url, Path(path).stat().st_size, 0))
             self.copy_stored(table, list(columns), folder, stored)
         finally:
@@ -116,20 +117,20 @@ class RedshiftSession(PostgresSession):
 
     def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
         assert self.unloading
-        redshift_copy.copy_stored(self.unloading, table, columns, folder, files, self.execute)
+        copy.copy_stored(self.unloading, table, columns, folder, files, self.execute)
 
     def remove_stored(self, folder: str) -> int:
         assert self.unloading
-        return redshift_copy.remove_stored(self.unloading, folder)
+        return copy.remove_stored(self.unloading, folder)
 
     def stream_many(self, sql: str, rows: int) -> Iterator[ColumnBatch]:
-        if self.unloading is None or rows < redshift_unload.ROWS:
+        if self.unloading is None or rows < unload.ROWS:
             return self.stream(sql)
         return self.unloading.fetch(sql, self.execute, self._count_unloaded, self._add_unloaded)
 
     def stream_whole(self, sql: str, rows: int = 0) -> Iterator[ColumnBatch]:
         # Rows that are unloaded are counted by the server itself.
-        is_unloaded = self.unloading is not None and rows >= redshift_unload.ROWS
+        is_unloaded = self.unloading is not None and rows >= unload.ROWS
         return self.stream_many(sql, rows) if is_unloaded else super().stream_whole(sql, rows)
 
     def _count_unloaded(self) -> int:

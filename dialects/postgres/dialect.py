@@ -7,30 +7,30 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
-import math
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from dialects import errors, extras, postgres_settings, versions
-from dialects.base import Session
-from dialects.catalogue import ScanEstimate
+from dialects import errors, extras, versions
+from dialects.addresses import Addresses
+from dialects.base import Catalogue, Server, Session
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind
 from dialects.nested import nested_kind
 from dialects.pooler import Probe, refuse_lent_sessions
-from dialects.postgres_copy import LINES
-from dialects.postgres_errors import translate_error
-from dialects.postgres_hashes import PostgresHashes
-from dialects.postgres_login import describe_encryption, host_of, libpq_options, verifies_server
-from dialects.postgres_plans import is_full_scan, rows_of_branches, table_scans
-from dialects.postgres_session import PostgresSession
+from dialects.postgres import settings
+from dialects.postgres.catalogue import PostgresCatalogue
+from dialects.postgres.errors import translate_error
+from dialects.postgres.hashes import PostgresHashes
+from dialects.postgres.login import PostgresAddresses, describe_encryption, libpq_options
+from dialects.postgres.server import PostgresServer
+from dialects.postgres.session import PostgresSession
+from dialects.postgres.writing import PostgresWriting
 from dialects.session import Driver
+from dialects.table_form import TableForm
 from dialects.time_text import MICROSECOND
-from dialects.url import LOOPBACK, Url
-from dialects.writing import LineFormat, Loads
+from dialects.url import Url
 
 ORDERED_JSON, PRINTED_JSON = Kind("json", form="ordered"), Kind("json", form="printed")
 
@@ -49,8 +49,8 @@ APPLICATION_NAME = "auditor"
 FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
 
 PROBE = Probe(
-    mark=f"SET {postgres_settings.MARK} TO '{{mark}}'",
-    ask=f"SELECT pg_backend_pid(), current_setting('{postgres_settings.MARK}', true)",
+    mark=f"SET {settings.MARK} TO '{{mark}}'",
+    ask=f"SELECT pg_backend_pid(), current_setting('{settings.MARK}', true)",
     suggestion="or to a pool with pool_mode = session",
 )
 
@@ -59,10 +59,7 @@ class Postgres(PostgresHashes):
     """PostgreSQL."""
 
     name = "postgres"
-    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "pg_toast"})
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres", "postgresql+psycopg2")
-    DEFAULT_PORT: ClassVar[int] = 5432
-    VERIFIED_BY: ClassVar[str] = "sslmode=verify-full, with sslrootcert=FILE or sslrootcert=system"
     sqlglot_dialect = "postgres"
     TEMPLATES = "sql_templates.postgres"
     DRIVERS = {"psycopg2": "psycopg2-binary"}
@@ -84,40 +81,16 @@ class Postgres(PostgresHashes):
     EXPORTS_SNAPSHOT = True
     READ_CONSISTENCY = "all statements read one MVCC snapshot"
     UTC_NOW = "(CURRENT_TIMESTAMP AT TIME ZONE 'UTC')"
-    LOAD_MEASURES: ClassVar[tuple[str, ...]] = ("active_sessions", "lag")
     TIME_ROUNDING = "half from 2000"
     """AdjustTimestampForTypmod() in timestamp.c rounds the microseconds since 2000-01-01; a half goes away from zero."""
 
-    NAME_LIMIT: ClassVar[tuple[int, Literal["bytes", "characters"]] | None] = (63, "bytes")
-    """Longer names are cut. https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS"""
-    OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
-    """https://www.postgresql.org/docs/current/ddl-system-columns.html"""
-    LOADS: ClassVar[Loads] = "side by side"
-    MERGES_BY_UPDATE: ClassVar[bool] = True
-    MERGES_AT_ONCE: bool = True
-    """From PostgreSQL 15; see ``for_database``."""
-    MERGES_RANGES: ClassVar[bool] = True
-    CHANGES_TABLES: ClassVar[bool] = True
-    PATCHES = True
-    WRITE_SETTINGS: ClassVar[Sequence[str]] = (
-        "SET client_encoding TO 'UTF8'",
-        "SET standard_conforming_strings TO on",
-        "SET TimeZone TO 'UTC'",
-        "SET DateStyle TO 'ISO, YMD'",
-        "SET IntervalStyle TO 'postgres'",
-        "SET bytea_output TO 'hex'",
-        "SET extra_float_digits TO 1",
-    )
-    BEGIN_WRITES: ClassVar[Sequence[str]] = ("BEGIN ISOLATION LEVEL READ COMMITTED", "SET CONSTRAINTS ALL IMMEDIATE")
-    """A deferred constraint would fail at COMMIT, after every statement looked right."""
-    OVERRIDES_IDENTITY: ClassVar[str] = "OVERRIDING SYSTEM VALUE "
-    STAGING_TABLE = "UNLOGGED TABLE"
-    LINES: ClassVar[LineFormat | None] = LINES
-    LOCK_WRITERS: ClassVar[str] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
-    """Readers continue. https://www.postgresql.org/docs/current/explicit-locking.html"""
-    CARRIES_ON_RENAME: ClassVar[bool] = True
-    TARGET_TYPE_BY_KIND: ClassVar[Mapping[str, str]] = {"json": "JSON"}
+    TABLE_FORM = TableForm(type_by_kind={"json": "JSON"})
     """JSONB writes numbers in its own way: 1e20 as 100000000000000000000. https://www.postgresql.org/docs/current/datatype-json.html"""
+
+    addresses: Addresses = PostgresAddresses(name)
+    catalogue: Catalogue = PostgresCatalogue()
+    server: Server = PostgresServer()
+    writing: PostgresWriting = PostgresWriting(name)
 
     MAX_DECIMAL_DIGITS = 1000
     UNSUPPORTED_VALUES = {"NUL in text": "text refuses the character U+0000"}
@@ -142,15 +115,10 @@ class Postgres(PostgresHashes):
         "uuid": "UUID", "interval": "INTERVAL", "network": "INET",
     }  # fmt: skip
 
-    def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
-        # Byte by byte, of any type: https://www.postgresql.org/docs/current/functions-comparisons.html#COMPOSITE-TYPE-COMPARISON
-        first, other = (", ".join(names) for names in zip(*pairs, strict=True))
-        return f"record_image_ne(ROW({first}), ROW({other}))"
-
     def for_database(self, encoding: str, version: int) -> Postgres:
         """Return this dialect adapted to a database of that encoding, and to a server of that version (150004 is 15.4)."""
         adapted = copy.copy(self)
-        adapted.MERGES_AT_ONCE = version >= 150_000
+        adapted.writing = PostgresWriting(self.name, merges_at_once=version >= 150_000)
         adapted.database_encoding = encoding
         adapted.MAX_JOINED_BYTES = self.MAX_JOINED_BYTES if encoding == "UTF8" else 0
         return adapted
@@ -318,49 +286,11 @@ class Postgres(PostgresHashes):
         # 1 BC is -1. https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT
         return f"(EXTRACT(YEAR FROM {c}) + CASE WHEN EXTRACT(YEAR FROM {c}) < 0 THEN 1 ELSE 0 END)"
 
-    def _load_measure(self, session: Session, name: str, own: int) -> float:
-        if name == "active_sessions":
-            # Sessions of all auditor processes are excluded by application_name.
-            count, may_see_others = session.query(self.catalogue_query("active_sessions", {}))[0]
-            if not may_see_others:  # the count would then omit the sessions of other users
-                raise errors.AccessDenied("the user may not see the activity of other users' sessions; GRANT pg_read_all_stats to it")
-            return float(count)
-        if name == "lag":
-            is_aurora = session.query(self.catalogue_query("aurora", {}))[0][0]  # whose readers refuse PostgreSQL's own functions
-            lag = session.query(self.catalogue_query("aurora_lag" if is_aurora else "lag", {}))[0][0]
-            return math.inf if lag is None else float(lag)
-        return super()._load_measure(session, name, own)
-
     def seconds_since(self, c: str) -> str:
         return f"EXTRACT(EPOCH FROM CLOCK_TIMESTAMP() - {c})"
 
-    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
-        return {str(row[0]) for row in session.query(self.catalogue_query("indexes", {"table": self.literal(table)}))}
-
-    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
-        # https://www.postgresql.org/docs/current/using-explain.html
-        output = session.query(f"EXPLAIN (FORMAT JSON) {sql}")[0][0]
-        scans = list(table_scans((json.loads(output) if isinstance(output, str) else output)[0]["Plan"]))
-        return ScanEstimate(sum(int(scan["Plan Rows"]) for scan in scans), any(is_full_scan(scan) for scan in scans))
-
-    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
-        output = session.query("EXPLAIN (FORMAT JSON) " + "\nUNION ALL\n".join(statements))[0][0]
-        estimates = rows_of_branches((json.loads(output) if isinstance(output, str) else output)[0]["Plan"])
-        return estimates if len(estimates) == len(statements) else []
-
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        return postgres_settings.statements(statement_timeout, lock_timeout)
-
-    def database_id(self, url: Url) -> str:
-        host = host_of(url) or f"service={url.options['service']}"
-        port = url.port or url.options.get("port") or os.environ.get("PGPORT", self.DEFAULT_PORT)
-        return f"{self.name}://{host}:{port}/{url.database or url.options.get('dbname') or os.environ.get('PGDATABASE', '')}"
-
-    def is_local(self, url: Url) -> bool:
-        return LOOPBACK.fullmatch(host_of(url)) is not None
-
-    def verifies_server(self, url: Url) -> bool:
-        return verifies_server(url)
+        return settings.statements(statement_timeout, lock_timeout)
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         extras.require("PostgreSQL", "postgres")

@@ -9,26 +9,26 @@ One module serves both: where they differ, ``for_server`` sets attributes from t
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from dialects import extras, mysql_settings, versions
+from dialects import extras, versions
 from dialects.base import Session
 from dialects.canonical_text import INTRICATE_KINDS
-from dialects.catalogue import HashAlgorithm, Origins, ScanEstimate, Table
+from dialects.catalogue import HashAlgorithm
 from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
-from dialects.mysql_definition import column_forms
-from dialects.mysql_errors import translate_error
-from dialects.mysql_login import open_connection, ssl_mode
-from dialects.mysql_session import PROBE, MySQLSession, server_label, server_version
-from dialects.mysql_text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
-from dialects.mysql_writing import MySQLWriting
+from dialects.mysql import settings
+from dialects.mysql.catalogue import MySQLCatalogue
+from dialects.mysql.errors import translate_error
+from dialects.mysql.login import MySQLAddresses, open_connection
+from dialects.mysql.server import MySQLServer
+from dialects.mysql.session import PROBE, MySQLSession, server_label, server_version
+from dialects.mysql.text import CHARACTER_SET, GROUP_CONCAT_BYTES, MySQLText, plain_type
+from dialects.mysql.writing import TABLE_FORM, MySQLWriting
 from dialects.pooler import refuse_lent_sessions
-from dialects.session import Driver, DriverSession
-from dialects.table_form import ColumnForm
+from dialects.session import Driver
 from dialects.url import Url
 from dialects.wire import describe_encryption
 
@@ -52,14 +52,15 @@ FLOORS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class MySQL(MySQLWriting, MySQLText):
+class MySQL(MySQLText):
     """MySQL and MariaDB."""
 
     name = "mysql"
     schemes = ("mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql")
-    DEFAULT_PORT = 3306
-    VERIFIED_BY = "ssl_ca=FILE, or ssl_ca=system"
     sqlglot_dialect = "mysql"
+    TABLE_FORM = TABLE_FORM
+    addresses = MySQLAddresses(name)
+    writing = MySQLWriting(name)
 
     SUMS_WHOLE_WORDS = True
     SPILLS_LARGE_DERIVED_TABLES = True
@@ -80,16 +81,12 @@ class MySQL(MySQLWriting, MySQLText):
 
     END_SNAPSHOT = ("COMMIT",)
     SHARES_SNAPSHOT_BY_LOCK = True
-    HIDES_COLUMNS = True
     CUTS_STORED_TEXTS = True  # of DECIMAL(6,6) it expects 8 characters, and -0.000001 has 9
-    """https://dev.mysql.com/doc/refman/9.4/en/information-schema-introduction.html#information-schema-privileges"""
     READ_CONSISTENCY = "all statements read one InnoDB snapshot (tables of other storage engines are read as they are)"
     UTC_NOW = "UTC_TIMESTAMP(6)"
-    SYSTEM_SCHEMAS = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
     CURRENT_DATABASE = "'def'"
     """The only catalogue there is. https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html"""
 
-    LOAD_MEASURES = ("threads_running", "lag")
     SMALL_SUM_MAX_ROWS = 1 << 22
     LIKE_OPERAND = "{c} COLLATE utf8mb4_bin"  # of a binary string, LIKE would match bytes
     INDEX_SERVES_LIKE = True
@@ -142,8 +139,9 @@ class MySQL(MySQLWriting, MySQLText):
     }  # fmt: skip
     """https://dev.mysql.com/doc/refman/9.4/en/cast-functions.html#function_cast; MariaDB has neither YEAR nor JSON there."""
 
-    def origins(self, session: Session, table: Table) -> Origins:
-        return self._origins(session, table, "origins_mariadb" if self.mariadb else "origins")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "catalogue", MySQLCatalogue(mariadb=self.mariadb))
+        object.__setattr__(self, "server", MySQLServer(mariadb=self.mariadb))
 
     def quote(self, identifier: str) -> str:
         return "`" + identifier.replace("`", "``") + "`"
@@ -298,78 +296,18 @@ class MySQL(MySQLWriting, MySQLText):
     def day_index(self, c: str) -> str:
         return f"DATEDIFF({c}, '1970-01-01')"
 
-    def _load_measure(self, session: Session, name: str, own: int) -> float:
-        assert isinstance(session, DriverSession)
-        if name == "threads_running":
-            # Threads that are not sleeping, including this session's own; on MySQL also one of the server's own.
-            # https://dev.mysql.com/doc/refman/9.4/en/server-status-variables.html#statvar_Threads_running
-            return float(max(0, int(session.query(self.catalogue_query("threads_running", {}))[0][1]) - 1 - own))
-        if name == "lag":
-            lag = _replica_lag(session.query_dicts(self.catalogue_query("replicas_mariadb" if self.mariadb else "replicas", {})))
-            return max(lag, 0.0 if self.mariadb else self._aurora_lag(session))
-        return super()._load_measure(session, name, own)
-
-    def _aurora_lag(self, session: Session) -> float:
-        """Return how many seconds a reader of Amazon Aurora is behind its writer; 0 elsewhere, infinite for a reader that is not listed."""
-        if not session.query(self.catalogue_query("aurora", {})):
-            return 0.0
-        lag = session.query(self.catalogue_query("aurora_lag", {}))[0][0]
-        return math.inf if lag is None else float(lag)
-
     def seconds_since(self, c: str) -> str:
         # TIMESTAMP is displayed in the session's time zone, which is pinned to UTC.
         return f"TIMESTAMPDIFF(MICROSECOND, {c}, UTC_TIMESTAMP(6)) / 1000000"
 
-    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
-        # https://dev.mysql.com/doc/refman/9.4/en/show-index.html; what MySQL calls invisible, MariaDB calls ignored.
-        assert isinstance(session, DriverSession)
-        return {
-            str(column["Column_name"])
-            for column in session.query_dicts(self.catalogue_query("indexes", {"table": table}))
-            if int(column["Seq_in_index"]) == 1
-            and column["Column_name"] is not None  # NULL for an index on an expression
-            and column["Index_type"] == "BTREE"
-            and column.get("Visible", "YES") == "YES"
-            and column.get("Ignored", "NO") == "NO"
-        }
-
-    def column_forms(self, session: Session, table: Table) -> dict[str, ColumnForm]:
-        [(_, definition, *_)] = session.query(self.catalogue_query("definition", {"table": table.sql}))
-        return column_forms(str(definition), table)
-
-    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
-        # Each line is a table that is read; names in angle brackets are derived tables.
-        # https://dev.mysql.com/doc/refman/9.4/en/explain-output.html
-        assert isinstance(session, DriverSession)
-        lines = session.query_dicts(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
-        stored = [line for line in lines if line["table"] and not str(line["table"]).startswith("<")]
-        return ScanEstimate(sum(int(line["rows"] or 0) for line in stored), any(line["type"] in ("ALL", "index") for line in stored))
-
-    def estimate_each(self, session: Session, statements: Sequence[str]) -> list[int]:
-        # One line for each, but for the one of the union itself; it names no table where the server knows that no row can meet a condition.
-        assert isinstance(session, DriverSession)
-        lines = session.query_dicts("EXPLAIN FORMAT=TRADITIONAL " + "\nUNION ALL\n".join(statements))
-        estimates = [int(line["rows"] or 0) for line in lines if not str(line["table"] or "").startswith("<")]
-        return estimates if len(estimates) == len(statements) else []
-
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
-        return mysql_settings.statements(self.mariadb, mysql_settings.assignments(self.mariadb, statement_timeout, lock_timeout))
-
-    def database_id(self, url: Url) -> str:
-        socket = url.options.get("unix_socket")
-        return f"{self.name}:{socket}:{url.database}" if socket else super().database_id(url)
-
-    def is_local(self, url: Url) -> bool:
-        return "unix_socket" in url.options or url.is_local
-
-    def verifies_server(self, url: Url) -> bool:
-        return ssl_mode(url) == "VERIFY_IDENTITY"
+        return settings.statements(self.mariadb, settings.assignments(self.mariadb, statement_timeout, lock_timeout))
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         extras.require("MySQL or MariaDB", "mysql")
 
         def log_in() -> Any:
-            connection = open_connection(url, self.DEFAULT_PORT)
+            connection = open_connection(url, self.addresses.DEFAULT_PORT)
             connection._read_timeout = connection._write_timeout = None  # the session bounds what follows
             return connection
 
@@ -398,13 +336,3 @@ class MySQL(MySQLWriting, MySQLText):
             )
         session.wait_for_statements(statement_timeout)
         return session
-
-
-def _replica_lag(channels: Sequence[Mapping[str, Any]]) -> float:
-    """Return the replication delay of the slowest channel in seconds; infinite if a channel has none (NULL: replication is stopped).
-
-    The server compares what it has applied with what it has received, so a slow network does not show; a heartbeat shows that too.
-    https://dev.mysql.com/doc/refman/9.4/en/show-replica-status.html, https://mariadb.com/kb/en/show-replica-status/
-    """
-    lags = [channel.get("Seconds_Behind_Source", channel.get("Seconds_Behind_Master")) for channel in channels]
-    return max((math.inf if lag is None else float(lag) for lag in lags), default=0.0)

@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB state of being written to.
+"""What MySQL and MariaDB state of being written to, and of the definition of a table.
 
 https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html
 """
@@ -9,15 +9,31 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dialects.table_form import TableForm
-from dialects.writing import Loads, Writing
+from dialects.catalogue import Table
+from dialects.mysql.text import CHARACTER_SET
+from dialects.table_form import ColumnForm, TableForm
+from dialects.writing import LineFormat, Loads, Writing
+
+TABLE_FORM = TableForm(
+    drop_schema="DROP SCHEMA {schema}",
+    key_text="VARCHAR({characters}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", key_binary="VARBINARY({bytes})", null="NULL",
+    inline_comments=True, backslash_escapes=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
+)  # fmt: skip
+
+
+LINES = LineFormat(
+    between=",", null="NULL", escapes=(("\\", "\\\\"), ("'", "''"), ("\n", "\\n")), quote="'", begin="(", end=")",
+    binary=("X'", "'"), bits=("b'", "'"), bare=frozenset({"year"}),
+)  # fmt: skip
+"""Rows of an INSERT: unlike LOAD DATA LOCAL, it refuses what does not fit. The string '0' would be the year 2000."""
 
 
 class MySQLWriting(Writing):
-    """The part of MySQL's and MariaDB's dialect that is about writing."""
+    """How MySQL and MariaDB are written to."""
 
-    DROP_SCHEMA = "DROP SCHEMA {schema}"
     LOADS: ClassVar[Loads] = "alone"
+    LINES: ClassVar[LineFormat] = LINES
+
     STAGING_TABLE = "TEMPORARY TABLE"
     UNDOES_TABLES = False
     QUALIFIES_TEMPORARY = True
@@ -37,10 +53,7 @@ class MySQLWriting(Writing):
     FOLDS_NAMES_IF = "SELECT @@lower_case_table_names <> 0"
     """https://dev.mysql.com/doc/refman/9.4/en/identifier-case-sensitivity.html"""
     MIXES_STORAGE = True
-    ZERO_DATES = True
     READS_FLOATS_AS_DOUBLES = True
-    LONG_CLOCKS = True
-    PATCHES = True
     SWAPS_BY_RENAME = True
     WRITE_SETTINGS = (
         "SET NAMES utf8mb4",
@@ -62,18 +75,29 @@ class MySQLWriting(Writing):
     MERGE_SETTINGS = ("SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'",)
     """A source may hold 2024-02-31, and a pipeline carries what it holds."""
 
-    TABLE_FORM = TableForm(
-        key_text="VARCHAR({characters}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", key_binary="VARBINARY({bytes})", null="NULL",
-        inline_comments=True, backslash_escapes=True, change=("ALTER TABLE {table} MODIFY COLUMN {column} {type}",), change_null="",
-    )  # fmt: skip
-
     def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
         return " OR ".join(f"NOT ({source} <=> {other})" for source, other in pairs)
 
-    def drop_temporary_table(self, name: str) -> list[str]:
-        return [f"DROP TEMPORARY TABLE {name}"]  # drops nothing else, and commits nothing
 
-    def written_time(self, text: str) -> str:
-        if not re.match(r"\d{4}-\d\d-\d\d( [\d:.]+)?$", text):
-            raise LookupError("a date beyond the years 0 to 9999")
-        return text
+_FORM = re.compile(
+    r"(?P<characters>(?: CHARACTER SET \w+)?(?: COLLATE \w+)?)(?: NOT NULL| NULL)?"
+    r"(?P<hidden>(?: INVISIBLE)?)(?: DEFAULT NULL)?(?P<rest>| .*)"
+)
+"""What follows a column's type. MariaDB writes INVISIBLE before the default, MySQL in a comment after it."""
+
+
+def column_forms(definition: str, table: Table) -> dict[str, ColumnForm]:
+    """Return the form of each column in what SHOW CREATE TABLE says of a described table; of computed columns there is none.
+
+    https://dev.mysql.com/doc/refman/9.4/en/show-create-table.html
+    """
+    lines = definition.split("\n")
+    forms = {}
+    for column in table.columns:
+        native = column.native.partition(CHARACTER_SET)[0]
+        begin = f"  `{column.name.replace('`', '``')}` {native}"
+        after = next((line.removesuffix(",")[len(begin) :] for line in lines if line.startswith(begin)), None)
+        match = _FORM.fullmatch(after) if after is not None else None
+        if match and not match["rest"].startswith(" GENERATED ALWAYS AS"):
+            forms[column.name] = ColumnForm(native + match["characters"], match["hidden"] + match["rest"])
+    return forms

@@ -8,48 +8,46 @@ Redshift is derived from PostgreSQL 8.0.2: whatever is not stated here is as in 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dialects import errors, extras, redshift_facts
+from dialects import extras
 from dialects.base import Dialect, Session
 from dialects.canonical_text import WHOLE_NUMBER_KINDS
-from dialects.catalogue import Column, HashAlgorithm, Place, ScanEstimate, ServerTimes, Table
+from dialects.catalogue import HashAlgorithm
 from dialects.hashes import PIECE_BYTES
 from dialects.hex_numbers import HexNumbers, Places
 from dialects.kinds import Kind, parse_native
-from dialects.postgres import APPLICATION_NAME, Postgres
-from dialects.redshift_login import check_options, place_of, sign_in_options
-from dialects.redshift_session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
-from dialects.redshift_unload import unloading
-from dialects.redshift_writing import RedshiftWriting
+from dialects.postgres.dialect import APPLICATION_NAME, Postgres
+from dialects.redshift import facts
+from dialects.redshift.catalogue import RedshiftCatalogue
+from dialects.redshift.login import RedshiftAddresses, check_options, sign_in_options
+from dialects.redshift.server import RedshiftServer
+from dialects.redshift.session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
+from dialects.redshift.unload import unloading
+from dialects.redshift.writing import TABLE_FORM, RedshiftWriting
 from dialects.session import Driver
 from dialects.time_text import BC
 from dialects.url import Url
 from dialects.wire import describe_encryption
 
-POSTGRES_ONLY = "jsonb_build_object"
-"""A function of PostgreSQL 9.5 and later. https://www.postgresql.org/docs/9.5/functions-json.html"""
-
 LONGEST_STRIPPED = 4096
 """Bytes of the longest text of a document from which white space is removed."""
 
 
-class Redshift(RedshiftWriting, Postgres):
+class Redshift(Postgres):
     """Amazon Redshift."""
 
     name = "redshift"
     schemes = ("redshift", "redshift+redshift_connector", "redshift+psycopg2")
-    DEFAULT_PORT = 5439
-    VERIFIED_BY = "sslmode=verify-full"
     sqlglot_dialect = "redshift"
+    TABLE_FORM = TABLE_FORM
+    addresses = RedshiftAddresses(name)
+    catalogue = RedshiftCatalogue()
+    server = RedshiftServer()
+    writing = RedshiftWriting(name)
     TEMPLATES = "sql_templates.redshift"
     DRIVERS = {"redshift_connector": "redshift-connector"}
-    HIDES_COLUMNS = True
-    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "pg_internal", "pg_toast"})
-    """Under metadata security. https://docs.aws.amazon.com/redshift/latest/dg/t_metadata_security.html"""
 
     UNAVAILABLE_TEMPLATES = frozenset({"active_sessions", "aurora", "aurora_lag", "heartbeat_create", "heartbeat_write", "indexes", "lag"})
     ROW_STORE = False
@@ -70,11 +68,14 @@ class Redshift(RedshiftWriting, Postgres):
     END_OF_GROUPED_TEXT = "."
     """Blanks at the end of a VARCHAR mean nothing in GROUP BY, IN and =.
     https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-significance-of-trailing-blanks"""
-    LOAD_MEASURES = ("queued",)
     MAX_DECIMAL_DIGITS = 38
     MAX_TEXT_BYTES = 65_535
     """https://docs.aws.amazon.com/redshift/latest/dg/r_Character_types.html#r_Character_types-storage-and-ranges"""
-    FACTS = redshift_facts.FACTS
+    FACTS = facts.FACTS
+    LINE_SETTINGS = ("SET extra_float_digits TO 2",)
+    """By default a float is written with 15 digits. https://docs.aws.amazon.com/redshift/latest/dg/r_extra_float_digits.html"""
+
+    UNTRIED_VALUES = {"nan": "the manual does not say how NaN and infinities are written"}
     UNSUPPORTED_VALUES = {
         "NUL in text": "text ends at, or refuses, the character U+0000",
         "interval": "EXTRACT of an INTERVAL column is not documented for all parts",
@@ -119,33 +120,13 @@ class Redshift(RedshiftWriting, Postgres):
         # A cast of text to SUPER is one string, whatever it holds. https://docs.aws.amazon.com/redshift/latest/dg/JSON_PARSE.html
         return f"JSON_PARSE({value})" if kind.name == "json" and value != "NULL" else super().typed_value(value, kind)
 
-    def describe(self, session: Session, place: Place) -> list[Table]:
-        # A function of the leader node cannot be asked for together with the views that describe tables.
-        # https://docs.aws.amazon.com/redshift/latest/dg/r_CURRENT_SCHEMA.html
-        if len(place.parts) == 1:
-            schema = session.query("SELECT CURRENT_SCHEMA()")[0][0]
-            place = replace(place, parts=(str(schema), *place.parts))
-        if len(place.parts) < 3 or self.is_own_database(session, place.parts[0]):
-            return super().describe(session, replace(place, parts=place.parts[-2:]))
-        # A table of another database or of a datashare: its columns are known, its keys and rows are not.
-        # https://docs.aws.amazon.com/redshift/latest/dg/cross-database_overview.html
-        database, schema, name = place.parts
-        literals = {"database": self.literal(database), "schema": self.literal(schema), "table": self.literal(name)}
-        columns: dict[tuple[str, ...], list[Column]] = {}
-        for *names, column, native, nullable in session.query_listed(self.catalogue_query("all_columns", literals)):
-            description = Column(str(column), str(native), self.kind(str(native)), bool(nullable))
-            columns.setdefault(tuple(map(str, names)), []).append(description)
-        return [Table(self.table(*names), tuple(described), (), None, names) for names, described in columns.items()]
+    def document(self, literal: str) -> str:
+        return f"JSON_PARSE({literal})"
 
-    def _policies(self, session: Session, table: Table, template: str) -> list[str]:
-        # Both views are for superusers and users with the role sys:secadmin, and of the session's database; to others the first is refused
-        # and the second empty. https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_RLS_ATTACHED_POLICY.html, and _MASKING_POLICY.html
-        try:
-            if len(table.names) > 2:
-                raise errors.NoSuchObject
-            return [*super()._policies(session, table, template), *super()._policies(session, table, "masking_policies")]
-        except (errors.AccessDenied, errors.NoSuchObject):
-            return [f"this user may not see whether policies hide rows or mask values of {table.sql}; the role sys:secadmin may"]
+    def written_time(self, text: str) -> str:
+        if "infinity" in text:
+            raise LookupError("an infinite date or time")
+        return super().written_time(text)
 
     def kind(self, native: str) -> Kind | None:
         if native.startswith("interval") or native.endswith(("]", ">")):
@@ -318,39 +299,8 @@ class Redshift(RedshiftWriting, Postgres):
         moved = f"EXTRACT(YEAR FROM CAST({c} AS DATE) + {12 * 146_097}) - 4800"
         return f"CASE WHEN {self.is_common_era(c)} THEN EXTRACT(YEAR FROM {c}) ELSE {moved} END"
 
-    def _load_measure(self, session: Session, name: str, own: int) -> float:
-        # Queued statements of the auditor itself are counted: they too show that the queues are full. A user without
-        # SYSLOG ACCESS UNRESTRICTED sees only its own statements, and the view does not show that any are hidden.
-        # On Serverless and Multi-AZ too: https://docs.aws.amazon.com/redshift/latest/dg/SYS_QUERY_HISTORY.html
-        # https://docs.aws.amazon.com/redshift/latest/dg/cm_chap_system-tables.html#c_visibility-of-data
-        if name != "queued":
-            raise LookupError(f"{self.name} does not report {name}")
-        return float(session.query(self.catalogue_query("queued", {}))[0][0])
-
-    def stand_in(self, session: Session) -> str:
-        if not int(session.query(f"SELECT COUNT(*) FROM pg_proc WHERE proname = '{POSTGRES_ONLY}'")[0][0]):
-            return ""
-        version = " ".join(str(session.query("SELECT VERSION()")[0][0]).split())
-        return (
-            f"no Redshift: its catalogue has the function {POSTGRES_ONLY}, which PostgreSQL has had since 9.5 and Redshift, of"
-            f" PostgreSQL 8.0.2, has not; VERSION() says {version}"
-        )
-
-    def server_times(self, session: Session, process_ids: Collection[int], seconds: float) -> ServerTimes | None:
-        holes = {"sessions": ", ".join(map(str, sorted(process_ids))), "seconds": str(math.ceil(seconds))}
-        statements, *micros = session.query(self.catalogue_query("query_history", holes))[0]
-        return ServerTimes(int(statements), *(float(number) / 1e6 for number in micros))
-
     def seconds_since(self, c: str) -> str:
         return f"EXTRACT(EPOCH FROM GETDATE()) - EXTRACT(EPOCH FROM {c})"
-
-    def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
-        # Redshift has no indexes; it skips blocks by their minimum and maximum values.
-        # https://docs.aws.amazon.com/redshift/latest/dg/t_Sorting_data.html
-        return None
-
-    def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
-        return None
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         # No parameter limits the wait for a lock; statement_timeout includes that wait.
@@ -362,24 +312,6 @@ class Redshift(RedshiftWriting, Postgres):
             "SET enable_case_sensitive_identifier TO true",
             f"SET statement_timeout TO {max(1, round(statement_timeout * 1000))}",
         ]
-
-    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
-        # Only superusers see the view, unless it is granted; everybody sees what ANALYZE last found.
-        # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_TABLE_INFO.html
-        try:
-            rows = session.query(self.catalogue_query("table_info", names))
-        except errors.AccessDenied:
-            rows = []
-        return (int(rows[0][0]), True) if rows and rows[0][0] is not None else super()._read_size(session, names)
-
-    def database_id(self, url: Url) -> str:
-        return f"{self.name}://{place_of(url)}:{url.port or self.DEFAULT_PORT}/{url.database}"
-
-    def is_local(self, url: Url) -> bool:
-        return bool(url.host) and url.is_local
-
-    def verifies_server(self, url: Url) -> bool:
-        return url.options.get("sslmode") == "verify-full"
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         extras.require("Redshift", "redshift")

@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any, Literal
 
-from dialects import errors, mysql_settings
+from dialects import errors
 from dialects.base import Session
 from dialects.kinds import Kind
 from dialects.log_places import PlacedSession
-from dialects.mysql_lines import fetch_lines
+from dialects.mysql import settings
+from dialects.mysql.lines import fetch_lines
+from dialects.mysql.writing import LINES
 from dialects.pooler import Probe, changes_of_session
 from dialects.session import BATCH_ROWS, DriverSession
 from dialects.settings import find_others, refuse_others
@@ -24,8 +26,8 @@ INSERT_BYTES = 1 << 20
 
 
 PROBE = Probe(
-    mark=f"SET {mysql_settings.MARK} = '{{mark}}'",
-    ask=f"SELECT CONNECTION_ID(), {mysql_settings.MARK}",
+    mark=f"SET {settings.MARK} = '{{mark}}'",
+    ask=f"SELECT CONNECTION_ID(), {settings.MARK}",
     suggestion="or keep the pooler from multiplexing this user's sessions",
 )
 
@@ -57,30 +59,30 @@ class MySQLSession(DriverSession, PlacedSession):
     """The place of the log at which the shared snapshot stands that is open; empty where it is not known."""
 
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
-        values = mysql_settings.assignments(self._is_mariadb, statement_timeout, lock_timeout)
-        self._unknown = mysql_settings.assign(self, self._is_mariadb, values, self.mark)
+        values = settings.assignments(self._is_mariadb, statement_timeout, lock_timeout)
+        self._unknown = settings.assign(self, self._is_mariadb, values, self.mark)
         self.statements = 0
 
-    def read_server(self, has_md5: bool) -> mysql_settings.Answer:
+    def read_server(self, has_md5: bool) -> settings.Answer:
         """Hold the settings that were made, and return what the server says of the session and of itself.
 
         Whether MD5() exists is asked for unless the server ``has_md5`` for certain. Raises SessionNotKept for a setting that the server
         keeps otherwise.
         """
         wanted = self._wanted()
-        server = mysql_settings.read(self, list(wanted), has_md5)
+        server = settings.read(self, list(wanted), has_md5)
         refuse_others(self.driver.where, wanted, server.values)
         self.process_id, self.server_place = server.process, server.place
         return server
 
     def _wanted(self) -> dict[str, str]:
         """Return the settings on which results depend, as far as the server knows them."""
-        known = {name: value for name, value in mysql_settings.results(self._is_mariadb).items() if name not in self._unknown}
-        return known | mysql_settings.names(self._is_mariadb)
+        known = {name: value for name, value in settings.results(self._is_mariadb).items() if name not in self._unknown}
+        return known | settings.names(self._is_mariadb)
 
     def find_changes(self, *, in_snapshot: bool) -> list[str]:
         wanted = self._wanted()
-        process, mark, place, values = mysql_settings.read_back(self, list(wanted))
+        process, mark, place, values = settings.read_back(self, list(wanted))
         return changes_of_session(self, process, mark, place) + find_others(wanted, values)
 
     def transaction(self) -> Literal["none", "open", "failed", "unknown"]:
@@ -279,8 +281,7 @@ class MySQLSession(DriverSession, PlacedSession):
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
         # Not by LOAD DATA LOCAL, which makes warnings of values that do not fit, and which servers forbid by default.
         # https://dev.mysql.com/doc/refman/9.4/en/load-data.html
-        assert self.dialect.LINES
-        lines = text_lines(columns, rows, self.dialect.LINES)
+        lines = text_lines(columns, rows, LINES)
         pieces = (lines.slice(first, BATCH_ROWS).to_pylist() for first in range(0, len(lines), BATCH_ROWS))
         self._insert(table, [self.dialect.quote(name) for name in columns], pieces)
 

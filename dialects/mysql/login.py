@@ -19,8 +19,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dialects import mysql_lines
+from dialects.addresses import Addresses
 from dialects.errors import BadUrl
+from dialects.mysql import lines
 from dialects.url import Url
 
 SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
@@ -130,7 +131,7 @@ def _connection_class() -> Any:
         def _check_packet_is_eof(self, packet: Any) -> Any:
             is_end, connection = super()._check_packet_is_eof(packet), self.connection
             if is_end:
-                connection.server_status = mysql_lines.status_of_end(packet.get_all_data())
+                connection.server_status = lines.status_of_end(packet.get_all_data())
             return is_end
 
     class SharingConnection(plain):  # type: ignore[misc]
@@ -146,12 +147,12 @@ def _connection_class() -> Any:
             return result.affected_rows
 
         def _read_bytes(self, num_bytes: int) -> Any:
-            if num_bytes == mysql_lines.FULL:  # a part of a packet that continues in the next
+            if num_bytes == lines.FULL:  # a part of a packet that continues in the next
                 self._held += num_bytes
-                if self._held > mysql_lines.LONGEST_VALUE:
+                if self._held > lines.LONGEST_VALUE:
                     self._force_close()
-                    raise mysql_lines.value_too_long()
-            elif num_bytes != mysql_lines.HEADER:
+                    raise lines.value_too_long()
+            elif num_bytes != lines.HEADER:
                 self._held = 0
             return super()._read_bytes(num_bytes)
 
@@ -197,3 +198,20 @@ def _loaded_when_used(names: tuple[str, ...]) -> Iterator[None]:
             for package, name in stand_ins:
                 if isinstance(getattr(package, name), _LoadedWhenUsed):  # and not the module, which another thread has imported
                     delattr(package, name)
+
+
+class MySQLAddresses(Addresses):
+    """How URLs of MySQL and MariaDB are read."""
+
+    DEFAULT_PORT = 3306
+    VERIFIED_BY = "ssl_ca=FILE, or ssl_ca=system"
+
+    def database_id(self, url: Url) -> str:
+        socket = url.options.get("unix_socket")
+        return f"{self.engine}:{socket}:{url.database}" if socket else super().database_id(url)
+
+    def is_local(self, url: Url) -> bool:
+        return "unix_socket" in url.options or url.is_local
+
+    def verifies_server(self, url: Url) -> bool:
+        return ssl_mode(url) == "VERIFY_IDENTITY"

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from dialects.errors import BadUrl, FilesUnreachable, StatementRefused
 from dialects.kinds import Kind
-from dialects.redshift_unload import LINES, Unloading, unloading
+from dialects.redshift.unload import LINES, Unloading, unloading
 from dialects.text_lines import lines_in_utf8, text_lines
 from dialects.url import Url
 from dialects.writing import StoredFile

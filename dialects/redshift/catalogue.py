@@ -1,0 +1,60 @@
+"""What the catalogue of Redshift says of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dialects import errors
+from dialects.base import Catalogue, Session
+from dialects.catalogue import Column, Place, Table
+
+
+class RedshiftCatalogue(Catalogue):
+    """The catalogue of Redshift."""
+
+    HIDES_COLUMNS = True
+    """Under metadata security. https://docs.aws.amazon.com/redshift/latest/dg/t_metadata_security.html"""
+
+    SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog", "pg_internal", "pg_toast"})
+
+    def describe(self, session: Session, place: Place) -> list[Table]:
+        # A function of the leader node cannot be asked for together with the views that describe tables.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_CURRENT_SCHEMA.html
+        if len(place.parts) == 1:
+            schema = session.query("SELECT CURRENT_SCHEMA()")[0][0]
+            place = replace(place, parts=(str(schema), *place.parts))
+        if len(place.parts) < 3 or self.is_own_database(session, place.parts[0]):
+            return super().describe(session, replace(place, parts=place.parts[-2:]))
+        # A table of another database or of a datashare: its columns are known, its keys and rows are not.
+        # https://docs.aws.amazon.com/redshift/latest/dg/cross-database_overview.html
+        database, schema, name = place.parts
+        literals = {
+            "database": session.dialect.literal(database),
+            "schema": session.dialect.literal(schema),
+            "table": session.dialect.literal(name),
+        }
+        columns: dict[tuple[str, ...], list[Column]] = {}
+        for *names, column, native, nullable in session.query_listed(session.dialect.catalogue_query("all_columns", literals)):
+            description = Column(str(column), str(native), session.dialect.kind(str(native)), bool(nullable))
+            columns.setdefault(tuple(map(str, names)), []).append(description)
+        return [Table(session.dialect.table(*names), tuple(described), (), None, names) for names, described in columns.items()]
+
+    def _policies(self, session: Session, table: Table, template: str) -> list[str]:
+        # Both views are for superusers and users with the role sys:secadmin, and of the session's database; to others the first is refused
+        # and the second empty. https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_RLS_ATTACHED_POLICY.html, and _MASKING_POLICY.html
+        try:
+            if len(table.names) > 2:
+                raise errors.NoSuchObject
+            return [*super()._policies(session, table, template), *super()._policies(session, table, "masking_policies")]
+        except (errors.AccessDenied, errors.NoSuchObject):
+            return [f"this user may not see whether policies hide rows or mask values of {table.sql}; the role sys:secadmin may"]
+
+    def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
+        # Only superusers see the view, unless it is granted; everybody sees what ANALYZE last found.
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_SVV_TABLE_INFO.html
+        try:
+            rows = session.query(session.dialect.catalogue_query("table_info", names))
+        except errors.AccessDenied:
+            rows = []
+        return (int(rows[0][0]), True) if rows and rows[0][0] is not None else super()._read_size(session, names)
