@@ -5,6 +5,6 @@ which tables are refused, `copying` reads and loads it (`tasks` on executors, `r
 copy with the snapshot that it was read in, and `swapping` brings it into the table.
 
 Outside stay the journal's table (`auditor.store.bootstraps`), the shapes that leave the process (`auditor.shapes.bootstrap`), the
-statements (`auditor.sql.bootstraps`, `sql_templates/bootstrap_*.sql`), how a kind of target is written (`auditor.repair.target_writer`),
+statements (`auditor.sql.table_copy`, `sql_templates/bootstrap.sql`), how a kind of target is written (`auditor.repair.target_writer`),
 the executors of Spark (`auditor.pipeline.copy_executors`), and the doors: `auditor.cli._bootstrap` and `auditor.api.bootstraps`.
 """

@@ -284,5 +284,5 @@ def heartbeat(options: argparse.Namespace) -> int:
     configured = config.load(config.find_file(options.config))
     telemetry.configure_logging("console" if sys.stderr.isatty() else "json", "info", config.find_secrets(configured))
     written = heartbeats.run(configured, options.connection, every, stop)
-    print(f"{written:,} heartbeats were written into {options.connection}", file=sys.stderr)
+    print(f"auditor: {written:,} heartbeats were written into {options.connection}", file=sys.stderr)
     return 0

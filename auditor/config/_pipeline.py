@@ -255,5 +255,5 @@ def _place(url: str, schema: str | None) -> tuple[Any, ...]:
     """Return what two URLs have in common that lead to one schema. Raises BadUrl."""
     parsed = dialects.parse_url(url)
     dialect = dialects.by_scheme(parsed.scheme)
-    port = parsed.port or getattr(dialect, "DEFAULT_PORT", None)
+    port = parsed.port or dialect.addresses.DEFAULT_PORT
     return dialect.name, parsed.host, port, parsed.options.get("unix_socket"), schema or parsed.database

@@ -161,7 +161,7 @@ class TableNote:
     """When the source committed it."""
     body: Mapping[str, Any] = field(default_factory=dict)
     """Of poison its ``stage`` (decoding, staging, merge) and ``reason``, and, of an event that a target cannot hold, how many events ``of``
-    its table the transaction has; of a change its ``ops``, as `auditor.pipeline.ddl` reads them."""
+    its table the transaction has; of a change its ``ops``, as `auditor.pipeline.binlog.ddl` reads them."""
     target: str = ""
     """The target that cannot hold the events; '' if no target can have them."""
     row: int = -1

@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -171,7 +172,7 @@ def test_a_schema_that_cannot_be_dropped_is_said(
 ) -> None:
     few = SMALL.samples[:1]
     monkeypatch.setattr(service, "samples", lambda: few)
-    monkeypatch.setattr(DuckDB, "DROP_SCHEMA", "DROP SCHEMA {schema}, nothing")
+    monkeypatch.setattr(DuckDB, "TABLE_FORM", replace(DuckDB.TABLE_FORM, drop_schema="DROP SCHEMA {schema}, nothing"))
     assert cli.main(["certify", f"duckdb:///{tmp_path}/new.duckdb", "--parts", "types", "-q"]) == 1
     printed = capsys.readouterr()
     assert "is still there" in printed.err and "; run: DROP SCHEMA " in printed.err and "FAILED: scratch: " in printed.out

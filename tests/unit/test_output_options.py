@@ -48,7 +48,7 @@ WITH_QUIET = {
 }  # fmt: skip
 """Commands that print to standard error while nothing is wrong."""
 
-ASKED_BEFORE = {"_heartbeat.py", "_signals.py", "__init__.py", "_output.py", "_progress.py", "_selftest.py", "_certify.py"}
+ASKED_BEFORE = {"_signals.py", "__init__.py", "_output.py", "_progress.py"}
 """Modules that print to standard error because of a signal, an error, or what their caller has asked of --quiet."""
 
 

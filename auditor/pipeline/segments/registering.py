@@ -121,4 +121,4 @@ def _server(url: str) -> tuple[Any, ...]:
     """Return what two URLs have in common that lead to one server. Raises BadUrl."""
     parsed = dialects.parse_url(url)
     dialect = dialects.by_scheme(parsed.scheme)
-    return parsed.host, parsed.port or getattr(dialect, "DEFAULT_PORT", None), parsed.options.get("unix_socket")
+    return parsed.host, parsed.port or dialect.addresses.DEFAULT_PORT, parsed.options.get("unix_socket")
