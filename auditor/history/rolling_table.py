@@ -29,7 +29,8 @@ class RollingTable:
     """The state of each partition of a table when it was last read.
 
     ``pieces`` cover all ``partitions`` in order, by the time of that read (None: never); ``oldest`` is the earliest of these times.
-    ``partitions_read`` were ever read. ``unequal`` differ, of which ``allowed`` were within the audit's threshold.
+    ``partitions_read`` were ever read. ``unequal`` differ, of which ``allowed`` were within the audit's threshold. ``undecided`` were read
+    by runs that could not tell, such as those whose rows may be in flight.
     """
 
     verdict: Verdict
@@ -39,6 +40,7 @@ class RollingTable:
     partitions_read: int
     unequal: int
     allowed: int
+    undecided: int
     oldest: dt.datetime | None
 
     @property
@@ -46,9 +48,10 @@ class RollingTable:
         """The state of the whole table as a sentence."""
         never = f", {self.partitions - self.partitions_read:,} were never read" if self.partitions_read < self.partitions else ""
         since = f"; the least recent was read on {self.oldest:%Y-%m-%d %H:%M} UTC" if self.oldest else ""
+        undecided = f", {self.undecided:,} could not be decided, for which the runs that read them say why" if self.undecided else ""
         within = f" ({self.allowed:,} of them within the threshold)" if self.allowed else ""
         differ = f"{self.unequal:,} {'differs' if self.unequal == 1 else 'differ'}"
-        return f"of the whole table's {self.partitions:,} partitions {differ} as last read{within}{never}{since}"
+        return f"of the whole table's {self.partitions:,} partitions {differ} as last read{within}{undecided}{never}{since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +155,15 @@ def _combine(loaded: list[tuple[PartitionMap, bool]], pieces: list[rolling.Piece
     partitions = sum(piece.end - piece.first for piece in pieces)
     unequal = int(_differing(partition_map).sum())
     allowed = sum(int(_differing(part).sum()) for part, within in loaded if within)
-    unknown = bool((partition_map.state == STATES.index("skipped")).any()) or read < partitions
+    undecided = int((partition_map.state == STATES.index("skipped")).sum())
     return RollingTable(
-        verdict=Verdict.MISMATCH if unequal > allowed else Verdict.UNKNOWN if unknown else Verdict.MATCH,
+        verdict=Verdict.MISMATCH if unequal > allowed else Verdict.UNKNOWN if undecided or read < partitions else Verdict.MATCH,
         partition_map=partition_map,
         pieces=tuple(pieces),
         partitions=partitions,
         partitions_read=read,
         unequal=unequal,
         allowed=allowed,
+        undecided=undecided,
         oldest=min(times, default=None),
     )

@@ -40,6 +40,7 @@ UNKNOWN = (
     ("nothing to compare", r"no row|nothing was compared|both tables are empty|no rows|are empty"),
     ("in flight", r"in flight"),
     ("unsettled", r"unsettled"),
+    ("undecided", r"could not be decided"),
     (UNCOMPARED, r"JSON documents (?:of .* which|whose values) were not compared"),
 )
 """Causes for which a verdict may be unknown, by what the reasons say."""

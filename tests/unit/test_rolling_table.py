@@ -258,6 +258,7 @@ def test_part_with_an_unknown_run_is_unknown(rolling: Settings, store: Store, tm
     assert [report.verdict.value for report in run_times(signature_only, store, 4)] == ["unknown", "match", "match", "unknown"]
     found = stored_runs.rolling_table(store, "t")
     assert found and (found.verdict, found.unequal) == (Verdict.UNKNOWN, 0)
+    assert "0 differ as last read, 1 could not be decided, for which the runs that read them say why" in found.sentence
 
 
 def test_rows_with_null_keys_count_in_the_whole_table(rolling: Settings, store: Store, tmp_path: Path) -> None:
