@@ -246,9 +246,10 @@ def _without_masked(plan: Plan) -> Plan | None:
 def _choose_keys(plan: Plan, side: Side, known: Sequence[int], session: Session, chance: random.Random) -> list[str]:
     """Return conditions that each select a row by its key; empty if there are no rows, or no index would find them.
 
-    Keys that are integers are chosen from ``known``, keys that exist; of others the first are taken of a random range, or of all rows.
+    Keys that are integers are chosen from ``known``, keys that exist; of others, and where stretches between cuts were read, which name no
+    key, the first are taken of a random range, or of all rows.
     """
-    if plan.has_integer_key:
+    if plan.has_integer_key and not (plan.prescan and plan.prescan.cuts):
         keys = sorted({chance.choice(known) for _ in range(WITNESSES)}) if known else []
         return [f"{plan.columns[0].expression[side]} = {key}" for key in keys]
     fetcher = Fetcher(plan, side, session, 0)
