@@ -95,7 +95,7 @@ class SparkCopy(Strict):
     path: str | None = None
     """The folder of a copy's files, which all executors share; by default that of temporary files."""
     above: int | None = Field(None, ge=0)
-    """Rows above which Spark makes a copy; by default it does only with ``auditor bootstrap AUDIT --spark``."""
+    """Rows above which Spark makes a copy; by default it does only where ``--spark`` asks for it."""
 
     @model_validator(mode="after")
     def _some_folder(self) -> SparkCopy:

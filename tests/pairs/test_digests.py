@@ -147,10 +147,11 @@ def test_tables_whose_rows_may_come_in_another_order_have_no_digests(pair: LiveP
 
 
 class Interrupted(NoCheckpoint):
-    """Keeps the stretches of a first attempt, as the store does, and ends it after so many chunks."""
+    """Keeps the stretches of a first attempt, as the store does, and ends it after so many chunks, before the one without an end."""
 
     def __init__(self, after: int) -> None:
         self.after = after
+        self.resumed = False
         self.plan: Plan | None = None
         self.saved: dict[tuple[Side, Chunk], Summaries] = {}
 
@@ -158,7 +159,7 @@ class Interrupted(NoCheckpoint):
         self.plan = plan
 
     def save_stretches(self, side: Side, chunk: Chunk, summaries: Summaries, seconds: float, attempts: int) -> None:
-        if len(self.saved) >= self.after:
+        if len(self.saved) >= self.after or (chunk.end is None and not self.resumed):
             raise StatementCancelled
         self.saved[side, chunk] = codec.unpack_summaries(codec.pack_summaries(summaries, "stretches"))[1]
 
@@ -180,7 +181,7 @@ def test_a_resumed_run_reads_keys_that_came_since(pair: LivePair, monkeypatch: p
     assert checkpoint.plan and checkpoint.plan.prescan and checkpoint.plan.prescan.digest_rows and checkpoint.saved
     tables.insert(pair.source, names["source"], COLUMNS, [(-5000, "before", None, None), (5000, "behind", None, None)])
     tables.insert(pair.target, names["target"], COLUMNS, [(-5000, "before", None, None)])
-    checkpoint.after = 1000
+    checkpoint.after, checkpoint.resumed = 1000, True
     report = perform(pair, names, checkpoint, EarlierRuns(plan=checkpoint.plan), prescan=True)
     assert report.verdict is Verdict.MISMATCH, report.reasons
     assert report.differences and (report.differences.missing, report.differences.extra, report.differences.changed) == (1, 0, 0)
