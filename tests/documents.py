@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+_REFERENCE = re.compile(r"<!-- (\w+): written by make references -->.*?<!-- end of \1 -->", re.DOTALL)
 _BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"(?<![\w/.-])auditor +(?=[a-z-])(.*)")
 _END = re.compile(r"&&|>>| > | \| |;| - (?=[a-z])| \((?=\d)")
@@ -40,8 +41,8 @@ def commands_in_blocks(page: Path) -> Iterator[tuple[str, bool]]:
 
 
 def commands_in_text(page: Path) -> Iterator[str]:
-    """Yield what stands behind ``auditor`` in backticks, outside blocks."""
-    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    """Yield what stands behind ``auditor`` in backticks, outside blocks and references, whose sentences are those of the models."""
+    text = _BLOCK.sub("", _REFERENCE.sub("", page.read_text(encoding="utf-8")))
     yield from (match[1] for match in re.finditer(r"`auditor ([^`]+)`", text))
 
 
