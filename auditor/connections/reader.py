@@ -330,7 +330,7 @@ def on_both_sides(
             for side in sides:  # each thread gets a copy of the context, so that its log lines and spans belong to the same run
                 futures[side] = pool.submit(contextvars.copy_context().run, work, side)
             done, running = wait_for_first_failure(futures.values())
-            first = next((error for future in done if (error := future.exception())), None)
+            first = next((error for future in futures.values() if future in done and (error := future.exception())), None)
         except KeyboardInterrupt as interrupt:
             first, running = interrupt, set(futures.values())
             if cancel:
