@@ -14,8 +14,7 @@ from auditor.config._audit import Audit, AuditGroup, split_groups
 from auditor.config._base import Duration, Strict, check_key, suggest
 from auditor.config._carriers import find_unalignable, find_unordered
 from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
-from auditor.config._pipeline import Pipeline, find_problems
-from auditor.config._segment_audit import SegmentAudit, find_segment_problems
+from auditor.config._pipeline import Pipeline, SegmentAudit, find_problems, find_segment_problems
 from auditor.config._service import Service
 from auditor.errors import UnknownAudit, UnknownPipeline
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import dialects
 from auditor.config import ConnectionSettings, TableRef
 from auditor.connections import statement_slots
-from auditor.connections.limiter import Limiter, OnWait, Waiter
+from auditor.connections.statement_slots import Limiter, OnWait, Waiter
 from auditor.errors import AuditorError, DatabaseBusy, PlanError
 from auditor.waits import waits
 from dialects import Session

@@ -33,10 +33,10 @@ from auditor.run import distributions, in_flight, live_run, prescan
 from auditor.run.alignment import NOT_STORED, Aligner, Holds
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
-from auditor.run.index_check import check_chunks, check_scan
 from auditor.run.live_summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
 from auditor.run.recheck import first_suspects, recheck_differences
+from auditor.run.scan import check_chunks, check_scan
 from dialects import Session
 
 log = logging.getLogger(__name__)

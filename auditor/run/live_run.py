@@ -32,11 +32,10 @@ from auditor.planning.prescan import decide, plan_of_stretches
 from auditor.run.alignment import Aligner
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings
-from auditor.run.index_check import check_chunks
 from auditor.run.live_summaries import LiveSummaries
 from auditor.run.locate import Lost, estimate_similarity, find_lost, locate_as_of, plan_of_partitions
 from auditor.run.prescan import ReadResult, count_contradicted, describe, keys_of_stretch, plan_of_rest, some_keys
-from auditor.run.scan import scan_side
+from auditor.run.scan import check_chunks, scan_side
 from auditor.sql import render
 from auditor.summary import arrays, live
 from auditor.summary.arrays import Integers, Summaries

@@ -18,8 +18,8 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.pipeline import check as checks
 from auditor.pipeline.binlog.heartbeats import Beat, Trail
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark, as_offset
+from auditor.pipeline.events import Place
 from auditor.pipeline.failover import Failover
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.live.published import published

@@ -13,7 +13,7 @@ import pytest
 
 from auditor import config
 from auditor.connections import statement_slots, throttle
-from auditor.connections.limiter import Waiter
+from auditor.connections.statement_slots import Waiter
 from auditor.errors import StatementCancelled, StoreReadOnly, StoreUnavailable
 from auditor.service.workers import request_run
 from auditor.store import Store, leases, open_store, runs

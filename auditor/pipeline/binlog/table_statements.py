@@ -17,8 +17,8 @@ from auditor.pipeline.binlog.charsets import charset_of, decoder
 from auditor.pipeline.binlog.compression import each_transaction_event, transaction_begin, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Request, Source, other_server_id
 from auditor.pipeline.binlog.event_types import MALFORMED, refused
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.transactions import SMALL_PAYLOAD, statement_span
+from auditor.pipeline.events import Place
 
 _COMMENTS = re.compile(rb"(?>\s|/\*(?!!).*?(?:\*/|\Z)|--[^\n]*\n|#[^\n]*\n|/\*M?!\d*)*+", re.DOTALL)
 _HARMLESS = re.compile(

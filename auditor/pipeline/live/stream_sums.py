@@ -18,8 +18,7 @@ from auditor.escaping import shell_word
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Alignment, LiveEpoch, Plan
 from auditor.pipeline.binlog.dump import log_status, source_of
-from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.events import Position
+from auditor.pipeline.events import Place, Position
 from auditor.planning import live
 from auditor.run.alignment import NotAligned
 from auditor.run.live_summaries import read_live, read_position

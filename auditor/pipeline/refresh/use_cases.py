@@ -12,8 +12,8 @@ from typing import Any
 import dialects
 from auditor.config import Settings
 from auditor.errors import ConfigError, RefreshRefused, SourceTaken
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.check import home_of, read_schemas
+from auditor.pipeline.events import Place
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
