@@ -1,4 +1,4 @@
-"""Background work of a process: services, each a thread that does the same work again and again, and waits: after failures, and for threads."""
+"""Background work of a process: services, each a thread that does the same work again and again, and waits: after failures, for threads."""
 
 from __future__ import annotations
 

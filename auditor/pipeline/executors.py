@@ -32,9 +32,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES = {
-    "auditor": "auditor", "numpy": "numpy", "pandas": "pandas", "pyarrow": "pyarrow", "pydantic": "pydantic", "pymysql": "pymysql",
-    "yaml": "pyyaml", "sqlglot": "sqlglot",
-}  # fmt: skip
+    "auditor": "auditor",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "pydantic": "pydantic",
+    "pymysql": "pymysql",
+    "yaml": "pyyaml",
+    "sqlglot": "sqlglot",
+}
 """What all tasks import, and what pip calls it. Tasks that load a target side by side import its driver, too."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

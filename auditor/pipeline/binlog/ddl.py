@@ -50,13 +50,55 @@ class ChangeBody(TypedDict):
 
 
 NOT_COLUMNS = (
-    "INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PARTITION", "PERIOD", "SYSTEM", "VECTOR",
-)  # fmt: skip
+    "INDEX",
+    "KEY",
+    "UNIQUE",
+    "PRIMARY",
+    "FULLTEXT",
+    "SPATIAL",
+    "CONSTRAINT",
+    "FOREIGN",
+    "CHECK",
+    "PARTITION",
+    "PERIOD",
+    "SYSTEM",
+    "VECTOR",
+)
 """What ALTER TABLE adds and drops beside columns."""
 
-ATTRIBUTES = ("NOT", "NULL", "DEFAULT", "COMMENT", "CHARACTER", "CHARSET", "COLLATE", "FIRST", "AFTER", "ON", "KEY", "PRIMARY", "UNIQUE",
-              "AUTO_INCREMENT", "GENERATED", "AS", "CHECK", "REFERENCES", "INVISIBLE", "VISIBLE", "STORAGE", "COLUMN_FORMAT", "COMPRESSED",
-              "CONSTRAINT", "WITH", "WITHOUT", "REF_SYSTEM_ID", "SRID", "ASCII", "UNICODE", "BYTE")  # fmt: skip
+ATTRIBUTES = (
+    "NOT",
+    "NULL",
+    "DEFAULT",
+    "COMMENT",
+    "CHARACTER",
+    "CHARSET",
+    "COLLATE",
+    "FIRST",
+    "AFTER",
+    "ON",
+    "KEY",
+    "PRIMARY",
+    "UNIQUE",
+    "AUTO_INCREMENT",
+    "GENERATED",
+    "AS",
+    "CHECK",
+    "REFERENCES",
+    "INVISIBLE",
+    "VISIBLE",
+    "STORAGE",
+    "COLUMN_FORMAT",
+    "COMPRESSED",
+    "CONSTRAINT",
+    "WITH",
+    "WITHOUT",
+    "REF_SYSTEM_ID",
+    "SRID",
+    "ASCII",
+    "UNICODE",
+    "BYTE",
+)
 """What ends a type in a column's definition."""
 
 STRICT = 3 << 21
@@ -389,7 +431,7 @@ FLOATS = frozenset(("FLOAT", "DOUBLE", "REAL", "FLOAT4", "FLOAT8"))
 NUMBERS = INTEGERS | DECIMALS | FLOATS
 TEXTS = frozenset(
     ("CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "NCHAR", "NVARCHAR", "CHARACTER", "SET", "NATIONAL", "VARCHARACTER")
-)  # fmt: skip
+)
 BYTES = frozenset(("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"))
 PADDED = frozenset(("CHAR", "NCHAR", "CHARACTER"))
 OPERATORS = frozenset("+-*/%|&^<>=!(.")

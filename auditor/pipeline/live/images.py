@@ -28,10 +28,25 @@ EXACT = Context(prec=2000)
 
 FLOATS = ("float32", "float64")
 
-WITHOUT_BAR = frozenset({
-    "integer", "year", "decimal", "rounded", "boolean", "bit", "float32", "float64", "date", "time", "timestamp", "timestamptz", "binary",
-    "uuid", "network",
-})  # fmt: skip
+WITHOUT_BAR = frozenset(
+    {
+        "integer",
+        "year",
+        "decimal",
+        "rounded",
+        "boolean",
+        "bit",
+        "float32",
+        "float64",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "binary",
+        "uuid",
+        "network",
+    }
+)
 """Kinds whose texts never hold the row encoding's special character."""
 
 OFFSET = 0.3721

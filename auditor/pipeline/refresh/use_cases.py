@@ -173,9 +173,15 @@ def carry_out(
 
 
 def wait_until_arrived(
-    settings: Settings, store: Store, name: str, requested: Sequence[Refresh], stop: Event, targets: Sequence[str] = (),
-    on_wait: Callable[[str], None] = lambda _: None, most: float = 600.0,
-) -> str:  # fmt: skip
+    settings: Settings,
+    store: Store,
+    name: str,
+    requested: Sequence[Refresh],
+    stop: Event,
+    targets: Sequence[str] = (),
+    on_wait: Callable[[str], None] = lambda _: None,
+    most: float = 600.0,
+) -> str:
     """Wait until targets (by default all) hold what these refreshes sent; return what is lacking after ``most`` seconds, '' for nothing.
 
     Raises UnknownPipeline and StoreError.
