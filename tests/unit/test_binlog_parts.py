@@ -25,9 +25,8 @@ from auditor.pipeline.binlog.row_events import LogCount
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.binlog.table_map import Column, TableMap
-from auditor.pipeline.binlog.table_statements import refusal, savepoint
+from auditor.pipeline.binlog.table_statements import refusal, savepoint, written_tables
 from auditor.pipeline.binlog.value_text import decimal_function, decimal_size, double_text, float_text
-from auditor.pipeline.binlog.written_tables import written_tables
 from auditor.pipeline.events import Place, TableSchema
 
 
