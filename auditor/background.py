@@ -1,15 +1,17 @@
-"""Background work of a process: services, each a thread that does the same work again and again, and waits after failures."""
+"""Background work of a process: services, each a thread that does the same work again and again, and waits: after failures, for threads."""
 
 from __future__ import annotations
 
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from auditor.errors import AuditorError
+from auditor.waits import waits
 
 log = logging.getLogger(__name__)
 
@@ -147,3 +149,19 @@ class Service:
             log.warning("%s: %s", failure, error, extra=extra)
         else:
             log.error("%s: an unexpected %s", failure, type(error).__name__, exc_info=error, extra=extra)
+
+
+T = TypeVar("T")
+
+
+def wait_for_first_failure(futures: Collection[Future[T]]) -> tuple[set[Future[T]], set[Future[T]]]:
+    """Wait until all have ended or one has failed, and return those that have ended and those that have not.
+
+    Python runs a signal's handler between two steps of the main thread. A wait without a limit is one step: a signal that arrives just
+    before it, or that another thread receives, would be handled only when the wait ends, perhaps after hours.
+    https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers
+    """
+    while True:
+        ended, running = wait(futures, waits().signal_poll, return_when=FIRST_EXCEPTION)
+        if not running or any(future.exception() for future in ended):
+            return ended, running

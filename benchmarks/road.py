@@ -27,7 +27,7 @@ from urllib.parse import quote, urlsplit
 import boto3
 
 from auditor.pipeline.binlog.dump import log_status
-from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.events import Place
 from auditor.store import Store, open_store, pipelines
 from benchmarks import process, stream
 from benchmarks.copies import BUCKET, ROLE

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Request, Source, log_status
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
+from auditor.pipeline.events import Place
 from benchmarks.servers import Servers
 from tests.servers import mysql
 from tests.servers.process import Unavailable

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Request, Source, log_status
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.events import TableSchema
+from auditor.pipeline.events import Place, TableSchema
 from tests.servers import mysql
 
 Event = dict[str, Any]

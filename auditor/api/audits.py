@@ -32,7 +32,7 @@ from auditor.api.routing import (
     slow_request,
 )
 from auditor.config import KeyRange, TimeRange
-from auditor.history import runs
+from auditor.history import records
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
@@ -191,7 +191,7 @@ def get_sql(
 def list_audit_runs(app: App, name: AuditName, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Response:
     """Return the audit's runs, newest first."""
     service.audit(app.settings, name)
-    listed = runs.list_runs(app.store, audit=name, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    listed = records.list_runs(app.store, audit=name, limit=limit + 1, before=parse_cursor("runs", cursor, str))
     page = paginate("runs", listed, limit, lambda run: run.run)
     return json_response(Paginated[Run], page)
 
@@ -234,7 +234,7 @@ def request_run(
         detail = f"run {requested.run} of this audit is already {doing}; wait for it or cancel it"
         return problem_response(request.scope, 409, detail, name="AlreadyRunning", headers={"Location": location})
     response.headers["Location"] = location
-    return runs.get_run(app.store, requested.run)
+    return records.get_run(app.store, requested.run)
 
 
 @routes.post("/audits", status_code=201, response_model=AuditDetails, **route_options("define", 400, 404, 409, 413, 502, 504))

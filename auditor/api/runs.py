@@ -37,7 +37,6 @@ from auditor.api.routing import (
 )
 from auditor.errors import AuditorError, UnknownRun
 from auditor.history import records
-from auditor.history import runs as history_runs
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
 from auditor.service import differences, evidence, stored_runs, workers
 from auditor.shapes.difference import Difference
@@ -62,7 +61,7 @@ def list_runs(
     app: App, audit: AuditFilter = None, state: StateFilter = None, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
 ) -> Paginated[Run]:
     """Return all stored runs, newest first."""
-    listed = history_runs.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
+    listed = records.list_runs(app.store, audit=audit, state=state, limit=limit + 1, before=parse_cursor("runs", cursor, str))
     return paginate("runs", listed, limit, lambda stored: stored.run)
 
 
@@ -82,7 +81,7 @@ def request_ad_hoc(request: Request, response: Response, app: App, body: AdHocRu
             app.configured, app.store, definition, reason=body.reason, requested_by=caller_name(request), idempotency=idempotency
         )
     response.headers["Location"] = f"{PREFIX}/runs/{quote(requested.run, safe='')}"
-    return history_runs.get_run(app.store, requested.run)
+    return records.get_run(app.store, requested.run)
 
 
 def run_body(run: Run) -> bytes:
@@ -93,7 +92,7 @@ def run_body(run: Run) -> bytes:
 @routes.get("/runs/{run}", response_model=Run, **route_options("read", 304, 404))
 def get_run(request: Request, app: App, run: RunId) -> Response:
     """Return the progress and result of a run; 304 if nothing has changed since the ETag of If-None-Match."""
-    return etag_response(request, run_body(history_runs.get_run(app.store, run)), JSON)
+    return etag_response(request, run_body(records.get_run(app.store, run)), JSON)
 
 
 @routes.get("/runs/{run}/partitions", response_model=Paginated[Partition], **route_options("read", 404))
@@ -187,7 +186,7 @@ def get_evidence(app: App, run: RunId) -> Response:
 @routes.post("/runs/{run}/cancel", status_code=202, response_model=Run, **route_options("run", 404))
 def cancel_run(request: Request, app: App, run: RunId) -> Run:
     """Request that a run be cancelled, in whatever process it runs. A run that has ended is returned unchanged."""
-    return history_runs.as_run(stored_runs.cancel(app.store, run, by=caller_name(request)))
+    return records.as_run(stored_runs.cancel(app.store, run, by=caller_name(request)))
 
 
 @routes.post("/runs/{run}/resume", status_code=202, response_model=Run, **route_options("run", 404, 409))
@@ -195,7 +194,7 @@ def resume_run(request: Request, response: Response, app: App, run: RunId) -> Ru
     """Put a run that ended early back into the queue. It continues from its last checkpoint."""
     stored = workers.request_resume(app.configured, app.store, run, requested_by=caller_name(request))
     response.headers["Location"] = f"{PREFIX}/runs/{quote(stored.run, safe='')}"
-    return history_runs.as_run(stored)
+    return records.as_run(stored)
 
 
 @routes.get("/events", response_model=Paginated[Event], **route_options("define", 404))
@@ -251,7 +250,7 @@ async def stream_run(
     last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=64, description="The `id` of the last event received.")] = None,
 ) -> StreamingResponse:
     """Stream the run whenever it changes, until it has ended."""
-    stored = await run_in_threadpool(history_runs.get_run, app.store, run)
+    stored = await run_in_threadpool(records.get_run, app.store, run)
     if len(_listeners) >= MAX_LISTENERS:
         raise too_many_requests(10, "too many event streams are open")
     if list(_listeners.values()).count(caller_name(request)) >= MAX_LISTENERS_OF_TOKEN:
@@ -267,7 +266,7 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
         yield "retry: 2000\n\n"
         while time.monotonic() - started < waits().event_stream and not await request.is_disconnected():
             try:
-                stored = await run_in_threadpool(history_runs.get_run, app.store, run)
+                stored = await run_in_threadpool(records.get_run, app.store, run)
             except AuditorError:  # the store failed or the run was deleted: the client reconnects and gets the error
                 return
             body = run_body(stored)

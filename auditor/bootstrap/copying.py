@@ -16,12 +16,12 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 import dialects
+from auditor.background import wait_for_first_failure
 from auditor.bootstrap import range_files, tasks
 from auditor.bootstrap.job import BootstrapJob, Executors
 from auditor.bootstrap.plan import BootstrapPlan
 from auditor.bootstrap.range_files import Copied, Lines
 from auditor.connections.connection import Connection
-from auditor.connections.waiting import wait_for_first_failure
 from auditor.errors import AuditorError, BootstrapFailed, EngineError
 from auditor.model import Chunk
 from auditor.points import reach

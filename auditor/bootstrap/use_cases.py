@@ -367,7 +367,7 @@ def _executors(spark: SparkCopy, spreading: Spreading | None, stopped: threading
     above = -1 if spreading and spreading.is_asked else spark.above
     if spreading is None or above is None:
         return None
-    from auditor.pipeline.copy_executors import run_on_executors
+    from auditor.pipeline.executors import run_on_executors
 
     run: RunTasks = partial(run_on_executors, spark.master, stopped)
     return Executors(f"Spark at {spark.master}", str(spreading.config_file.resolve()), above, run)

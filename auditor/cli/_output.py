@@ -77,13 +77,13 @@ def shared_statement_slots(store: Store | None) -> Iterator[None]:
     if store is None:
         yield
         return
-    from auditor.connections import statement_slots
+    from auditor.connections import throttle
 
-    statement_slots.share_through(store)
+    throttle.share_through(store)
     try:
         yield
     finally:
-        statement_slots.share_through(None)
+        throttle.share_through(None)
 
 
 @contextmanager

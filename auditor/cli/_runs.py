@@ -48,7 +48,7 @@ def resume(options: argparse.Namespace) -> int:
 
 def cancel(options: argparse.Namespace) -> int:
     """Cancel a run, and wait until it has ended."""
-    from auditor.history.runs import as_run
+    from auditor.history.records import as_run
     from auditor.report import listing
     from auditor.service import stored_runs
 
@@ -66,7 +66,7 @@ def cancel(options: argparse.Namespace) -> int:
 
 def runs(options: argparse.Namespace) -> int:
     """List runs, newest first."""
-    from auditor.history.runs import list_runs
+    from auditor.history.records import list_runs
     from auditor.report import listing
 
     with settings_and_store(options) as (configured, store):
@@ -87,7 +87,7 @@ def runs(options: argparse.Namespace) -> int:
 def show(options: argparse.Namespace) -> int:
     """Show the report of a run or its progress, with its recorded repairs."""
     from auditor.history import records
-    from auditor.history.runs import as_run
+    from auditor.history.records import as_run
     from auditor.report import listing
     from auditor.service import patches, repairs
 
@@ -123,7 +123,7 @@ def exit_code(run: StoredRun) -> int:
 def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> StoredRun:
     """Return a run once it has ended; until then print each new step of its progress to standard error."""
     from auditor.cli._progress import print_steps
-    from auditor.history.runs import as_run
+    from auditor.history.records import as_run
 
     watch = print_steps(options.quiet)
     while run.ended is None:

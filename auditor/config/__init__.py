@@ -28,11 +28,9 @@ from auditor.config._base import Budget, DialectSql, PerSide, Sql, parse_duratio
 from auditor.config._carriers import Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
-from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, Staging, TargetKeys
-from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, Tolerance
-from auditor.config._segment_audit import ANEW, SegmentAudit
-from auditor.config._service import Schedule, Service
-from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Settings, Store, find_secrets
+from auditor.config._pipeline import ANEW, Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging, TargetKeys
+from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Schedule, Settle, Threshold, Tolerance
+from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Service, Settings, Store, find_secrets
 
 __all__ = [
     "ANEW",

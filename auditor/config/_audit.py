@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator,
 
 from auditor import canonical
 from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone
-from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Settle, Threshold, ThresholdField, Tolerance
-from auditor.config._service import ScheduleField
+from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, ScheduleField, Settle, Threshold, ThresholdField, Tolerance
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.model import Method, Side, parse_time, shard_side
 from dialects import Place

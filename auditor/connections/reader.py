@@ -13,10 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from auditor.background import NEVER, Service
+from auditor.background import NEVER, Service, wait_for_first_failure
 from auditor.config import Budget, ConnectionSettings
 from auditor.connections.connection import CONTINUING, Connection
-from auditor.connections.waiting import wait_for_first_failure
 from auditor.errors import AuditorError, BudgetSpent, StatementCancelled
 from auditor.model import SIDES, Progress, Side, SideCost, side_of
 from auditor.waits import waits

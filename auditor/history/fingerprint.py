@@ -12,10 +12,29 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Plan
 from auditor.shapes.definition import Definition
 
-IGNORED_SETTINGS = frozenset({
-    "method", "k", "t", "bits", "hash", "salt", "limits", "partition", "snapshot", "prescan", "recheck", "overdue_after", "ladder",
-    "rolling", "via", "schedule", "schema", "allow_empty", "align",
-})  # fmt: skip
+IGNORED_SETTINGS = frozenset(
+    {
+        "method",
+        "k",
+        "t",
+        "bits",
+        "hash",
+        "salt",
+        "limits",
+        "partition",
+        "snapshot",
+        "prescan",
+        "recheck",
+        "overdue_after",
+        "ladder",
+        "rolling",
+        "via",
+        "schedule",
+        "schema",
+        "allow_empty",
+        "align",
+    }
+)
 """Settings that decide how, how much and when a run reads, but not what it means that two rows match."""
 
 

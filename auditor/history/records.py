@@ -1,4 +1,4 @@
-"""Load what earlier runs left, and save the result of a finished one."""
+"""Stored runs: what earlier ones left for the next, the result of a finished one, and what doors show of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,6 +18,7 @@ from auditor.config import Audit, ConnectionSettings, Retention
 from auditor.history import fingerprint, left_out, masking, rolling
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
+from auditor.shapes.run import Run, RunScore
 from auditor.store import Store, audit_state, retention, rolling_parts, run_lifecycle, runs, salt
 from auditor.store import audit_state as stored_left_out
 from auditor.store.evidence import Seal
@@ -25,6 +26,10 @@ from auditor.store.rolling_parts import RollingPart
 from auditor.store.runs import StoredDifference, StoredRun
 from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, unpack_partition_map
 from auditor.waits import waits
+
+if TYPE_CHECKING:
+    from auditor.store import Store
+    from auditor.store.runs import StoredRun
 
 LOOKBACK_RUNS = 30
 """Earlier runs on which the choice of a method and the estimated rate of a rolling audit are based."""
@@ -333,3 +338,29 @@ def load_partition_map(store: Store, run: str) -> PartitionMap | None:
     """Return the partition map of a run, None if none is stored. Raises UnknownRun."""
     body = runs.get_partition_map(store, run)
     return unpack_partition_map(body) if body else None
+
+
+def list_runs(store: Store, *, audit: str | None = None, state: str | None = None, limit: int = 50, before: str | None = None) -> list[Run]:
+    """Return the newest runs, of all audits or of one, older than ``before``. Raises StoreError, and UnknownRun for ``before``."""
+    return [as_run(stored) for stored in runs.list_runs(store, audit=audit, state=state, limit=limit, before=before)]
+
+
+def get_run(store: Store, run: str) -> Run:
+    """Return the run whose id is or begins with ``run``. Raises UnknownRun."""
+    return as_run(runs.get_run(store, run))
+
+
+def as_run(stored: StoredRun) -> Run:
+    """Return a stored run as it leaves the process."""
+    progress = stored.progress if stored.state in (State.PENDING, State.RUNNING) else {}
+    return Run(
+        **Run.fields_of(stored, without=("score", "other_settings", "definition", "progress")),
+        began=stored.started,
+        score=RunScore(value=stored.score, lower=stored.lower, upper=stored.upper, published=stored.published),
+        other_settings=stored.other_settings or None,
+        keys=stored.overrides.get("keys"),
+        times=stored.overrides.get("times"),
+        definition=fingerprint.without_connections(stored.definition) if stored.is_ad_hoc else None,
+        progress=progress,
+        waiting_for={side: now["doing"] for side, now in progress.items() if str(now.get("doing", "")).startswith("waits")},
+    )

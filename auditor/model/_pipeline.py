@@ -195,7 +195,7 @@ class LiveEpoch:
     table: str
     """The table as the stream calls it, ``database.table``."""
     fingerprint: str
-    """What two plans have in common whose summaries are of the same rows, columns and texts: `auditor.planning.live.fingerprint`."""
+    """What two plans have in common whose summaries are of the same rows, columns and texts: `auditor.run.live.plans.fingerprint`."""
     layout: str
     """How a key becomes a partition and a position in it: ``range 3072`` is floor(key / 3072), of every whole number; ``hash 1024`` the
     bucket of the key's number. Both are defined for every key, also for keys that did not exist when the epoch began."""

@@ -1,32 +1,46 @@
-"""Check what a pipeline needs of the executors of its Spark: Python, packages, the configuration, and the staging's folder."""
+"""Spark's executors: check that they have what a pipeline needs, and run the tasks of a bootstrap's copy on them.
+
+A pipeline needs Python, packages, the configuration, and the staging's folder. A bootstrap brings its tasks: each is a job of its own, so
+that what one did is known when it ends, and those that run can be ended without the others.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dialects
 from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
-from auditor.errors import AuditorError, ConfigError, StagingFailed
+from auditor.errors import AuditorError, ConfigError, StagingFailed, StatementCancelled
 from auditor.pipeline import spark
 from auditor.pipeline.folders import folder_at
+from auditor.waits import waits
 from dialects.base import writing_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES = {
-    "auditor": "auditor", "numpy": "numpy", "pandas": "pandas", "pyarrow": "pyarrow", "pydantic": "pydantic", "pymysql": "pymysql",
-    "yaml": "pyyaml", "sqlglot": "sqlglot",
-}  # fmt: skip
+    "auditor": "auditor",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "pydantic": "pydantic",
+    "pymysql": "pymysql",
+    "yaml": "pyyaml",
+    "sqlglot": "sqlglot",
+}
 """What all tasks import, and what pip calls it. Tasks that load a target side by side import its driver, too."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -216,3 +230,45 @@ def _pip_name(module: str) -> str:
         engine.writing.files.PACKAGES for engine in engines if engine.writing and engine.writing.files
     ]
     return PACKAGES.get(module) or next(names[module] for names in drivers if module in names)
+
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def run_on_executors(
+    master: str, stopped: threading.Event, function: Callable[[Task], Result], tasks: Sequence[Task], at_once: int | None
+) -> Generator[Result]:
+    """Run a function on tasks, ``at_once`` of them at most, or as many as the executors have cores, and yield its results as they come.
+
+    Starts Spark if it does not run. Raises EngineError and PackageMissing if it cannot be started, PipelineFailed if a task was lost, and
+    StatementCancelled once ``stopped`` is set; then the tasks that run are ended.
+    """
+    if not tasks:
+        return
+    context = spark.start_session(master).sparkContext
+    group = f"auditor-copy-{uuid.uuid4().hex}"
+
+    def run(task: Task) -> Result:
+        context.setJobGroup(group, "auditor bootstrap", interruptOnCancel=True)
+        try:
+            results: list[Result] = context.parallelize([task], 1).map(function).collect()
+        except Exception as error:  # of Python or of Java
+            raise spark.translate(error) from error
+        return results[0]
+
+    most = min(len(tasks), context.defaultParallelism, at_once or len(tasks))
+    with ThreadPoolExecutor(most, thread_name_prefix="copies") as pool:
+        pending = {pool.submit(run, task) for task in tasks}
+        try:
+            while pending:
+                done, pending = wait(pending, waits().spread_poll, FIRST_COMPLETED)
+                if stopped.is_set():
+                    raise StatementCancelled
+                for future in done:
+                    yield future.result()
+        finally:
+            for future in pending:
+                future.cancel()
+            if pending:
+                context.cancelJobGroup(group)

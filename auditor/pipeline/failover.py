@@ -14,14 +14,12 @@ from typing import Any
 
 from auditor.errors import FailoverRefused
 from auditor.pipeline.binlog.dump import Source, log_status, query
-from auditor.pipeline.binlog.global_ids import GlobalId, Search, first_state, search_log
 from auditor.pipeline.binlog.heartbeats import Trail
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark, SourceOffset, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.binlog.whole_log import Logged, logged_transactions
-from auditor.pipeline.events import Position
+from auditor.pipeline.binlog.whole_log import GlobalId, Logged, Search, first_state, logged_transactions, search_log
+from auditor.pipeline.events import Place, Position
 from auditor.pipeline.tracker.follower import TRACKED
 
 

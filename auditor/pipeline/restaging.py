@@ -19,12 +19,11 @@ from auditor.errors import AuditorError, ChangeStreamError, PartsGone
 from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Request, other_server_id, source_of
-from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.event_count import EventCount
-from auditor.pipeline.events import Position
+from auditor.pipeline.events import FIRST_OFFSET, Place, Position
 from auditor.pipeline.folders import Folder, LocalFolder
 from auditor.pipeline.incarnation import NOTE
 from auditor.pipeline.live.staged_sums import TaskSums

@@ -21,7 +21,7 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
 from auditor.pipeline import retention, spark
-from auditor.pipeline.binlog.column_default import Value, added_value
+from auditor.pipeline.binlog.ddl import Value, added_value
 from auditor.pipeline.binlog.dump import Source, query, source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.ranges import SourceOffset

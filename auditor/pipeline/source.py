@@ -19,12 +19,12 @@ from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMis
 from auditor.pipeline.binlog.cascades import Reference, made_references, read_references
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id, query
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, SourceOffset, as_offset, check_born, from_offset, offsets, read_born
 from auditor.pipeline.binlog.refreshes import Refreshes
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import check_server, identify_server
 from auditor.pipeline.binlog.table_statements import read_statements
+from auditor.pipeline.events import Place
 from auditor.pipeline.tracker.follower import TRACKED, Follower, open_follower
 from dialects import by_scheme, extras
 from dialects.mysql.session import server_version

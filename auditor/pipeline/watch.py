@@ -1,4 +1,4 @@
-"""Check what a running pipeline depends on, and report what will stop it before it does.
+"""Check what a running pipeline depends on, report what will stop it before it does, and record what it lags behind.
 
 What is seen is a `PipelineProgress`, which the store keeps and `auditor pipeline status`, metrics and the log show.
 """
@@ -9,7 +9,7 @@ import datetime as dt
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,13 +19,13 @@ from auditor.background import Service
 from auditor.config import Settings
 from auditor.errors import AuditorError, StoreError
 from auditor.pipeline.binlog.dump import source_of
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.server import LogFiles, read_log_files
+from auditor.pipeline.events import Place
 from auditor.pipeline.folders import Folder, folder_at
-from auditor.pipeline.lag import LagRecorder
 from auditor.pipeline.retention import warn_of_budget
 from auditor.shapes.pipeline import PipelineProgress, StagedBatch
-from auditor.store import Store, pipelines
+from auditor.store import Store, lags, parts, pipelines
+from auditor.store.parts import Pile
 from auditor.store.pipelines import PipelineState
 from auditor.waits import waits
 
@@ -224,3 +224,74 @@ def _place(offset: Mapping[str, Any] | None) -> Place | None:
 def _kind(sentence: str) -> str:
     """Return a warning without the numbers in it, which change from check to check."""
     return "".join(character for character in sentence if not character.isdigit())
+
+
+INTERVAL = dt.timedelta(seconds=lags.SPAN)
+"""Time between two checks that are stored."""
+
+THINNING = dt.timedelta(hours=1)
+"""Time between two times at which old checks are replaced by their maxima."""
+
+
+def table_lag(pile: Pile, now: dt.datetime) -> float:
+    """Return the age in seconds of the oldest part of a table that is missing in a target; 0 if none is."""
+    return max(0.0, (now - pile.oldest).total_seconds()) if pile.oldest else 0.0
+
+
+def target_lag(tables: Iterable[float], source_lag: float | None) -> float | None:
+    """Return what a target lags behind, in seconds, from the lags of its tables that are incomplete; None if that is not known."""
+    return max([*tables, source_lag]) if source_lag is not None else None
+
+
+def source_lag(progress: PipelineProgress, now: dt.datetime) -> float | None:
+    """Return the seconds since the source's log ended where staging is, by what a process saw just now."""
+    if progress.lag_bytes == 0:
+        return 0.0
+    return max(0.0, (now - progress.current_at).total_seconds()) if progress.current_at else None
+
+
+@dataclass(slots=True)
+class LagRecorder:
+    """Stores what a pipeline lags behind, at most once every INTERVAL."""
+
+    store: Store
+    name: str
+    targets: Sequence[str]
+    _last: dt.datetime | None = None
+    _thinned: dt.datetime | None = None
+    _events: dict[lags.Place, int] = field(default_factory=dict)
+    """Events that were staged and merged until the last check."""
+
+    def record(self, progress: PipelineProgress, now: dt.datetime) -> None:
+        """Store what the pipeline lags behind, if that is due; ``progress`` is what the watch saw of its source. Raises StoreError."""
+        if self._last and now - self._last < INTERVAL:
+            return
+        seconds = (now - self._last).total_seconds() if self._last else 0.0
+        self._last = now
+        state, merges = pipelines.get_pipeline(self.store, self.name), pipelines.list_merges(self.store, self.name)
+        whole = lags.Lag(source_lag(progress, now), progress.lag_bytes, self._rate(("", ""), state.events, seconds))
+        by_place: dict[lags.Place, lags.Lag] = {}
+        for target in self.targets:
+            reports = merges.get(target, {})
+            piles = parts.sum_parts(self.store, self.name, {table: report.position for table, report in reports.items()})
+            of_tables = {}
+            for table in sorted({*piles, *reports}):
+                pile, merged = piles.get(table, Pile()), reports[table].events if table in reports else 0
+                of_tables[table] = lags.Lag(table_lag(pile, now), pile.bytes, self._rate((target, table), merged, seconds))
+            by_place |= {(target, table): lag for table, lag in of_tables.items()}
+            by_place[target, ""] = _together(list(of_tables.values()), whole.seconds)
+        lags.record_lag(self.store, self.name, now, whole, by_place)
+        if self._thinned is None or now - self._thinned >= THINNING:
+            lags.thin(self.store, self.name, now)
+            self._thinned = now
+
+    def _rate(self, place: lags.Place, events: int, seconds: float) -> float:
+        """Return the events a second since the last check; 0 at the first one, and after a reset."""
+        before, self._events[place] = self._events.get(place), events
+        return round(max(0, events - before) / seconds, 3) if before is not None and seconds else 0.0
+
+
+def _together(table_lags: list[lags.Lag], behind: float | None) -> lags.Lag:
+    """Return what a target lags behind as a whole."""
+    waiting = [lag.seconds or 0.0 for lag in table_lags if lag.bytes]
+    return lags.Lag(target_lag(waiting, behind), sum(lag.bytes or 0 for lag in table_lags), round(sum(lag.rate for lag in table_lags), 3))

@@ -246,21 +246,7 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
     if rule.round is not None:
         requested = Kind("rounded", scale=rule.round)
     if rule.expr is not None and requested:
-        said = {side: translate_sql(rule.expr, f"expr of {name}", ends, names, side) for side in SIDES}
-        written = {side: f"({user_sql.typed(sql, ends[side].dialect, requested)})" for side, sql in said.items()}
-        return ColumnPlan(
-            name=name,
-            kind=requested,
-            native=dict.fromkeys(SIDES, _expression_kind(requested)),
-            expression=written,
-            types=dict.fromkeys(SIDES, "an expression"),
-            why="the audit's expression",
-            trim=rule.trim,
-            case=rule.case,
-            null_as=rule.null_as,
-            masked=rule.mask or any(are_mentioned(ends[side].masks, written[side]) for side in SIDES),
-            by_value=_is_by_value(requested, audit, rule, name, names, method),
-        )
+        return _plan_of_expression(audit, ends, names, name, method, rule, rule.expr, requested)
     both = {side: column for side, column in by_side.items() if column}
     masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
     native = {side: _native_kind(column, name, side, ends[side]) for side, column in both.items()}
@@ -298,6 +284,27 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
         by_value=_is_by_value(kind, audit, rule, name, names, method),
         never_null=tuple(side for side, column in both.items() if not column.nullable and side not in taken_to),
         zones=taken_to,
+    )
+
+
+def _plan_of_expression(
+    audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver, name: str, method: Method, rule: Override, expression: Sql, kind: Kind
+) -> ColumnPlan:
+    """Return how a column is compared that the audit gives an expression and the kind of its values. Raises PlanError."""
+    said = {side: translate_sql(expression, f"expr of {name}", ends, names, side) for side in SIDES}
+    written = {side: f"({user_sql.typed(sql, ends[side].dialect, kind)})" for side, sql in said.items()}
+    return ColumnPlan(
+        name=name,
+        kind=kind,
+        native=dict.fromkeys(SIDES, _expression_kind(kind)),
+        expression=written,
+        types=dict.fromkeys(SIDES, "an expression"),
+        why="the audit's expression",
+        trim=rule.trim,
+        case=rule.case,
+        null_as=rule.null_as,
+        masked=rule.mask or any(are_mentioned(ends[side].masks, written[side]) for side in SIDES),
+        by_value=_is_by_value(kind, audit, rule, name, names, method),
     )
 
 

@@ -31,10 +31,18 @@ from dialects import Dialect, Kind, Session, errors
 UTC = "UTC"
 
 AREAS = {
-    "CET": "Europe/Brussels", "MET": "Europe/Brussels", "EET": "Europe/Athens", "WET": "Europe/Lisbon",
-    "EST": "America/Panama", "MST": "America/Phoenix", "HST": "Pacific/Honolulu",
-    "EST5EDT": "America/New_York", "CST6CDT": "America/Chicago", "MST7MDT": "America/Denver", "PST8PDT": "America/Los_Angeles",
-}  # fmt: skip
+    "CET": "Europe/Brussels",
+    "MET": "Europe/Brussels",
+    "EET": "Europe/Athens",
+    "WET": "Europe/Lisbon",
+    "EST": "America/Panama",
+    "MST": "America/Phoenix",
+    "HST": "Pacific/Honolulu",
+    "EST5EDT": "America/New_York",
+    "CST6CDT": "America/Chicago",
+    "MST7MDT": "America/Denver",
+    "PST8PDT": "America/Los_Angeles",
+}
 """The areas to which the IANA database links names that are no areas, which older releases of it have in other words.
 https://github.com/eggert/tz/blob/main/backward"""
 

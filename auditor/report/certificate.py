@@ -15,9 +15,13 @@ from auditor.escaping import markdown_code, markdown_text, visible
 from auditor.model import Certificate, CertifiedCheck, CertifiedOutcome, CertifiedPart
 
 PART_NAMES: dict[CertifiedPart, str] = {
-    "selftest": "the self-test", "facts": "single facts", "types": "audits of every kind, with damage", "target": "a pipeline's target",
-    "source": "the binary log", "scratch": "the schema of this certification",
-}  # fmt: skip
+    "selftest": "the self-test",
+    "facts": "single facts",
+    "types": "audits of every kind, with damage",
+    "target": "a pipeline's target",
+    "source": "the binary log",
+    "scratch": "the schema of this certification",
+}
 OUTCOMES: tuple[CertifiedOutcome, ...] = ("passed", "failed", "refused", "noted", "not tried")
 LONGEST_SQL = 400
 """Characters of a statement that are shown; the file has all of it."""
@@ -119,8 +123,12 @@ def markdown(certificate: Certificate) -> str:
 
 
 def _title(certificate: Certificate) -> str:
-    return {"certified": "Certified", "failed": "Not certified: something failed", "refused": "Not certified: refused",
-            "not tried": "Not certified: nothing could be tried"}[certificate.verdict]  # fmt: skip
+    return {
+        "certified": "Certified",
+        "failed": "Not certified: something failed",
+        "refused": "Not certified: refused",
+        "not tried": "Not certified: nothing could be tried",
+    }[certificate.verdict]
 
 
 def _server(certificate: Certificate) -> str:

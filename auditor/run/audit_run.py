@@ -29,14 +29,15 @@ from auditor.planning.cost import choose_methods, escalates, is_step
 from auditor.planning.prescan import cut_by_key
 from auditor.planning.prescan import decide as decide_prescan
 from auditor.planning.schema_drift import check_columns, compare_schemas
-from auditor.run import distributions, in_flight, live_run, prescan
+from auditor.run import distributions, in_flight, prescan
 from auditor.run.alignment import NOT_STORED, Aligner, Holds
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
-from auditor.run.index_check import check_chunks, check_scan
-from auditor.run.live_summaries import LiveSummaries, LiveSums
+from auditor.run.live import comparison
+from auditor.run.live.summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
 from auditor.run.recheck import first_suspects, recheck_differences
+from auditor.run.scan import check_chunks, check_scan
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -202,9 +203,9 @@ class AuditRun:
         draft = replace(build.draft_plan(self.name, self.audit, self.reader, tables, method, None), snapshot="whole")
         if chosen := live_summaries.choose(draft, self.reader.stopped):
             try:
-                self.plan = live_run.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
+                self.plan = comparison.plan_target(self.audit, self.reader, tables, chosen, self.earlier.unequal_shares)
                 self.checkpoint.save_plan(self.plan, self.schema)
-                self.findings = live_run.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligner, self.checks)
+                self.findings = comparison.compare_live(self.audit, self.reader, self.plan, live_summaries, self.aligner, self.checks)
                 self.prescan_note = self.findings.prescan
                 self.reader.ask_each(self._check_columns)
                 return
@@ -212,12 +213,12 @@ class AuditRun:
                 live_summaries.give_up(error)
                 self.reader.end_snapshots()
         with live_summaries.scanning():
-            self.plan = live_run.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligner)
+            self.plan = comparison.begin_scan(self.audit, self.reader, tables, draft, live_summaries, self.aligner)
             self.checkpoint.save_plan(self.plan, self.schema)
             findings = self._examine(self.plan)
             if self.aligner.was_lost(self.reader):
                 raise LiveSummariesUnusable(f"the source was scanned for live summaries, and {self.aligner.why_not}; run the audit again")
-            live_run.save_scan(self.plan, findings, live_summaries, self.aligner)
+            comparison.save_scan(self.plan, findings, live_summaries, self.aligner)
             self.findings = findings
 
     def _compare_schemas(self, tables: Mapping[Side, Endpoint]) -> None:
@@ -285,7 +286,7 @@ class AuditRun:
         result = prescan.read(self.reader, plan, self.checkpoint, count_chunks=self.checks.counts_chunks(plan))
         aligned, self.prescan_note = result.aligned, result.note
         if self.live_summaries:
-            live_run.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
+            comparison.compare_scan(self.audit, self.reader, plan, self.live_summaries, aligned)
         if plan.watermark and not self.young.rows and not plan.slice:
             self.young = in_flight.find_young_rows(self.reader, plan, aligned, result.assumed)
         self.checks.hold(plan, result)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import status
-from auditor.history.runs import as_run
+from auditor.history.records import as_run
 from auditor.history.status import Standing
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_groups

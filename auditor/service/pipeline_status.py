@@ -11,8 +11,8 @@ from auditor.config import Settings
 from auditor.errors import ConfigError
 from auditor.model import LiveEpoch, TableNote
 from auditor.pipeline import watch
-from auditor.pipeline.lag import table_lag, target_lag
 from auditor.pipeline.poison import place_of, place_text
+from auditor.pipeline.watch import table_lag, target_lag
 from auditor.shapes.lag import LagHistory, LagPoint, LagSeries
 from auditor.shapes.pipeline import (
     Heartbeat,

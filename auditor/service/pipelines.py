@@ -19,7 +19,7 @@ from auditor.pipeline.client_query import PLANNED
 from auditor.pipeline.executors import check_executors
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import NOTE, show
-from auditor.pipeline.live.publishing import publish
+from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.poison import find_stopped, log_file
 from auditor.pipeline.refresh.source_tables import find_obstacles
 from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions

@@ -13,7 +13,7 @@ from typing import Any
 
 from auditor.background import Backoff, Service
 from auditor.config import Settings
-from auditor.connections import statement_slots
+from auditor.connections import throttle
 from auditor.errors import UNEXPECTED, AuditorError, ConfigError, RunLost, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
@@ -304,7 +304,7 @@ class Workers:
 
     def start(self) -> None:
         """Start the threads; from now on, concurrent statements are counted together with all processes that share the store."""
-        statement_slots.share_through(self._store)
+        throttle.share_through(self._store)
         for service in self._services:
             service.start()
 
@@ -320,7 +320,7 @@ class Workers:
             held_run.stop()
         self._join(deadline)
         self._executor.gave_up.set()
-        statement_slots.share_through(None)
+        throttle.share_through(None)
 
     def running(self) -> list[str]:
         """Return the ids of the runs being executed by this process."""

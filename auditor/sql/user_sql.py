@@ -57,12 +57,34 @@ def typed(sql: str, dialect: Dialect, kind: Kind) -> str:
         return sql
 
 
-CLOCKS = frozenset({
-    "NOW", "SYSDATE", "GETDATE", "TODAY", "CURDATE", "CURTIME", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_DATETIME",
-    "LOCALTIME", "LOCALTIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP", "UNIX_TIMESTAMP", "TRANSACTION_TIMESTAMP",
-    "STATEMENT_TIMESTAMP", "CLOCK_TIMESTAMP", "TIMEOFDAY", "GET_CURRENT_TIME", "GET_CURRENT_TIMESTAMP", "CURRENT_LOCALTIME",
-    "CURRENT_LOCALTIMESTAMP",
-})  # fmt: skip
+CLOCKS = frozenset(
+    {
+        "NOW",
+        "SYSDATE",
+        "GETDATE",
+        "TODAY",
+        "CURDATE",
+        "CURTIME",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "CURRENT_DATETIME",
+        "LOCALTIME",
+        "LOCALTIMESTAMP",
+        "UTC_DATE",
+        "UTC_TIME",
+        "UTC_TIMESTAMP",
+        "UNIX_TIMESTAMP",
+        "TRANSACTION_TIMESTAMP",
+        "STATEMENT_TIMESTAMP",
+        "CLOCK_TIMESTAMP",
+        "TIMEOFDAY",
+        "GET_CURRENT_TIME",
+        "GET_CURRENT_TIMESTAMP",
+        "CURRENT_LOCALTIME",
+        "CURRENT_LOCALTIMESTAMP",
+    }
+)
 """Functions that read the server's clock."""
 
 CLOCK_TEXTS = frozenset({"now", "today", "yesterday", "tomorrow"})

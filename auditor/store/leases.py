@@ -10,7 +10,7 @@ run         a running run                           with its heartbeats and chun
                                                                                      this host cannot tell
 patch       a patch at work                         with its batches                 likewise
 bootstrap   a bootstrap at work                     with its ranges                  likewise
-slot        a statement slot of a database, or a    by `statement_slots`             after its time
+slot        a statement slot of a database, or a    by `throttle`                    after its time
             place in the queue for one (`take_slot`)
 =========== ======================================= ================================ ==========================================
 

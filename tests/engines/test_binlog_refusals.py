@@ -11,7 +11,7 @@ import pytest
 
 from auditor.errors import AccessDenied, AuditorError, LogRefused, PositionLost
 from auditor.pipeline.binlog.dump import Dump
-from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.events import Place
 from tests.binlog import LiveLog, in_short
 from tests.live import LiveEngine, engine_params
 

@@ -11,9 +11,9 @@ import pymysql
 import pytest
 
 from auditor.pipeline.binlog.dump import Request
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.table_statements import read_statements
+from auditor.pipeline.events import Place
 from tests.binlog import LiveLog
 from tests.live import engine_params
 

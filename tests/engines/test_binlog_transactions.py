@@ -10,10 +10,9 @@ import pytest
 
 from auditor.errors import EventsMissed, LogRefused
 from auditor.pipeline.binlog.dump import Request
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark, as_offset, from_offset
 from auditor.pipeline.binlog.row_events import RowEvents
-from auditor.pipeline.events import Position, TableSchema
+from auditor.pipeline.events import Place, Position, TableSchema
 from tests.binlog import LiveLog, in_short
 from tests.live import LiveEngine, engine_params
 

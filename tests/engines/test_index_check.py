@@ -12,7 +12,7 @@ import dialects
 from auditor.config import ConnectionSettings
 from auditor.errors import ScanRefused
 from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, SidePlan
-from auditor.run import index_check
+from auditor.run import scan
 from auditor.sql import render
 from dialects import Kind, Session
 from tests import tables
@@ -148,16 +148,16 @@ def test_index_that_cannot_serve_key_ranges_is_ignored(engine: LiveEngine, index
         statement = render.summary(plan, "source", session.dialect, CHUNK)
         limits = ConnectionSettings.model_validate({"url": engine.url, "limits": {"scan_rows": ROWS - 1}})
         with pytest.raises(ScanRefused) as caught:
-            index_check.check_scan(plan, "source", session, limits, statement)
+            scan.check_scan(plan, "source", session, limits, statement)
         assert str(caught.value) == (
             f"no index of {plan.sides['source'].table} begins with its key id, so each key range would read the whole table,"
             " about 20,000 rows, and scan_rows is 19,999; add one, or write force: true under the limits of connection shop"
         )
         with pytest.raises(ScanRefused):
-            index_check.check_scan(plan, "source", session, limits)
+            scan.check_scan(plan, "source", session, limits)
         for permissive in ({"scan_rows": ROWS}, {"scan_rows": 0, "force": True}):
             limits = ConnectionSettings.model_validate({"url": engine.url, "limits": permissive})
-            note = index_check.check_scan(plan, "source", session, limits, statement)
+            note = scan.check_scan(plan, "source", session, limits, statement)
             assert note and note.startswith("source: no index of") and "reads the whole table, about 20,000 rows" in note
 
 
@@ -168,8 +168,8 @@ def test_note_names_the_index_and_the_rows_of_a_chunk(engine: LiveEngine) -> Non
     with open_session(engine) as session:
         plan = make_plan(session, "exact", "range")
         table = plan.sides["source"].table
-        assert index_check.check_scan(plan, "source", session, limits) == f"source: an index serves the key ranges of {table} by id"
-        note = index_check.check_scan(plan, "source", session, limits, render.summary(plan, "source", session.dialect, CHUNK))
+        assert scan.check_scan(plan, "source", session, limits) == f"source: an index serves the key ranges of {table} by id"
+        note = scan.check_scan(plan, "source", session, limits, render.summary(plan, "source", session.dialect, CHUNK))
         assert note and note.startswith(f"source: an index serves the key ranges of {table} by id; one of them reads about ")
         assert note.endswith(" of 20,000 rows")
 
@@ -182,7 +182,7 @@ def test_scan_is_refused_if_the_server_would_not_use_the_index(engine: LiveEngin
         plan = make_plan(session, "exact", "range")
         statement = f"SELECT id, other, label FROM {plan.sides['source'].table} WHERE id + 0 >= 6000 AND id + 0 < 7000"
         with pytest.raises(ScanRefused, match=r"the server would not use the index of .* that begins with its key id.*; analyse the table"):
-            index_check.check_scan(plan, "source", session, limits, statement)
+            scan.check_scan(plan, "source", session, limits, statement)
 
 
 @only("mysql", "mariadb", "postgres")
@@ -190,7 +190,7 @@ def test_table_read_in_one_statement_needs_no_index(engine: LiveEngine) -> None:
     make_table(engine)
     limits = ConnectionSettings.model_validate({"url": engine.url, "limits": {"scan_rows": 0}})
     with open_session(engine) as session:
-        assert index_check.check_scan(make_plan(session, "signature", "hash", chunk_keys=0), "source", session, limits) is None
+        assert scan.check_scan(make_plan(session, "signature", "hash", chunk_keys=0), "source", session, limits) is None
 
 
 @only("redshift", "duckdb")
@@ -198,7 +198,7 @@ def test_engines_without_indexes_are_not_checked(engine: LiveEngine) -> None:
     tables.make(engine, "scanned", [("id", INTEGER), ("other", INTEGER), ("label", TEXT)], [(1, 1, "a")])
     limits = ConnectionSettings.model_validate({"url": engine.url, "limits": {"scan_rows": 0}})
     with open_session(engine) as session:
-        assert index_check.check_scan(make_plan(session, "signature", "range"), "source", session, limits) is None
+        assert scan.check_scan(make_plan(session, "signature", "range"), "source", session, limits) is None
         assert session.dialect.server.estimate_scan(session, "SELECT 1") is None
 
 

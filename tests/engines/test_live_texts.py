@@ -10,7 +10,7 @@ import pytest
 import dialects
 from auditor.model import ColumnPlan
 from auditor.pipeline.live.images import canonical_texts
-from auditor.planning.live import KINDS as LIVE_KINDS
+from auditor.run.live.plans import KINDS as LIVE_KINDS
 from auditor.service.certify.log_columns import KINDS, Sample, samples_of
 from auditor.sql.row_text import text
 from dialects import Kind

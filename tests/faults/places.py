@@ -11,8 +11,8 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.ranges import Mark, as_offset
+from auditor.pipeline.events import FIRST_OFFSET, Place
 from auditor.pipeline.segments.writer import folder_of
 from auditor.points import armed
 from auditor.sql.merge import MergeStatements

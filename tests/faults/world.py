@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from auditor.model import Part
 from auditor.pipeline import stage_task
-from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.events import ARROW_SCHEMA
+from auditor.pipeline.events import ARROW_SCHEMA, Place
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.part_writer import WrittenPart, write_parts

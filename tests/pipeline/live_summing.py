@@ -16,12 +16,12 @@ import dialects
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Chunk, LiveEpoch, Partitioning, Plan
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.live.publishing import publish
+from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.refresh.carrier import Carrier
-from auditor.planning import live as live_plans
 from auditor.points import followed
-from auditor.run.live_summaries import read_live, read_position
+from auditor.run.live import plans as live_plans
+from auditor.run.live.summaries import read_live, read_position
 from auditor.service import planning
 from auditor.sql import render
 from auditor.sql.merge import Positions

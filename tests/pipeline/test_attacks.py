@@ -32,8 +32,8 @@ from auditor.pipeline.binlog import compression, decode, dump, ranges, row_decod
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status
 from auditor.pipeline.binlog.event_types import MALFORMED
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange
+from auditor.pipeline.events import Place
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
 from auditor.service import pipeline_problems

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pymysql
 import pytest
 
-from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.events import Place
 from auditor.pipeline.merge.loader import Loader
 from auditor.store import pipelines, schema_changes, table_notes
 from tests.binlog import LiveLog

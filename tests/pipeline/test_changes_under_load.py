@@ -138,7 +138,7 @@ def _compare(log: LiveLog, road: Road, table: str, change: str) -> None:
 MEASURE = """
 import json, resource, sys, time
 from dataclasses import replace
-from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.events import Place
 from auditor.pipeline.binlog.ranges import LogRange
 from tests.binlog import LiveLog
 log, start, end = LiveLog(sys.argv[1], range_bytes=4 << 20), Place.parse(sys.argv[2]), Place.parse(sys.argv[3])

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.pipeline.lag import LagRecorder
-from auditor.pipeline.watch import Watch
+from auditor.pipeline.watch import LagRecorder, Watch
 from auditor.service.pipeline_status import condense, list_lags
 from auditor.shapes.lag import LagPoint
 from auditor.shapes.pipeline import PipelineProgress

@@ -13,7 +13,7 @@ from auditor.errors import NotResumable
 from auditor.model import Report, State, Verdict
 from auditor.pipeline import live
 from auditor.report import json as report_json
-from auditor.run import live_run
+from auditor.run.live import comparison
 from auditor.service import running, stored_runs
 from auditor.store import live_epochs
 from tests.live import Engines
@@ -104,7 +104,7 @@ def test_a_run_that_ended_early_is_not_resumed(engines: Engines, tmp_path: Path,
                 stored_runs.resume(road.settings, road.store, report.run)
 
         with monkeypatch.context() as patch:
-            patch.setattr(live_run, "compare_scan", interrupt)
+            patch.setattr(comparison, "compare_scan", interrupt)
             refuse(road.audit())
         [ended] = live_epochs.list_epochs(road.store, audit=AUDIT)
         assert (ended.state, ended.reason) == ("ended", "the run that scanned the source for them failed")
@@ -117,6 +117,6 @@ def test_a_run_that_ended_early_is_not_resumed(engines: Engines, tmp_path: Path,
         road.log.run(f"UPDATE {TABLE} SET price = 3 WHERE id < 90")
         arrive(road)
         with monkeypatch.context() as patch:
-            patch.setattr(live_run, "compare", interrupt)
+            patch.setattr(comparison, "compare", interrupt)
             refuse(road.audit())
         assert live_audit(road).verdict is Verdict.MATCH, "the sums go on as they were"

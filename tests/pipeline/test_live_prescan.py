@@ -11,7 +11,7 @@ import pytest
 
 from auditor.model import NULL_PARTITION, Report, Verdict
 from auditor.pipeline.live import find_sums
-from auditor.summary import live
+from auditor.run.live import running_sums
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
 
@@ -80,7 +80,7 @@ def test_stretches_are_read_first_and_what_differs_by_the_method(road: AlignedRo
 
 def test_signatures_of_partitions_add_up_to_those_of_unions() -> None:
     words = np.array([[5, 2**30 - 1], [7, 2], [1, 1]], np.int64)
-    sums = live.of(np.array([NULL_PARTITION, -3, 4]), np.array([1, 2, 3]), words, np.zeros((3, 5), np.int64))
-    united = live.unite(sums, np.array([NULL_PARTITION, 0, 0]))
+    sums = running_sums.of(np.array([NULL_PARTITION, -3, 4]), np.array([1, 2, 3]), words, np.zeros((3, 5), np.int64))
+    united = running_sums.unite(sums, np.array([NULL_PARTITION, 0, 0]))
     assert united.partition.tolist() == [NULL_PARTITION, 0] and united.rows.tolist() == united.hashed.tolist() == [1, 5]
     assert united.words.tolist() == [[5, 2**30 - 1], [8, 3]] and united.syndromes.shape == (2, 0)

@@ -14,9 +14,9 @@ import dialects
 from auditor.config import Columns
 from auditor.errors import LiveSummariesWrong
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.live.published import published
+from auditor.pipeline.live.published_epochs import published
 from auditor.pipeline.merge import keeping
-from auditor.run.live_summaries import read_live
+from auditor.run.live.summaries import read_live
 from auditor.store import live_epochs, parts
 from tests.live import Engines
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements

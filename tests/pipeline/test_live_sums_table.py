@@ -8,8 +8,8 @@ import pytest
 
 from auditor.config import ConnectionSettings, WriteSettings
 from auditor.connections.writer import open_session, transaction
-from auditor.sql.live_summaries import PIECE, LiveSums, as_text, read_links
-from auditor.summary.live import Link
+from auditor.run.live.running_sums import Link
+from auditor.run.live.statements import PIECE, LiveSums, as_text, read_links
 from tests.live import LiveEngine, engine_params
 
 SCHEMA = "live_sums_table"

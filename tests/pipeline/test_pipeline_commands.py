@@ -18,11 +18,11 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.pipeline import check as checks
 from auditor.pipeline.binlog.heartbeats import Beat, Trail
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark, as_offset
+from auditor.pipeline.events import Place
 from auditor.pipeline.failover import Failover
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.live.published import published
+from auditor.pipeline.live.published_epochs import published
 from auditor.pipeline.segments.writer import open_writer as open_segment_writer
 from auditor.service import failovers
 from auditor.service import pipelines as services

@@ -16,9 +16,9 @@ from auditor.errors import ColumnRefused, LogRefused, PipelineFailed
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog import ranges
 from auditor.pipeline.binlog.dump import Request, Source
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.columns import Projection, Rules
+from auditor.pipeline.events import Place
 from auditor.pipeline.run import Run
 from auditor.pipeline.spark import check_alive
 from auditor.pipeline.stage_task import TableRules, stage_task

@@ -13,7 +13,7 @@ import pytest
 
 from auditor import config
 from auditor.errors import ConfigError
-from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.events import Place
 from tests.binlog import LiveLog
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road

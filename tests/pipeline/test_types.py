@@ -11,7 +11,7 @@ import pytest
 import dialects
 from auditor.config import Audit
 from auditor.model import Report, Verdict
-from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.events import Place
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
 from auditor.pipeline.staging import Staging

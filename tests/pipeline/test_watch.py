@@ -16,9 +16,9 @@ import pytest
 from auditor import config
 from auditor.config import Settings
 from auditor.errors import StoreUnavailable
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.server import LogFiles
 from auditor.pipeline.check import check
+from auditor.pipeline.events import Place
 from auditor.pipeline.watch import Watch, assess, check_once
 from auditor.service.pipeline_status import status
 from auditor.shapes.pipeline import PipelineProgress

@@ -11,7 +11,7 @@ from auditor import config
 from auditor.config import Audit
 from auditor.connections.writer import open_writer
 from auditor.model import Report
-from auditor.pipeline.binlog.place import Place
+from auditor.pipeline.events import Place
 from auditor.pipeline.run import Run
 from auditor.run import audit_run
 from auditor.service import pipelines as service

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from auditor import config
-from auditor.connections import statement_slots, throttle
-from auditor.connections.limiter import Waiter
+from auditor.connections import throttle
+from auditor.connections.throttle import Waiter
 from auditor.errors import StatementCancelled, StoreReadOnly, StoreUnavailable
 from auditor.service.workers import request_run
 from auditor.store import Store, leases, open_store, runs
@@ -43,7 +43,7 @@ CHUNKED = {"auditor.planning.planner.CHUNK_ROWS": 200}
 def store(tmp_path: Path) -> Iterator[Store]:
     opened = open_store(f"sqlite:///{tmp_path}/store.db")
     yield opened
-    statement_slots.share_through(None)
+    throttle.share_through(None)
     opened.close()
 
 
@@ -116,7 +116,7 @@ def test_two_connections_to_one_database_share_their_slots(store: Store, togethe
         {"connections": {name: {"url": url, **limits} for name, url in urls.items()}, "audits": {}}
     ).connections
     if together:
-        statement_slots.share_through(store)
+        throttle.share_through(store)
     reasons: list[str] = []
     inside, waiting, done = threading.Event(), threading.Event(), threading.Event()
 
@@ -143,10 +143,10 @@ def test_two_connections_to_one_database_share_their_slots(store: Store, togethe
 def test_waiting_for_a_slot_can_be_cancelled() -> None:
     stopped = threading.Event()
     stopped.set()
-    with statement_slots.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, threading.Event())):
-        with pytest.raises(StatementCancelled), statement_slots.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, stopped)):
+    with throttle.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, threading.Event())):
+        with pytest.raises(StatementCancelled), throttle.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, stopped)):
             pytest.fail("the statement was admitted although it was cancelled")
-    with statement_slots.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, threading.Event())):
+    with throttle.hold_slot(lambda: "db", lambda: 1, Waiter(pytest.fail, threading.Event())):
         pass  # the slot is free again
 
 
@@ -175,21 +175,21 @@ def test_lowest_limit_applies_to_all_connections_of_a_database(
 def test_store_is_not_queried_without_a_limit_or_outside_a_service(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "take_slot", lambda *_: pytest.fail("the store was queried"))
     stopped = threading.Event()
-    with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, stopped)):
+    with throttle.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, stopped)):
         pass
-    statement_slots.share_through(store)
-    with statement_slots.hold_slot(lambda: "a", lambda: None, Waiter(pytest.fail, stopped)):
+    throttle.share_through(store)
+    with throttle.hold_slot(lambda: "a", lambda: None, Waiter(pytest.fail, stopped)):
         pass
 
 
 def test_waiting_for_a_slot_is_reported_and_ends_on_release_or_cancellation(store: Store) -> None:
     reasons: list[str] = []
     stopped, inside = threading.Event(), threading.Event()
-    statement_slots.share_through(store)
+    throttle.share_through(store)
     assert leases.take_slot(store, "a", 1, "another process", 30.0)
 
     def enter() -> None:
-        with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, stopped)):
+        with throttle.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, stopped)):
             inside.set()
 
     thread = threading.Thread(target=enter)
@@ -221,16 +221,16 @@ def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
         return take(*arguments)
 
     monkeypatch.setattr(leases, "take_slot", failing)
-    statement_slots.share_through(store)
-    with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, threading.Event())):
+    throttle.share_through(store)
+    with throttle.hold_slot(lambda: "a", lambda: 1, Waiter(reasons.append, threading.Event())):
         pass
     assert len(attempts) == (3 if waits else 1) and bool(reasons) is waits
 
 
 def test_slot_is_held_as_long_as_the_statement_runs(store: Store, set_waits: SetWaits) -> None:
     set_waits(slot_lapse=0.6)
-    statement_slots.share_through(store)
-    with statement_slots.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, threading.Event())):
+    throttle.share_through(store)
+    with throttle.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, threading.Event())):
         time.sleep(1.5)
         assert not leases.take_slot(store, "a", 1, "another process", 30.0)
     leases.release_slot(store, "a", "another process")

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from auditor import config
 from auditor.cli import main
 from auditor.config import Settings
-from auditor.connections import statement_slots
+from auditor.connections import throttle
 from auditor.errors import UNEXPECTED, PlanError
 from auditor.model import State
 from auditor.service import workers
@@ -104,7 +104,7 @@ def test_statement_slots_are_shared_through_the_store_only_during_the_command(
     settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared: list[Store | None] = []
-    monkeypatch.setattr(statement_slots, "share_through", shared.append)
+    monkeypatch.setattr(throttle, "share_through", shared.append)
 
     def fail(*_: object) -> None:
         raise RuntimeError

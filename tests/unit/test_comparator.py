@@ -9,14 +9,14 @@ import pytest
 
 from auditor.compare import comparator
 from auditor.model import Verdict
-from auditor.summary import live
+from auditor.run.live import running_sums
 from auditor.summary.arrays import Summaries
 
 
 def summaries(*rows: int) -> Summaries:
     """Return summaries of partitions with so many rows each, and a word and a power sum that are the same number."""
     numbers = np.array(rows, np.int64)
-    return live.of(np.arange(len(rows)), numbers, numbers[:, None], numbers[:, None])
+    return running_sums.of(np.arange(len(rows)), numbers, numbers[:, None], numbers[:, None])
 
 
 @pytest.mark.parametrize(

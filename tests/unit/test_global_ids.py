@@ -8,13 +8,12 @@ import pytest
 
 from auditor.errors import FailoverRefused, LogRefused
 from auditor.pipeline import failover
-from auditor.pipeline.binlog import global_ids
+from auditor.pipeline.binlog import whole_log
 from auditor.pipeline.binlog.dump import Source
-from auditor.pipeline.binlog.global_ids import GlobalId, Search, search_log
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import Mark
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.whole_log import Logged
+from auditor.pipeline.binlog.whole_log import GlobalId, Logged, Search, search_log
+from auditor.pipeline.events import Place
 
 A, B = "aaaaaaaa-0000-0000-0000-000000000000", "bbbbbbbb-0000-0000-0000-000000000000"
 NEW = Source("mysql://h/shop", "new")
@@ -24,7 +23,7 @@ def search(monkeypatch: pytest.MonkeyPatch, wanted: str, own: str, ids: list[str
     """Search a log of transactions that each have rows of shop.orders."""
     tables = frozenset({("shop", "orders")})
     log = [Logged(one, Place("binlog.000001", 100 * n), tables) for n, one in enumerate(ids, 1)]
-    monkeypatch.setattr(global_ids, "logged_transactions", lambda source: iter(log))
+    monkeypatch.setattr(whole_log, "logged_transactions", lambda source: iter(log))
     return search_log(NEW, GlobalId.parse(wanted), own, Selection(["orders"], "shop"), known)
 
 

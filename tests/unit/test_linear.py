@@ -44,7 +44,7 @@ MOST = 3.0
 BUILT = {
     "auditor/cli/_parser.py": "one of the two patterns of keys and times, against an option of the command line",
     "auditor/pipeline/check.py": "alternatives of plain privileges, against the grants of one account",
-    "auditor/pipeline/binlog/column_default.py": "one of the patterns of MOMENTS, against one literal",
+    "auditor/pipeline/binlog/ddl.py": "one of the patterns of MOMENTS, against one literal",
     "auditor/pipeline/binlog/sql_tokens.py": "one pattern of tokens in two forms, whose repetitions are possessive",
     "auditor/pipeline/binlog/log_scope.py": "a table of a replica's filter, in which % is .*, against a name of at most 129 characters",
     "auditor/planning/columns.py": "the plain name of a column between the ends of a word",

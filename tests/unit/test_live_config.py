@@ -13,10 +13,10 @@ import pytest
 from auditor import config
 from auditor.compare.comparator import Aligned
 from auditor.errors import ConfigError, LiveSummariesWrong
-from auditor.run.live_run import compare_scan
-from auditor.summary import live
+from auditor.run.live import running_sums
+from auditor.run.live.comparison import compare_scan
+from auditor.run.live.running_sums import Link
 from auditor.summary.arrays import Summaries
-from auditor.summary.live import Link
 
 GOOD = """\
 connections:
@@ -96,26 +96,26 @@ def test_what_the_stream_does_not_tell_is_refused(old: str, new: str, sentence: 
 
 
 def sums(rows: int, word: int) -> Summaries:
-    return live.of(np.array([3]), np.array([rows]), np.array([[word, 1]]), np.array([[word]]))
+    return running_sums.of(np.array([3]), np.array([rows]), np.array([[word, 1]]), np.array([[word]]))
 
 
 def test_sums_that_no_rows_have_are_refused() -> None:
     base, about = sums(1, 5), {"epoch": "e", "layout": "range 4", "begin": 10, "place": 20}
-    gone, worse, rest = (live.pack(live.minus(one)) for one in (sums(1, 5), sums(2, 5), sums(1, 4)))
-    assert len(live.apply(base, [Link("e", "range 4", 10, 20, "", gone)], **about)) == 0  # type: ignore[arg-type]
-    words = live.pack(live.minus(live.of(np.array([3]), np.array([1]), np.array([[4, 1]]), np.array([[5]]))))
-    powers = live.pack(live.minus(live.of(np.array([3]), np.array([1]), np.array([[5, 1]]), np.array([[4]]))))
+    gone, worse, rest = (running_sums.pack(running_sums.minus(one)) for one in (sums(1, 5), sums(2, 5), sums(1, 4)))
+    assert len(running_sums.apply(base, [Link("e", "range 4", 10, 20, "", gone)], **about)) == 0  # type: ignore[arg-type]
+    words = running_sums.pack(running_sums.minus(running_sums.of(np.array([3]), np.array([1]), np.array([[4, 1]]), np.array([[5]]))))
+    powers = running_sums.pack(running_sums.minus(running_sums.of(np.array([3]), np.array([1]), np.array([[5, 1]]), np.array([[4]]))))
     for body in (worse, rest, words, powers):
         with pytest.raises(LiveSummariesWrong, match="sums that no rows have"):
-            live.apply(base, [Link("e", "range 4", 10, 20, "", body)], **about)  # type: ignore[arg-type]
-    for body in ("?", "AAAA", live.pack(live.of(np.array([3]), np.array([1]), np.array([[1]]), np.array([[1]])))):
+            running_sums.apply(base, [Link("e", "range 4", 10, 20, "", body)], **about)  # type: ignore[arg-type]
+    for body in ("?", "AAAA", running_sums.pack(running_sums.of(np.array([3]), np.array([1]), np.array([[1]]), np.array([[1]])))):
         with pytest.raises(LiveSummariesWrong):
-            live.apply(base, [Link("e", "range 4", 10, 20, "", body)], **about)  # type: ignore[arg-type]
+            running_sums.apply(base, [Link("e", "range 4", 10, 20, "", body)], **about)  # type: ignore[arg-type]
 
 
 def test_a_scan_with_rows_that_have_no_text_begins_no_sums() -> None:
     numbers = np.array([1])
-    found = replace(live.of(numbers, 2 * numbers, np.ones((1, 2), np.int64), np.zeros((1, 0), np.int64)), hashed=numbers)
+    found = replace(running_sums.of(numbers, 2 * numbers, np.ones((1, 2), np.int64), np.zeros((1, 0), np.int64)), hashed=numbers)
     ended: list[LiveSummariesWrong] = []
     live_summaries: Any = SimpleNamespace(note="", give_up=ended.append)
     nothing: Any = None

@@ -20,7 +20,7 @@ from auditor.config import Settings, validate_settings
 from auditor.errors import ColumnRefused, ColumnsChanged, ConnectionLost
 from auditor.history import checkpoint
 from auditor.history.handover import CountStatements
-from auditor.history.runs import get_run
+from auditor.history.records import get_run
 from auditor.model import SIDES, Progress, Report, Side, State
 from auditor.report import listing, render
 from auditor.run import scan

@@ -17,7 +17,7 @@ from auditor import service
 from auditor.api import create_app
 from auditor.config import Settings, validate_settings
 from auditor.history import records
-from auditor.history.runs import as_run
+from auditor.history.records import as_run
 from auditor.report import day, day_text, listing, render, text
 from auditor.report import json as as_json
 from auditor.store import Store, open_store, runs, tokens

@@ -16,7 +16,6 @@ from auditor.model import Side
 from auditor.run.alignment import TableHold
 
 if TYPE_CHECKING:
-    from auditor.run.alignment import TableHold
     from auditor.store import Store
 
 

@@ -19,8 +19,8 @@ from auditor.config import Settings
 from auditor.errors import StagingFailed, StoreError
 from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import log_status, source_of
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.server import identify_server
+from auditor.pipeline.events import Place
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.staged_parts import read_part
 from auditor.run.alignment import NotAligned

@@ -144,10 +144,17 @@ class RowBuffer:
     def _schema_event(self, announcement: int) -> pa.RecordBatch:
         table = self.table
         columns = [
-            pa.array(["schema"], pa.string()), _constant(table.database, 1), _constant(table.table, 1), _constant(table.schema_id, 1),
-            pa.array(self._gtids[:1], pa.string()), pa.array(self._positions[:1], pa.int64()), pa.array([-1 - announcement], pa.int64()),
-            pa.array(self._times[:1], ARROW_SCHEMA.field("time").type), pa.nulls(1, _LIST), pa.array([[table.schema.to_json()]], _LIST),
-        ]  # fmt: skip
+            pa.array(["schema"], pa.string()),
+            _constant(table.database, 1),
+            _constant(table.table, 1),
+            _constant(table.schema_id, 1),
+            pa.array(self._gtids[:1], pa.string()),
+            pa.array(self._positions[:1], pa.int64()),
+            pa.array([-1 - announcement], pa.int64()),
+            pa.array(self._times[:1], ARROW_SCHEMA.field("time").type),
+            pa.nulls(1, _LIST),
+            pa.array([[table.schema.to_json()]], _LIST),
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 
 

@@ -13,33 +13,99 @@ UTF8 = frozenset({"utf8mb4", "utf8mb3"})
 """Character sets whose bytes are UTF-8 as they are."""
 
 BYTES_PER_CHARACTER = {
-    "utf8mb4": 4, "utf8mb3": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "ucs2": 2, "big5": 2, "sjis": 2, "euckr": 2, "gb2312": 2, "gbk": 2,
-    "cp932": 2, "ujis": 3, "eucjpms": 3, "gb18030": 4,
-}  # fmt: skip
+    "utf8mb4": 4,
+    "utf8mb3": 3,
+    "utf16": 4,
+    "utf16le": 4,
+    "utf32": 4,
+    "ucs2": 2,
+    "big5": 2,
+    "sjis": 2,
+    "euckr": 2,
+    "gb2312": 2,
+    "gbk": 2,
+    "cp932": 2,
+    "ujis": 3,
+    "eucjpms": 3,
+    "gb18030": 4,
+}
 """The most bytes of a character; 1 in the other character sets."""
 
 _COLLATIONS = {
-    "armscii8": "32 64", "ascii": "11 65", "big5": "1 84", "binary": "63", "cp1250": "26 34 44 66 99", "cp1251": "14 23 50-52",
-    "cp1256": "57 67", "cp1257": "29 58-59", "cp850": "4 80", "cp852": "40 81", "cp866": "36 68", "cp932": "95-96", "dec8": "3 69",
-    "eucjpms": "97-98", "euckr": "19 85", "gb18030": "248-250", "gb2312": "24 86", "gbk": "28 87", "geostd8": "92-93", "greek": "25 70",
-    "hebrew": "16 71", "hp8": "6 72", "keybcs2": "37 73", "koi8r": "7 74", "koi8u": "22 75", "latin1": "5 8 15 31 47-49 94",
-    "latin2": "2 9 21 27 77", "latin5": "30 78", "latin7": "20 41-42 79", "macce": "38 43", "macroman": "39 53", "sjis": "13 88",
-    "swe7": "10 82", "tis620": "18 89", "ucs2": "35 90 128-151 159 640-671 2560-2815", "ujis": "12 91",
-    "utf16": "54-55 101-124 672-703 2816-3071", "utf16le": "56 62", "utf32": "60-61 160-183 736-767 3072-3327",
-    "utf8mb3": "33 76 83 192-215 223 576-607 2048-2303", "utf8mb4": "45-46 224-247 255-323 608-639 2304-2559",
-}  # fmt: skip
+    "armscii8": "32 64",
+    "ascii": "11 65",
+    "big5": "1 84",
+    "binary": "63",
+    "cp1250": "26 34 44 66 99",
+    "cp1251": "14 23 50-52",
+    "cp1256": "57 67",
+    "cp1257": "29 58-59",
+    "cp850": "4 80",
+    "cp852": "40 81",
+    "cp866": "36 68",
+    "cp932": "95-96",
+    "dec8": "3 69",
+    "eucjpms": "97-98",
+    "euckr": "19 85",
+    "gb18030": "248-250",
+    "gb2312": "24 86",
+    "gbk": "28 87",
+    "geostd8": "92-93",
+    "greek": "25 70",
+    "hebrew": "16 71",
+    "hp8": "6 72",
+    "keybcs2": "37 73",
+    "koi8r": "7 74",
+    "koi8u": "22 75",
+    "latin1": "5 8 15 31 47-49 94",
+    "latin2": "2 9 21 27 77",
+    "latin5": "30 78",
+    "latin7": "20 41-42 79",
+    "macce": "38 43",
+    "macroman": "39 53",
+    "sjis": "13 88",
+    "swe7": "10 82",
+    "tis620": "18 89",
+    "ucs2": "35 90 128-151 159 640-671 2560-2815",
+    "ujis": "12 91",
+    "utf16": "54-55 101-124 672-703 2816-3071",
+    "utf16le": "56 62",
+    "utf32": "60-61 160-183 736-767 3072-3327",
+    "utf8mb3": "33 76 83 192-215 223 576-607 2048-2303",
+    "utf8mb4": "45-46 224-247 255-323 608-639 2304-2559",
+}
 """Numbers of collations by character set, of information_schema.collations. MariaDB adds 1024 for a collation without padding, and has
 256 numbers from 2048 on for the newest collations of each Unicode character set."""
 
 MARIADB_NO_PAD = 1024
 
 _CODECS = {
-    "ascii": "ascii", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852",
-    "cp866": "cp866", "greek": "iso8859_7", "hebrew": "iso8859_8", "hp8": "hp_roman8", "koi8r": "koi8_r", "koi8u": "koi8_u",
-    "latin1": "cp1252", "latin2": "iso8859_2", "latin5": "iso8859_9", "latin7": "iso8859_13", "macce": "mac_latin2",
-    "macroman": "mac_roman", "tis620": "tis_620", "swe7": "ascii", "armscii8": "latin_1", "dec8": "latin_1", "geostd8": "latin_1",
+    "ascii": "ascii",
+    "cp1250": "cp1250",
+    "cp1251": "cp1251",
+    "cp1256": "cp1256",
+    "cp1257": "cp1257",
+    "cp850": "cp850",
+    "cp852": "cp852",
+    "cp866": "cp866",
+    "greek": "iso8859_7",
+    "hebrew": "iso8859_8",
+    "hp8": "hp_roman8",
+    "koi8r": "koi8_r",
+    "koi8u": "koi8_u",
+    "latin1": "cp1252",
+    "latin2": "iso8859_2",
+    "latin5": "iso8859_9",
+    "latin7": "iso8859_13",
+    "macce": "mac_latin2",
+    "macroman": "mac_roman",
+    "tis620": "tis_620",
+    "swe7": "ascii",
+    "armscii8": "latin_1",
+    "dec8": "latin_1",
+    "geostd8": "latin_1",
     "keybcs2": "ascii",
-}  # fmt: skip
+}
 """Python's codec of each character set of single bytes, or one that is alike in its lower half."""
 
 _DIFFERENCES: dict[str, dict[int, str]] = {
@@ -71,9 +137,19 @@ _DIFFERENCES: dict[str, dict[int, str]] = {
 """Where a server differs from Python's codec."""
 
 _MULTIBYTE = {
-    "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf32": "utf_32_be", "ucs2": "utf_16_be", "big5": "big5", "gb2312": "gb2312",
-    "gbk": "gbk", "cp932": "cp932", "sjis": "shift_jis", "ujis": "euc_jp", "euckr": "cp949", "gb18030": "gb18030",
-}  # fmt: skip
+    "utf16": "utf_16_be",
+    "utf16le": "utf_16_le",
+    "utf32": "utf_32_be",
+    "ucs2": "utf_16_be",
+    "big5": "big5",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "cp932": "cp932",
+    "sjis": "shift_jis",
+    "ujis": "euc_jp",
+    "euckr": "cp949",
+    "gb18030": "gb18030",
+}
 
 Decode = Callable[[bytes], str]
 

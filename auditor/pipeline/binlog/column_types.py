@@ -13,9 +13,28 @@ VECTOR, JSON, NEWDECIMAL, ENUM, SET = 242, 245, 246, 247, 248
 TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = 249, 250, 251, 252, 253, 254, 255
 
 METADATA_BYTES = {
-    FLOAT: 1, DOUBLE: 1, VARCHAR: 2, BIT: 2, TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1, BLOB_COMPRESSED: 1, VARCHAR_COMPRESSED: 2, VECTOR: 1,
-    JSON: 1, NEWDECIMAL: 2, ENUM: 2, SET: 2, TINY_BLOB: 1, MEDIUM_BLOB: 1, LONG_BLOB: 1, BLOB: 1, VAR_STRING: 2, STRING: 2, GEOMETRY: 1,
-}  # fmt: skip
+    FLOAT: 1,
+    DOUBLE: 1,
+    VARCHAR: 2,
+    BIT: 2,
+    TIMESTAMP2: 1,
+    DATETIME2: 1,
+    TIME2: 1,
+    BLOB_COMPRESSED: 1,
+    VARCHAR_COMPRESSED: 2,
+    VECTOR: 1,
+    JSON: 1,
+    NEWDECIMAL: 2,
+    ENUM: 2,
+    SET: 2,
+    TINY_BLOB: 1,
+    MEDIUM_BLOB: 1,
+    LONG_BLOB: 1,
+    BLOB: 1,
+    VAR_STRING: 2,
+    STRING: 2,
+    GEOMETRY: 1,
+}
 """Bytes of the metadata of each type, read as one little-endian number: of NEWDECIMAL the precision below the scale, of BIT the bits
 beside whole bytes below the bytes, of strings the length in bytes, of blobs the bytes of their length, of times the digits of the
 fraction."""
@@ -31,9 +50,16 @@ BINARY_COLLATION = 63
 
 INTEGER_NAMES = {TINY: "tinyint", SHORT: "smallint", INT24: "mediumint", LONG: "int", LONGLONG: "bigint"}
 TIME_NAMES = {
-    DATE: "date", NEWDATE: "date", TIME: "time", TIME2: "time", DATETIME: "datetime", DATETIME2: "datetime", TIMESTAMP: "timestamp",
-    TIMESTAMP2: "timestamp", YEAR: "year",
-}  # fmt: skip
+    DATE: "date",
+    NEWDATE: "date",
+    TIME: "time",
+    TIME2: "time",
+    DATETIME: "datetime",
+    DATETIME2: "datetime",
+    TIMESTAMP: "timestamp",
+    TIMESTAMP2: "timestamp",
+    YEAR: "year",
+}
 OTHER_NAMES = {JSON: "json", VECTOR: "vector"}
 
 

@@ -20,14 +20,13 @@ from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
 from auditor.pipeline.binlog.event_types import MALFORMED, refused
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import BESIDE, LogRange, check_born, file_name, offsets
 from auditor.pipeline.binlog.row_events import RowEvents, Stamp, TableNotes
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.table_statements import TableStatement, refusal, savepoint, statement_of, table_statements
+from auditor.pipeline.binlog.table_statements import TableStatement, chosen_tables, refusal, savepoint, statement_of, table_statements
 from auditor.pipeline.binlog.tracked_columns import unpack_versions
 from auditor.pipeline.binlog.transactions import MariaDBTransactions, Transactions, prepared_xid, statement_span
-from auditor.pipeline.binlog.written_tables import chosen_tables
+from auditor.pipeline.events import Place
 
 HEADER_BYTES = types.HEADER.size
 

@@ -28,7 +28,7 @@ from auditor.errors import (
     Unreachable,
 )
 from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
-from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
+from auditor.pipeline.events import FIRST_OFFSET, Place
 from auditor.waits import waits
 from dialects import extras
 from dialects.mysql.dialect import MySQL

@@ -31,10 +31,29 @@ COMPRESSED_ROWS = frozenset(range(166, 172))
 
 BESIDE_ROWS = frozenset(
     {
-        STOP, INTVAR, RAND, USER_VAR, 9, 11, 17, EXECUTE_LOAD_QUERY, INCIDENT, HEARTBEAT, 28, ROWS_QUERY, PREVIOUS_GTIDS, 36, 37,
-        PARTIAL_UPDATE, HEARTBEAT_V2, MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID_LIST, 164,
+        STOP,
+        INTVAR,
+        RAND,
+        USER_VAR,
+        9,
+        11,
+        17,
+        EXECUTE_LOAD_QUERY,
+        INCIDENT,
+        HEARTBEAT,
+        28,
+        ROWS_QUERY,
+        PREVIOUS_GTIDS,
+        36,
+        37,
+        PARTIAL_UPDATE,
+        HEARTBEAT_V2,
+        MARIADB_ANNOTATE,
+        MARIADB_CHECKPOINT,
+        MARIADB_GTID_LIST,
+        164,
     }
-)  # fmt: skip
+)
 """Events that are known, and hold no rows, nor begin or end a transaction: those with numbers are pieces of files of LOAD DATA, what a
 group of servers and a reader's own tools write, and the beginning of an encrypted file."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from auditor.errors import AccessDenied, LogRefused
 from auditor.pipeline.binlog.dump import Source, log_filters, log_ignores, query, query_named
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.binlog.written_tables import DATABASES, TABLES
+from auditor.pipeline.binlog.table_statements import DATABASES, TABLES
 from dialects.mysql.dialect import MySQL
 from dialects.mysql.session import server_version
 from dialects.url import parse_url

@@ -19,9 +19,9 @@ from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.event_types import MALFORMED, refused
 from auditor.pipeline.binlog.heartbeats import BeatFinder, Trail, TrailBody
-from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.pipeline.binlog.table_statements import may_change_tables, may_make_references
 from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
+from auditor.pipeline.events import FIRST_OFFSET, Place
 
 REPLACED = "let the connection lead to the first one again, or forget its positions with: auditor pipeline reset, and copy the tables again"
 """The ways on where the log is another one."""

@@ -21,7 +21,6 @@ from auditor.pipeline.binlog.compression import packed_integer, uncompressed_eve
 from auditor.pipeline.binlog.ddl import changes_of, read_statement
 from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.event_types import MALFORMED
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.refreshes import (
     CHUNKS,
     REFRESH,
@@ -47,7 +46,7 @@ from auditor.pipeline.binlog.table_map import (
 )
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import MINIMAL_WAYS, TrackedColumns, TrackedTable, complete
-from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, EventKind, Position
+from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, EventKind, Place, Position
 from dialects.mysql.dialect import MySQL
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from auditor.errors import ChangeStreamError, SourceReplaced
 from auditor.pipeline.binlog.dump import Source, log_status, query
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import REPLACED, Mark, SourceOffset, as_offset, read_born
+from auditor.pipeline.events import Place
 from dialects import versions
 from dialects.mysql.session import server_label, server_version
 

@@ -30,8 +30,15 @@ LONG_YEARS = ("year", "year(4)")
 """What catalogues call a YEAR that shows the year that it holds."""
 
 SEQUENCE_COLUMNS = (
-    "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option", "cycle_count",
-)  # fmt: skip
+    "next_not_cached_value",
+    "minimum_value",
+    "maximum_value",
+    "start_value",
+    "increment",
+    "cache_size",
+    "cycle_option",
+    "cycle_count",
+)
 """The columns of a sequence, which MariaDB logs as a table. https://mariadb.com/kb/en/sequence-overview/"""
 
 MOST_COLUMNS = 4096

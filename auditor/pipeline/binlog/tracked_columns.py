@@ -26,16 +26,28 @@ MINIMAL_WAYS = "SET GLOBAL binlog_row_metadata = 'FULL', or give the pipeline a 
 
 _TYPES: Mapping[str, Sequence[int]] = {
     **{name: (number,) for number, name in types.INTEGER_NAMES.items()},
-    "float": (types.FLOAT,), "double": (types.DOUBLE,), "decimal": (types.NEWDECIMAL,), "year": (types.YEAR,),
-    "date": (types.DATE, types.NEWDATE), "time": (types.TIME, types.TIME2), "datetime": (types.DATETIME, types.DATETIME2),
-    "timestamp": (types.TIMESTAMP, types.TIMESTAMP2), "char": (types.STRING,), "binary": (types.STRING,), "bit": (types.BIT,),
-    "varchar": (types.VARCHAR, types.VAR_STRING, types.VARCHAR_COMPRESSED), "enum": (types.ENUM,), "set": (types.SET,),
-    "varbinary": (types.VARCHAR, types.VAR_STRING, types.VARCHAR_COMPRESSED), "json": (types.JSON,),
-    **dict.fromkeys(HIDDEN_TYPES, (types.STRING,)), **dict.fromkeys((*GEOMETRY_NAMES, "geometrycollection"), (types.GEOMETRY,)),
+    "float": (types.FLOAT,),
+    "double": (types.DOUBLE,),
+    "decimal": (types.NEWDECIMAL,),
+    "year": (types.YEAR,),
+    "date": (types.DATE, types.NEWDATE),
+    "time": (types.TIME, types.TIME2),
+    "datetime": (types.DATETIME, types.DATETIME2),
+    "timestamp": (types.TIMESTAMP, types.TIMESTAMP2),
+    "char": (types.STRING,),
+    "binary": (types.STRING,),
+    "bit": (types.BIT,),
+    "varchar": (types.VARCHAR, types.VAR_STRING, types.VARCHAR_COMPRESSED),
+    "enum": (types.ENUM,),
+    "set": (types.SET,),
+    "varbinary": (types.VARCHAR, types.VAR_STRING, types.VARCHAR_COMPRESSED),
+    "json": (types.JSON,),
+    **dict.fromkeys(HIDDEN_TYPES, (types.STRING,)),
+    **dict.fromkeys((*GEOMETRY_NAMES, "geometrycollection"), (types.GEOMETRY,)),
     **dict.fromkeys(
         (f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")), (types.BLOB, types.BLOB_COMPRESSED)
     ),
-}  # fmt: skip
+}
 """The numbers in a log of information_schema's data types."""
 
 

@@ -1,11 +1,10 @@
 """What the stream keeps for live summaries: the source's half of an audit with ``summaries: live``.
 
-`find_sums` is what a run asks. `images` makes texts, hashes and places of events' rows, `staged_sums` the files beside parts, `published`
-and `publishing` tell tasks which epochs there are, and `stream_sums` reads the sums for a run.
+`find_sums` is what a run asks. `images` makes texts, hashes and places of events' rows, `staged_sums` the files beside parts,
+`published_epochs` tells tasks which epochs there are, and `stream_sums` reads the sums for a run.
 
-Outside stay the tables of epochs and links (`auditor.store.live_epochs`), what a merge adds (`auditor.pipeline.merge.keeping`), links and
-their chain (`auditor.summary.live`), what is refused (`auditor.planning.live`), and the run's own half (`auditor.run.live_run`,
-`live_scan`, `live_source`, `live_summaries`).
+Outside stay the run's own half (`auditor.run.live`), which is below pipelines, the tables of epochs and links
+(`auditor.store.live_epochs`), and what a merge adds (`auditor.pipeline.merge.keeping`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from auditor.config import Audit, Settings, find_carriers, why_not_aligned
 
 if TYPE_CHECKING:
-    from auditor.run.live_summaries import LiveSums
+    from auditor.run.live.summaries import LiveSums
     from auditor.store import Store
 
 

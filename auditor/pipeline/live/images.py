@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from auditor import canonical
 from auditor.errors import ValueRefused
 from auditor.model import ColumnPlan, Plan
-from auditor.summary import live
+from auditor.run.live import running_sums
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.key_number import FACTORS, POSITIONS, P, Q, forms, key_number
 from dialects import Kind
@@ -28,10 +28,25 @@ EXACT = Context(prec=2000)
 
 FLOATS = ("float32", "float64")
 
-WITHOUT_BAR = frozenset({
-    "integer", "year", "decimal", "rounded", "boolean", "bit", "float32", "float64", "date", "time", "timestamp", "timestamptz", "binary",
-    "uuid", "network",
-})  # fmt: skip
+WITHOUT_BAR = frozenset(
+    {
+        "integer",
+        "year",
+        "decimal",
+        "rounded",
+        "boolean",
+        "bit",
+        "float32",
+        "float64",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "binary",
+        "uuid",
+        "network",
+    }
+)
 """Kinds whose texts never hold the row encoding's special character."""
 
 OFFSET = 0.3721
@@ -326,7 +341,7 @@ def add_up(images: Images, plan: Plan) -> Summaries:
     powers = 2 * plan.t - 1 if plan.method == "exact" else 0
     words = 2 * images.hashes.shape[1]
     if not len(images):
-        return live.none(words, powers)
+        return running_sums.none(words, powers)
     order = np.argsort(images.partition, kind="stable")
     partition, sign, x = images.partition[order], images.sign[order], images.x[order] % P
     hashes = images.hashes[order]
@@ -338,7 +353,7 @@ def add_up(images: Images, plan: Plan) -> Summaries:
         term = term * x % P
         sums.append(np.add.reduceat(sign * term, starts) % P)
     none = np.zeros((len(starts), 0), np.int64)
-    return live.of(
+    return running_sums.of(
         partition[starts],
         np.add.reduceat(sign, starts),
         np.column_stack([np.add.reduceat(sign * half, starts) for half in halves]),

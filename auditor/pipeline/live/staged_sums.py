@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from auditor.errors import AuditorError, LiveSummariesWrong, StagingFailed, StagingFull, ValueRefused
 from auditor.model import Part
+from auditor.pipeline.columns import RowFilter
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.live.images import Images, columns_of, hash_rows, no_images
-from auditor.pipeline.live.published import PublishedEpoch, published
-from auditor.pipeline.row_filter import RowFilter
+from auditor.pipeline.live.published_epochs import PublishedEpoch, published
 
 ADDING, REMOVING = pa.array(["insert", "update"]), pa.array(["delete", "update"])
 

@@ -18,16 +18,15 @@ from auditor.escaping import shell_word
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Alignment, LiveEpoch, Plan
 from auditor.pipeline.binlog.dump import log_status, source_of
-from auditor.pipeline.binlog.place import Place
-from auditor.pipeline.events import Position
-from auditor.planning import live
+from auditor.pipeline.events import Place, Position
 from auditor.run.alignment import NotAligned
-from auditor.run.live_summaries import read_live, read_position
+from auditor.run.live import plans
+from auditor.run.live import running_sums as sums_of
+from auditor.run.live.summaries import read_live, read_position
 from auditor.sql.merge import POSITIONS
 from auditor.store import Store, live_epochs, parts, pipelines
 from auditor.store.live_epochs import EpochSubject
 from auditor.summary import codec
-from auditor.summary import live as sums_of
 from auditor.summary.arrays import Summaries
 from auditor.waits import waits
 from dialects import Session
@@ -71,7 +70,7 @@ class StreamSums:
 
     def begin(self, plan: Plan) -> LiveEpoch:
         """Begin an epoch under a plan."""
-        plan_facts = {"fingerprint": live.fingerprint(plan), "layout": live.layout(plan), "where": self.where}
+        plan_facts = {"fingerprint": plans.fingerprint(plan), "layout": plans.layout(plan), "where": self.where}
         return live_epochs.begin_epoch(self.store, self.subject, plan=json.loads(dump_plan(plan)), **plan_facts)
 
     def place(self, epoch: LiveEpoch, position: int, alignment: Alignment) -> None:

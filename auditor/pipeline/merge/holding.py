@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.live.publishing import publish
+from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.merge import keeping
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, positions_of, read_positions, see
 from auditor.pipeline.merge.table_changes import changes_columns

@@ -17,14 +17,14 @@ from auditor.history.stored_plan import load_plan
 from auditor.model import LiveEpoch, Part, Plan, TableNote
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.images import add_up, no_images
-from auditor.pipeline.live.publishing import publish
+from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.live.staged_sums import read_sums
 from auditor.pipeline.merge.positions import Held, Where, describe
+from auditor.run.live import running_sums
+from auditor.run.live.running_sums import Link
+from auditor.run.live.statements import LiveSums, as_text, read_links
 from auditor.sql.filter import column_names, parse
-from auditor.sql.live_summaries import LiveSums, as_text, read_links
 from auditor.store import live_epochs, table_notes
-from auditor.summary import live
-from auditor.summary.live import Link
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -101,8 +101,8 @@ def _link(where: Where, epoch: LiveEpoch, after: int, position: int, parts: Sequ
         some.append(staged.images.chosen((at > after) & (at <= position)))
     if len(shapes) > 1:
         raise LiveSummariesWrong(CHANGED)
-    sums = live.add([add_up(images, plan) for images in some or [no_images(plan)]])
-    return Link(epoch.id, epoch.layout, after, position, shapes.pop() if shapes else "", live.pack(sums))
+    sums = running_sums.add([add_up(images, plan) for images in some or [no_images(plan)]])
+    return Link(epoch.id, epoch.layout, after, position, shapes.pop() if shapes else "", running_sums.pack(sums))
 
 
 def _plan(epoch: LiveEpoch) -> Plan:
@@ -146,7 +146,7 @@ def _statements(session: Session, where: Where, sums: LiveSums, epoch: LiveEpoch
     plan = _plan(epoch)
     about = {"words": plan.bits // 30 if plan.method == "exact" else 2, "powers": 2 * plan.t - 1 if plan.method == "exact" else 0}
     links = read_links(epoch.id, session.query(sums.list(epoch.id)))
-    folded = live.fold(links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, **about)
+    folded = running_sums.fold(links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, **about)
     return [sums.forget(epoch.id), *sums.write(folded), *sums.write(link)]
 
 

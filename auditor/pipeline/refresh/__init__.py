@@ -6,6 +6,6 @@ and conditions, `plan` says which chunks a request has, `source_tables` makes wh
 time, `carrier` carries requests of the store out, and `use_cases`, which doors call, asks for them and waits until targets hold the rows.
 
 Outside stay the requests' table (`auditor.store.refreshes`), the shape that leaves the process (`auditor.shapes.refresh`), how the log's
-readers find the rows (`auditor.pipeline.binlog.refreshes`), the statements (`sql_templates/mysql/refresh_*.sql`), and the doors:
+readers find the rows (`auditor.pipeline.binlog.refreshes`), the statements (`sql_templates/mysql/refresh.sql`), and the doors:
 `auditor.cli._pipeline_refresh` and `auditor.api.pipelines`.
 """

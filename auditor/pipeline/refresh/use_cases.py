@@ -12,8 +12,8 @@ from typing import Any
 import dialects
 from auditor.config import Settings
 from auditor.errors import ConfigError, RefreshRefused, SourceTaken
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.check import home_of, read_schemas
+from auditor.pipeline.events import Place
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
@@ -173,9 +173,15 @@ def carry_out(
 
 
 def wait_until_arrived(
-    settings: Settings, store: Store, name: str, requested: Sequence[Refresh], stop: Event, targets: Sequence[str] = (),
-    on_wait: Callable[[str], None] = lambda _: None, most: float = 600.0,
-) -> str:  # fmt: skip
+    settings: Settings,
+    store: Store,
+    name: str,
+    requested: Sequence[Refresh],
+    stop: Event,
+    targets: Sequence[str] = (),
+    on_wait: Callable[[str], None] = lambda _: None,
+    most: float = 600.0,
+) -> str:
     """Wait until targets (by default all) hold what these refreshes sent; return what is lacking after ``most`` seconds, '' for nothing.
 
     Raises UnknownPipeline and StoreError.

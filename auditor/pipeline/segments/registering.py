@@ -13,7 +13,7 @@ from auditor.config import ANEW, Settings
 from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, Segment
-from auditor.pipeline.binlog.global_ids import GlobalId
+from auditor.pipeline.binlog.whole_log import GlobalId
 from auditor.store import Store, segment_register, segments
 from auditor.store.segment_register import Register
 

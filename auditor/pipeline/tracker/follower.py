@@ -21,13 +21,13 @@ from typing import Any, Final, Literal
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConnectionLost, NoSuchObject, PositionLost
 from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id, source_of
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, SourceOffset, as_offset
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection, is_positions
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.binlog.table_statements import TableStatement, read_statements
 from auditor.pipeline.binlog.tracked_columns import TrackedTable, pack_versions
+from auditor.pipeline.events import Place
 from auditor.pipeline.tracker.replay import Name, Replay, describe_tables, plan_replay
 from auditor.pipeline.tracker.server import OWN, SYSTEM, TrackerServer, read_dump
 from auditor.points import reach

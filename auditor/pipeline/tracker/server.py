@@ -33,10 +33,15 @@ NO_DIRECTORIES = 1 << 7
 ORACLE = 1 << 9
 
 SESSION = (
-    "SET SESSION foreign_key_checks = 0", "SET SESSION innodb_strict_mode = 0", "SET SESSION sql_require_primary_key = 0",
-    "SET SESSION sql_generate_invisible_primary_key = 0", "SET SESSION system_versioning_alter_history = 'KEEP'",
-    "SET SESSION check_constraint_checks = 0", "SET SESSION lock_wait_timeout = 10", "SET SESSION sql_log_bin = 0",
-)  # fmt: skip
+    "SET SESSION foreign_key_checks = 0",
+    "SET SESSION innodb_strict_mode = 0",
+    "SET SESSION sql_require_primary_key = 0",
+    "SET SESSION sql_generate_invisible_primary_key = 0",
+    "SET SESSION system_versioning_alter_history = 'KEEP'",
+    "SET SESSION check_constraint_checks = 0",
+    "SET SESSION lock_wait_timeout = 10",
+    "SET SESSION sql_log_bin = 0",
+)
 """Tables are empty here, and those that foreign keys name may be missing. Each server knows some of these."""
 
 UNKNOWN_VARIABLE = 1193

@@ -32,7 +32,7 @@ from auditor.compare.sampling import Sample
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, Difference, Differences, Jaccard, Plan
-from auditor.run.locate import _decode, _list, _refine
+from auditor.run.locate import _list, _refine, _work
 from auditor.run.locate._live import Lost, count_moved, explain_as_of, find_lost
 from auditor.run.locate._refine import clear_equal_by_now, plan_of_partitions
 from auditor.run.locate._work import Tally, Work, compare_rows, group_by_partition
@@ -129,10 +129,10 @@ def _explain(work: Work) -> Unresolved:
     work.record_state([rows.first_index for rows in one_sided if rows.kind == "extra"], "target_only")
     tally.partitions["one_sided"] += len(one_sided)
 
-    decoded = _decode.decode_positions(work)
+    decoded = _work.decode_positions(work)
     overloaded = {index for index, positions in decoded.items() if positions is None}
     refined, finer = ([], None) if work.second_scan else _refine.plan_second_scan(work, sorted(overloaded))
-    left = _decode.account_for(work, {index: positions for index, positions in decoded.items() if index not in set(refined)})
+    left = _work.account_for(work, {index: positions for index, positions in decoded.items() if index not in set(refined)})
     listed = _list.list_partitions(work, [*left, *filled], int(work.estimate_differing(refined)) // 2)
     tally.unaccounted += len(set(listed.left) & set(filled))  # of these the scan saw one side alone
     left = sorted(set(listed.left) - set(filled))
@@ -143,7 +143,7 @@ def _explain(work: Work) -> Unresolved:
         one_sided = _list.name_one_sided(work, one_sided, whole=not work.second_scan)
     _list.count_one_sided(work, [*one_sided, *listed.one_sided], of_times, whole=not work.second_scan)
 
-    at_least = {index: work.plan.t + 1 for index in left if index in overloaded and _decode.has_syndromes(work, index)}
+    at_least = {index: work.plan.t + 1 for index in left if index in overloaded and _work.has_syndromes(work, index)}
     work.record_state(left, "estimated")
     work.record_state(refined, "refined")
     rest = jaccard.select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])

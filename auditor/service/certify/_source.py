@@ -12,10 +12,10 @@ from typing import Any, TypedDict
 from auditor.errors import AuditorError, LogRefused
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id, query
-from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.check import check_source as check_settings
+from auditor.pipeline.events import Place
 from auditor.service.certify._book import Book, listed
 from auditor.service.certify._scratch import Scratch
 from auditor.service.certify.log_columns import KINDS, Sample, samples_of

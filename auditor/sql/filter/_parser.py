@@ -66,16 +66,51 @@ LANGUAGE = "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, 
 RESERVED = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "NOW", "TODAY"})
 """Words that name no column unless they are quoted."""
 
-FOREIGN_OPERANDS = frozenset({
-    "CASE", "EXISTS", "SELECT", "BINARY", "ANY", "ALL", "DISTINCT", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME",
-    "LOCALTIMESTAMP",
-})  # fmt: skip
+FOREIGN_OPERANDS = frozenset(
+    {
+        "CASE",
+        "EXISTS",
+        "SELECT",
+        "BINARY",
+        "ANY",
+        "ALL",
+        "DISTINCT",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "LOCALTIME",
+        "LOCALTIMESTAMP",
+    }
+)
 """Words of SQL, not of the language, that stand where a column could; as the name of a column they must be quoted."""
 
-FOREIGN_OPERATORS = frozenset({
-    "REGEXP", "RLIKE", "ILIKE", "SIMILAR", "GLOB", "MATCH", "DIV", "MOD", "XOR", "COLLATE", "SOUNDS", "MEMBER", "OVERLAPS", "AT", "ORDER",
-    "GROUP", "HAVING", "LIMIT", "UNION", "TRUE", "FALSE", "DISTINCT", "UNKNOWN",
-})  # fmt: skip
+FOREIGN_OPERATORS = frozenset(
+    {
+        "REGEXP",
+        "RLIKE",
+        "ILIKE",
+        "SIMILAR",
+        "GLOB",
+        "MATCH",
+        "DIV",
+        "MOD",
+        "XOR",
+        "COLLATE",
+        "SOUNDS",
+        "MEMBER",
+        "OVERLAPS",
+        "AT",
+        "ORDER",
+        "GROUP",
+        "HAVING",
+        "LIMIT",
+        "UNION",
+        "TRUE",
+        "FALSE",
+        "DISTINCT",
+        "UNKNOWN",
+    }
+)
 """Words of SQL, not of the language, that follow a value."""
 
 Sort = Literal["word", "quoted", "text", "number", "symbol", "end"]

@@ -19,13 +19,12 @@ from typing import Protocol
 from auditor.config import Audit
 from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NoSuchObject
 from auditor.model import Alignment, LiveCheck, LiveEpoch, Partitioning, Plan
-from auditor.planning import live
+from auditor.run.live import plans, statements
+from auditor.run.live.running_sums import apply
 from auditor.run.locate import Lost
-from auditor.sql import live_summaries as statements
 from auditor.sql.merge import Positions
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
-from auditor.summary.live import apply
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -131,7 +130,7 @@ class LiveSummaries:
         ``draft`` is the plan as the tables and settings are now, ``stopped`` ends waits. Raises LiveSummariesUnusable and StoreError.
         """
         self.sums.stopped = stopped
-        if why := live.why_not_live(replace(draft, partitioning=Partitioning(strategy="range", size=2))):
+        if why := plans.why_not_live(replace(draft, partitioning=Partitioning(strategy="range", size=2))):
             raise LiveSummariesUnusable(why)
         epoch = self.epoch = self.sums.current()
         begun = self.sums.plan_of(epoch) if epoch and epoch.state == "kept" else None
@@ -139,8 +138,8 @@ class LiveSummaries:
             ended = self.sums.last_reason() if epoch is None else ""
             self.why_scan = f"the live summaries ended: {ended}" if ended else "the stream keeps no summaries of this table yet"
             return None
-        plan = live.under_epoch(draft, begun)
-        if live.fingerprint(plan) != epoch.fingerprint:
+        plan = plans.under_epoch(draft, begun)
+        if plans.fingerprint(plan) != epoch.fingerprint:
             self._start_again(epoch, "the columns that are compared, their types, the filter or the method changed")
             return None
         if _wants_others(self._audit, begun.partitioning):
@@ -184,8 +183,8 @@ class LiveSummaries:
         """Return the plan of the scan: under the epoch that is kept, or one that begins here. Raises LiveSummariesUnusable."""
         begun = self.sums.plan_of(self.epoch) if self.epoch and self.epoch.state == "kept" else None
         if begun is not None:
-            return live.under_epoch(plan, begun)
-        if why := live.why_not_live(plan):
+            return plans.under_epoch(plan, begun)
+        if why := plans.why_not_live(plan):
             raise LiveSummariesUnusable(why)
         self.epoch = self.sums.begin(plan)
         return plan

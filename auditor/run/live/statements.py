@@ -13,8 +13,8 @@ from typing import Any
 
 import sql_templates
 from auditor.errors import LiveSummariesWrong
+from auditor.run.live.running_sums import Link
 from auditor.sql.user_sql import checked
-from auditor.summary.live import Link
 from dialects import Dialect, Kind
 
 LIVE_SUMS = "auditor_live_sums"

@@ -32,13 +32,13 @@ from auditor.planning.prescan import decide, plan_of_stretches
 from auditor.run.alignment import Aligner
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings
-from auditor.run.index_check import check_chunks
-from auditor.run.live_summaries import LiveSummaries
+from auditor.run.live import running_sums
+from auditor.run.live.summaries import LiveSummaries
 from auditor.run.locate import Lost, estimate_similarity, find_lost, locate_as_of, plan_of_partitions
 from auditor.run.prescan import ReadResult, count_contradicted, describe, keys_of_stretch, plan_of_rest, some_keys
-from auditor.run.scan import scan_side
+from auditor.run.scan import check_chunks, scan_side
 from auditor.sql import render
-from auditor.summary import arrays, live
+from auditor.summary import arrays
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.lazy_numpy import np
 
@@ -260,7 +260,7 @@ def compare_scan(audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveS
         live_summaries.note = "the source could not build the text of each row; raise max_allowed_packet there, and run the audit again"
         live_summaries.give_up(LiveSummariesWrong(live_summaries.note))
         return
-    scanned = live.add([summaries])
+    scanned = running_sums.add([summaries])
     epoch, position = live_summaries.epoch, live_summaries.position
     if epoch is None or not live_summaries.proves:
         live_summaries.note_scanned(position, scanned)
@@ -274,9 +274,9 @@ def compare_scan(audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveS
     if not pair.unequal.any():
         live_summaries.note_scanned(position, scanned)
         return
-    live_summaries.note_scanned(position, scanned, _changes(live.add([scanned, live.minus(kept)])))
+    live_summaries.note_scanned(position, scanned, _changes(running_sums.add([scanned, running_sums.minus(kept)])))
     lost = find_lost(reader, plan, pair, audit.limits) if plan.method == "exact" else Lost((), tuple(pair.partition[pair.unequal].tolist()))
-    as_kept = align(kept, live.add([aligned.sides["target"]]))
+    as_kept = align(kept, running_sums.add([aligned.sides["target"]]))
     same = set(as_kept.partition[as_kept.equal].tolist())
     live_summaries.note_lost(lost, frozenset(number for number in lost.partitions if number in same))
 
@@ -315,14 +315,14 @@ def _of_partition(plan: Plan, findings: Findings, number: int) -> list[Differenc
 
 def _with_empty(sums: Summaries, others: Summaries) -> Summaries:
     """Return sums with empty partitions for those that only others have, so that the few rows in which these differ decode."""
-    nothing = live.of(others.partition, 0 * others.rows, 0 * others.words, 0 * others.syndromes)
-    return live.add([sums, nothing])
+    nothing = running_sums.of(others.partition, 0 * others.rows, 0 * others.words, 0 * others.syndromes)
+    return running_sums.add([sums, nothing])
 
 
 def _changes(sums: Summaries) -> Summaries:
     """Return sums without the partitions in which nothing changes."""
     chosen = (sums.rows != 0) | (sums.words != 0).any(axis=1) | (sums.syndromes != 0).any(axis=1)
-    return live.of(sums.partition[chosen], sums.rows[chosen], sums.words[chosen], sums.syndromes[chosen])
+    return running_sums.of(sums.partition[chosen], sums.rows[chosen], sums.words[chosen], sums.syndromes[chosen])
 
 
 def save_scan(plan: Plan, findings: Findings, live_summaries: LiveSummaries, aligner: Aligner) -> None:
@@ -342,7 +342,7 @@ def read_stretches(reader: Reader, plan: Plan, source: Summaries, read: Callable
     Of a stretch that is equal, the target's are those of the source: equal sums of rows are sums of equal rows.
     """
     parents = _stretches_of(plan, source.partition)
-    united, whole = live.unite(source, parents), read(plan_of_stretches(plan))
+    united, whole = running_sums.unite(source, parents), read(plan_of_stretches(plan))
     scanned = align(arrays.join_words(united), arrays.join_words(whole))
     rest = plan_of_rest(reader, plan, scanned, scanned.equal, {side: [] for side in plan.read_sides})
     is_equal = np.isin(parents, scanned.partition[scanned.equal])
