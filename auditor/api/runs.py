@@ -35,7 +35,7 @@ from auditor.api.routing import (
     router,
     slow_request,
 )
-from auditor.errors import AuditorError, UnknownRun
+from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.history import runs as history_runs
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
@@ -109,7 +109,7 @@ def list_partitions(
     stored = runs.get_run(app.store, run)
     picture, report = records.load_partition_map(app.store, stored.run), records.load_report(app.store, stored.run, max_differences=0)
     if picture is None or report is None or report.plan is None:
-        raise UnknownRun(f"run {stored.run} has no partitions{'' if stored.ended else ' yet'}")
+        raise NoReport(f"run {stored.run} has no partitions{'' if stored.ended else ' yet'}")
     indexes: Iterable[int] = range(start, len(picture))
     if state is not None:
         indexes = (i for i in indexes if picture.state[i] == STATES.index(state))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import console, one_off_settings, print_json, worst_exit_code
 from auditor.client import Client
-from auditor.errors import ConfigError, UnknownAudit, UnknownRun
+from auditor.errors import ConfigError, NoReport, UnknownAudit
 
 if TYPE_CHECKING:
     from auditor.client import Client
@@ -166,7 +166,7 @@ def _print_reports(service: Client, runs: list[Run], format: str) -> int:
     for run in runs:
         try:
             values.append(service.report(run.run, format))
-        except UnknownRun:  # it was cancelled before it started, so it has no report
+        except NoReport:  # it was cancelled before it started, so it has no report
             values.append(run if format == "json" else f"{run.audit}: run {run.run}: {run.state.value}\n")
         if run.verdict.value == "unknown":
             print(f"auditor: {run.audit}: {' '.join(run.reasons) or run.state.value}", file=sys.stderr)

@@ -162,7 +162,7 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
 def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False) -> str:
     """Forget what `describe_reset` lists; ``from_targets``, let the stream begin again where all targets hold every table.
 
-    Returns that place; '' without it. Raises SourceTaken while the pipeline runs, AuditorError of a target that is not reached, and what
+    Returns that place; '' without it. Raises LeaseTaken while the pipeline runs, AuditorError of a target that is not reached, and what
     `find_common_place` raises.
     """
     from auditor.pipeline.run import lease_of_source

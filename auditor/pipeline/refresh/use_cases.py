@@ -11,7 +11,7 @@ from typing import Any
 
 import dialects
 from auditor.config import Settings
-from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.binlog.place import Place
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
@@ -163,7 +163,7 @@ def carry_out(
     while True:
         try:
             carrier.carry_out()
-        except SourceTaken:
+        except LeaseTaken:
             stop.wait(waits().staged_poll)
         current = [refreshes.get_refresh(store, refresh_id) for refresh_id in sorted(wanted)]
         for refresh in current:
