@@ -37,8 +37,7 @@ from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
 from auditor.service import workers
-from auditor.shapes.audit_status import Audit, AuditDetails, PauseState
-from auditor.shapes.plan import ConsoleScripts, Plan
+from auditor.shapes.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
 from auditor.shapes.run import Run
 
 routes = router("audits")

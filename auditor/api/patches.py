@@ -34,7 +34,7 @@ from auditor.repair.facts import Accepted
 from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service import patches as requests
-from auditor.shapes.patch import Patch, PatchRow
+from auditor.shapes.repair import Patch, PatchRow
 from auditor.store import patches as stored_patches
 from auditor.store import runs
 

@@ -24,8 +24,7 @@ from auditor.model import Report, Side
 from auditor.report import day as days
 from auditor.report import render
 from auditor.shapes import Shape
-from auditor.shapes.day import DayReport
-from auditor.shapes.report import RunReport
+from auditor.shapes.report import DayReport, RunReport
 from auditor.store import Store, runs
 
 routes = router("reports")

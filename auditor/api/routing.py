@@ -21,7 +21,7 @@ from starlette.responses import Response
 from auditor.api import sessions
 from auditor.api.middleware import ENCODED_SLASH
 from auditor.api.sessions import Visitor
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 
 PREFIX = "/api/v1"
 DEFAULT_LIMIT = 50

@@ -40,9 +40,8 @@ from auditor.history import records
 from auditor.history import runs as history_runs
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
 from auditor.service import differences, evidence, stored_runs, workers
-from auditor.shapes.difference import Difference
-from auditor.shapes.event import Event
-from auditor.shapes.run import Partition, PartitionState, Run
+from auditor.shapes.access import Event
+from auditor.shapes.run import Difference, Partition, PartitionState, Run
 from auditor.store import events, runs
 from auditor.summary.codec import STATES, PartitionMap
 from auditor.waits import waits

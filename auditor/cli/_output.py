@@ -16,7 +16,7 @@ from auditor.escaping import exact, json_text
 if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.model import Report
-    from auditor.shapes.definition import Overrides
+    from auditor.shapes.audit import Overrides
     from auditor.store import Store
 
 SEVERITY = (0, 1, 3, 2, 4)

@@ -16,7 +16,7 @@ from auditor.pipeline.refresh import use_cases as service
 from auditor.store import refreshes
 
 if TYPE_CHECKING:
-    from auditor.shapes.refresh import Refresh as ShownRefresh
+    from auditor.shapes.pipeline import Refresh as ShownRefresh
     from auditor.store.refreshes import Refresh
 
 

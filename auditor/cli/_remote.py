@@ -16,7 +16,7 @@ from auditor.errors import ConfigError, NoReport, UnknownAudit
 
 if TYPE_CHECKING:
     from auditor.client import Client
-    from auditor.shapes.audit_status import Audit, ListedAudit
+    from auditor.shapes.audit import Audit, ListedAudit
     from auditor.shapes.run import Run
 
 
@@ -99,7 +99,7 @@ def _select(service: Client, wanted: list[str]) -> list[str]:
 def _listed(audit: Audit) -> ListedAudit:
     """Return an audit as `report.listing` prints it."""
 
-    from auditor.shapes.audit_status import ListedAudit
+    from auditor.shapes.audit import ListedAudit
 
     status = audit.status
     return ListedAudit(

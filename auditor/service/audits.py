@@ -17,7 +17,7 @@ from auditor.history.status import Standing
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_groups
 from auditor.service.definitions import definition as stored_definition
-from auditor.shapes import audit_status as shapes
+from auditor.shapes import audit as shapes
 from auditor.store import audit_state, events, runs, schedule_claims
 from auditor.store import definitions as stored_definitions
 from dialects import Place

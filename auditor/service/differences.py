@@ -13,7 +13,7 @@ from auditor.history import records
 from auditor.model import DifferenceKind, RangeDifference, Report, Settling
 from auditor.report.difference_rows import as_difference, csv_lines, key_kinds
 from auditor.report.redact import redact
-from auditor.shapes.difference import Difference
+from auditor.shapes.run import Difference
 from auditor.store import Store, runs
 from auditor.store.runs import StoredDifference
 

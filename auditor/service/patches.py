@@ -24,8 +24,8 @@ from auditor.repair.patching import Job, Patched
 from auditor.repair.script import Format
 from auditor.service import audits, definitions, running
 from auditor.service.definitions import definition_of_run
-from auditor.shapes.patch import Patch as ShownPatch
-from auditor.shapes.patch import PatchOutcome, PatchProgress, PatchRow, Texts
+from auditor.shapes.repair import Patch as ShownPatch
+from auditor.shapes.repair import PatchOutcome, PatchProgress, PatchRow, Texts
 from auditor.store import patch_requests, patches, repairs, runs
 from auditor.store.patches import JournalColumns, JournalRow, Patch
 from dialects import Kind

@@ -34,7 +34,7 @@ from auditor.store import events, leases, live_epochs, parts, pipelines, refresh
 if TYPE_CHECKING:
     from auditor.pipeline.check import Finding
     from auditor.service.pipeline_processes import PipelineProcesses
-    from auditor.shapes.definition import ProposedAudit, ProposedTable
+    from auditor.shapes.audit import ProposedAudit, ProposedTable
     from auditor.shapes.pipeline import StoppedTable
     from auditor.store import Store
 

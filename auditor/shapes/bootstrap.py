@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from auditor.shapes._shape import Shape
+from auditor.shapes import Shape
 
 BootstrapState = Literal["running", "stopped", "failed", "done", "dropped"]
 """``running`` until it ends, ``stopped`` by a signal or ``failed``: both can be continued; ``dropped`` if its copy was dropped instead."""

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Table, delete, insert, select
 
 from auditor.errors import UnknownAudit
-from auditor.shapes.definition import Definition
+from auditor.shapes.audit import Definition
 from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time
 

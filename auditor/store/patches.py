@@ -13,7 +13,7 @@ from sqlalchemy import Boolean, Column, Connection, ForeignKey, Index, Integer, 
 
 from auditor.errors import PatchRefused, UnknownPatch
 from auditor.model import DifferenceKind
-from auditor.shapes.patch import PatchState
+from auditor.shapes.repair import PatchState
 from auditor.store import events, leases
 from auditor.store._schema import MYSQL, Json, Moment, Words, long_binary, metadata, short_text
 from auditor.store._store import Store, database_time

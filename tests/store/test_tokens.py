@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import ConfigError, Unauthorised, UnknownAudit
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store import Store, definitions, events, open_store, tokens
 from auditor.store.tokens import tokens as table
 from tests.store.samples import T0, new_audit_name

@@ -22,8 +22,7 @@ from auditor.pipeline.refresh import use_cases
 from auditor.report import formatting
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_status import check_table, condense, list_lags, status
-from auditor.shapes.lag import LagPoint
-from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, TableStatus
+from auditor.shapes.pipeline import LagPoint, PipelineProblem, PipelineStatus, TableStatus
 from auditor.store import pipelines as states
 from auditor.store import problems, refreshes, segments
 

@@ -21,7 +21,7 @@ from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.service import differences as difference_lists
 from auditor.service import stored_runs, workers
-from auditor.shapes.difference import Difference
+from auditor.shapes.run import Difference
 from auditor.store import Store, queue, runs
 from auditor.store.runs import StoredRun
 

@@ -25,7 +25,7 @@ from auditor.pipeline.refresh.chunk_writer import ChunkWriter
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
-from auditor.shapes.refresh import RefreshState
+from auditor.shapes.pipeline import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
 from auditor.waits import waits

@@ -18,7 +18,7 @@ from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progres
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
-from auditor.shapes.refresh import Refresh as ShownRefresh
+from auditor.shapes.pipeline import Refresh as ShownRefresh
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
 from auditor.waits import waits
