@@ -30,7 +30,7 @@ from auditor.service import audits, cron, definitions, patches, running
 from auditor.service.definitions import apply_overrides
 from auditor.shapes.bootstrap import Bootstrap, CopiedRange, CopyProgress
 from auditor.shapes.bootstrap import BootstrapPlan as ShownPlan
-from auditor.store import Store, audit_state, bootstraps, repairs, runs, schedule_claims
+from auditor.store import Store, audit_state, bootstraps, queue, repairs, runs
 from auditor.store.bootstraps import Bootstrap as StoredBootstrap
 
 DIFFERING = "differing"
@@ -456,12 +456,12 @@ def claim_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> li
             continue
         schedule, claimed_as = _ticks(audit.schedule), f"bootstrap of {name}"
         tick = cron.last_tick(schedule, now, claimed_as)
-        if tick is None or schedule_claims.list_claimed_audits(store, {claimed_as: tick}, now):
+        if tick is None or queue.list_claimed_audits(store, {claimed_as: tick}, now):
             continue
         is_on_time = now - tick - cron.jitter_offset(schedule, claimed_as) <= MISSED_AFTER
-        was_known = bool(schedule_claims.list_audits_with_claims(store, [claimed_as]))
+        was_known = bool(queue.list_audits_with_claims(store, [claimed_as]))
         is_due = is_on_time or (was_known and schedule.catch_up == "last")
-        if schedule_claims.claim_tick(store, claimed_as, tick, by if is_due else f"{by}: first seen") and is_due:
+        if queue.claim_tick(store, claimed_as, tick, by if is_due else f"{by}: first seen") and is_due:
             due.append(name)
     return due
 

@@ -18,8 +18,8 @@ from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_groups
 from auditor.service.definitions import definition as stored_definition
 from auditor.shapes import audit as shapes
-from auditor.store import audit_state, events, runs, schedule_claims
-from auditor.store import definitions as stored_definitions
+from auditor.store import audit_state, events, queue, runs
+from auditor.store import audit_state as stored_definitions
 from dialects import Place
 
 if TYPE_CHECKING:
@@ -244,6 +244,6 @@ def unpause(settings: Settings, store: Store, name: str, *, by: str = "") -> Non
     for leg, schedule in schedules.items():
         last = cron.last_tick(schedule, dt.datetime.now(dt.UTC), leg) if schedule else None
         if last:  # ticks during the pause do not count as missed
-            schedule_claims.claim_tick(store, leg, last, "paused")
+            queue.claim_tick(store, leg, last, "paused")
     audit_state.update_state(store, name, paused=False)
     events.record_event(store, actor=by, action="audit unpaused", subject=name)
