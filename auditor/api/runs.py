@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from auditor.api.audits import AdHocRunRequest
 from auditor.api.dependencies import App, AppState
-from auditor.api.rate_limit import too_many_requests
+from auditor.api.middleware import too_many_requests
 from auditor.api.routing import (
     DEFAULT_LIMIT,
     PREFIX,
@@ -34,6 +34,7 @@ from auditor.api.routing import (
     route_options,
     router,
     slow_request,
+    with_location,
 )
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
@@ -65,8 +66,7 @@ def list_runs(
     return paginate("runs", listed, limit, lambda stored: stored.run)
 
 
-AD_HOC_OPTIONS = route_options("define", 400, 404, 409, 413, 502, 504)
-AD_HOC_OPTIONS["responses"][202] = {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}}
+AD_HOC_OPTIONS = with_location(route_options("define", 400, 404, 409, 413, 502, 504), {202: "The run."})
 
 
 @routes.post("/runs", status_code=202, response_model=Run, **AD_HOC_OPTIONS)

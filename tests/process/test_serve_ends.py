@@ -21,6 +21,7 @@ from auditor.config import Settings
 from auditor.model import State
 from auditor.service import workers
 from auditor.store import Store, open_store, queue, run_lifecycle, runs
+from auditor.store.queue import tick_claims
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
