@@ -15,7 +15,7 @@ from auditor.history import status
 from auditor.history.runs import as_run
 from auditor.history.status import Standing
 from auditor.planning.columns import Endpoint, is_named
-from auditor.service import cron, definitions, planning, table_groups
+from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
 from auditor.shapes import audit as shapes
 from auditor.store import audit_state, events, queue, runs
@@ -149,7 +149,7 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
 
     Of the latter, those whose connections are no longer configured are left out.
     """
-    settings = table_groups.expand_from_store(settings, store)
+    settings = table_pairs.expand_known_groups(settings, store)
     defined: dict[str, Audit] = {}
     for name, definition in stored_definitions.list_definitions(store).items():
         try:

@@ -7,5 +7,5 @@ time, `carrier` carries requests of the store out, and `use_cases`, which doors 
 
 Outside stay the requests' table (`auditor.store.refreshes`), the shape that leaves the process (`auditor.shapes.pipeline`), how the log's
 readers find the rows (`auditor.pipeline.binlog.refreshes`), the statements (`sql_templates/mysql/refresh_*.sql`), and the doors:
-`auditor.cli._pipeline_refresh` and `auditor.api.pipelines`.
+`auditor.cli._pipeline` and `auditor.api.pipelines`.
 """

@@ -32,8 +32,8 @@ from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.pipeline.staging import Staging
 from auditor.service.certify._book import Book, Meter, listed
 from auditor.service.certify._scratch import Scratch
+from auditor.service.running import audit_tables
 from auditor.service.selftest import Differs
-from auditor.service.two_tables import audit_tables
 from auditor.store import open_store, pipelines
 from auditor.waits import waits
 from dialects import Kind
