@@ -170,9 +170,16 @@ def _perform(settings: Settings, name: str, checkpoint: StoreCheckpoint) -> Repo
     except AuditorError as error:
         state, reasons, code = State.FAILED, (str(error),), error.exit_code
     return Report(
-        audit=name, run=checkpoint.run, state=state, verdict=verdict, reasons=reasons, seconds=time.monotonic() - began,
-        exit_code=code or verdict.exit_code, began=at, verified_through=through,
-    )  # fmt: skip
+        audit=name,
+        run=checkpoint.run,
+        state=state,
+        verdict=verdict,
+        reasons=reasons,
+        seconds=time.monotonic() - began,
+        exit_code=code or verdict.exit_code,
+        began=at,
+        verified_through=through,
+    )
 
 
 def _register(settings: Settings, store: Store, name: str, stop: threading.Event) -> None:

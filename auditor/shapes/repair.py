@@ -25,12 +25,17 @@ class Repair(Shape):
         json_schema_extra={
             "examples": [
                 {
-                    "repair": "3c5e7f90a1b2c3d4e5f60718293a4b5c", "run": "9f1c2d3e4a5b60718293a4b5c6d7e8f9", "audit": "orders",
-                    "state": "recorded", **REPAIR_EXAMPLE, "recorded_by": "ops", "recorded_at": "2026-03-01T07:10:00+00:00",
+                    "repair": "3c5e7f90a1b2c3d4e5f60718293a4b5c",
+                    "run": "9f1c2d3e4a5b60718293a4b5c6d7e8f9",
+                    "audit": "orders",
+                    "state": "recorded",
+                    **REPAIR_EXAMPLE,
+                    "recorded_by": "ops",
+                    "recorded_at": "2026-03-01T07:10:00+00:00",
                 }
             ]
         }
-    )  # fmt: skip
+    )
 
     repair: str = Field(description="The repair's id.")
     run: str = Field(description="The run after which the target was corrected; it may have been deleted.")
@@ -69,16 +74,29 @@ class Patch(Shape):
         json_schema_extra={
             "examples": [
                 {
-                    "patch": "85527af373cd4c6189fa5c27ab939db2", "run": "9f1c2d3e4a5b60718293a4b5c6d7e8f9", "audit": "orders",
-                    "state": "done", "undoes": None, "undone_by": None, "requested_by": "ops", "proposed_by": "ada", "applied_by": "ops",
-                    "at": "2026-03-01T07:10:00+00:00", "rows": 3, "kinds": {"missing": 1, "changed": 1, "extra": 1},
-                    "cannot_apply": "", "progress": {"done": 3, "total": 3},
+                    "patch": "85527af373cd4c6189fa5c27ab939db2",
+                    "run": "9f1c2d3e4a5b60718293a4b5c6d7e8f9",
+                    "audit": "orders",
+                    "state": "done",
+                    "undoes": None,
+                    "undone_by": None,
+                    "requested_by": "ops",
+                    "proposed_by": "ada",
+                    "applied_by": "ops",
+                    "at": "2026-03-01T07:10:00+00:00",
+                    "rows": 3,
+                    "kinds": {"missing": 1, "changed": 1, "extra": 1},
+                    "cannot_apply": "",
+                    "progress": {"done": 3, "total": 3},
                     "counts": {"updated": 1, "inserted": 1, "deleted": 1, "left": 0, "taken back": 0, "equal": 0},
-                    "undoable": True, "why": "", "after_run": "81900d7987874d3f9c1a5b6c7d8e9f00", "not_audited": "",
+                    "undoable": True,
+                    "why": "",
+                    "after_run": "81900d7987874d3f9c1a5b6c7d8e9f00",
+                    "not_audited": "",
                 }
             ]
         }
-    )  # fmt: skip
+    )
 
     patch: str = Field(description="The patch's id.")
     run: str = Field(description="The run whose differences it is made of; it may have been deleted.")

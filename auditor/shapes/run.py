@@ -43,18 +43,43 @@ class Run(Shape):
         json_schema_extra={
             "examples": [
                 {
-                    "run": RUN_ID_EXAMPLE, "audit": "orders", "state": "done", "verdict": "mismatch", "exit_code": 1, "method": "exact",
-                    "began": "2026-03-01T06:30:00Z", "ended": "2026-03-01T06:31:10Z", "seconds": 70.2,
-                    "score": {"value": 0.99998, "lower": 0.99998, "upper": 0.99998, "published": 0.98}, "coverage": 1.0,
-                    "rows": {"source": 100000, "target": 99999}, "partitions": 33, "unequal": 2, "missing": 1, "extra": 0, "changed": 1,
-                    "unsettled": 0, "reasons": ["2 rows differ"], "reason": "", "requested_by": "schedule", "overrides": {},
-                    "other_settings": None, "within_threshold": False, "within_threshold_through": None,
-                    "keys": None, "times": None, "definition": None,
-                    "resumable": False, "cancel_requested": False, "progress": {}, "waiting_for": {}, "verified_through": None,
+                    "run": RUN_ID_EXAMPLE,
+                    "audit": "orders",
+                    "state": "done",
+                    "verdict": "mismatch",
+                    "exit_code": 1,
+                    "method": "exact",
+                    "began": "2026-03-01T06:30:00Z",
+                    "ended": "2026-03-01T06:31:10Z",
+                    "seconds": 70.2,
+                    "score": {"value": 0.99998, "lower": 0.99998, "upper": 0.99998, "published": 0.98},
+                    "coverage": 1.0,
+                    "rows": {"source": 100000, "target": 99999},
+                    "partitions": 33,
+                    "unequal": 2,
+                    "missing": 1,
+                    "extra": 0,
+                    "changed": 1,
+                    "unsettled": 0,
+                    "reasons": ["2 rows differ"],
+                    "reason": "",
+                    "requested_by": "schedule",
+                    "overrides": {},
+                    "other_settings": None,
+                    "within_threshold": False,
+                    "within_threshold_through": None,
+                    "keys": None,
+                    "times": None,
+                    "definition": None,
+                    "resumable": False,
+                    "cancel_requested": False,
+                    "progress": {},
+                    "waiting_for": {},
+                    "verified_through": None,
                 }
             ]
         }
-    )  # fmt: skip
+    )
 
     run: str = Field(description="The run's id.")
     audit: str
