@@ -17,11 +17,8 @@ from auditor.background import Service
 from auditor.config import Schedule, Settings
 from auditor.errors import ConfigError, QueueFull
 from auditor.service import audits, cron, definitions, segment_audits, workers
-from auditor.service.cron import next_times
 from auditor.store import Store, audit_state, queue
 from auditor.waits import waits
-
-__all__ = ["DueAudit", "Ticker", "crontab", "due_audits", "next_times", "request_due"]
 
 log = logging.getLogger(__name__)
 
