@@ -91,7 +91,7 @@ def audit(
     wrong; whatever goes wrong after that is in the report.
     """
     from auditor.result import as_result
-    from auditor.service.two_tables import audit_tables
+    from auditor.service.running import audit_tables
 
     return as_result(audit_tables(source, target, key=key, name=name, options=options))
 

@@ -69,6 +69,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── ResultError                   exit 3                saved results that cannot be compared
     ├── EvidenceBroken                exit 3                evidence is not whole, or a stored run is not what its evidence says
     ├── NoEvidence                    exit 2                there is no evidence of a run
+    ├── NoReport                      exit 2                a run has no report, or a report without what was asked for
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
     ├── BudgetSpent               exit 3                a run has cost what its audit's, or a connection's, budget allows
     ├── StoreError                    exit 3                the store failed, or refused a request
@@ -82,7 +83,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── UnknownPatch              exit 2
     │   ├── UnknownBootstrap          exit 2
     │   ├── AlreadyRunning            exit 2
-    │   ├── SourceTaken                          retryable  another process reads the source, or loads the target
+    │   ├── LeaseTaken                           retryable  another process reads a source, loads a target or carries refreshes
     │   ├── NotResumable              exit 2
     │   └── QueueFull                            retryable
     ├── Forbidden                     exit 2                the token does not have the scope
@@ -169,6 +170,7 @@ __all__ = [
     "HeartbeatUnusable",
     "IncarnationsDiffer",
     "JarsDoNotFit",
+    "LeaseTaken",
     "LiveSummariesUnusable",
     "LiveSummariesWrong",
     "LockTimeout",
@@ -177,6 +179,7 @@ __all__ = [
     "MergeFailed",
     "NoEvidence",
     "NoKey",
+    "NoReport",
     "NoSuchObject",
     "NotOurTable",
     "NotResumable",
@@ -210,7 +213,6 @@ __all__ = [
     "SessionSwitched",
     "SnapshotLost",
     "SourceReplaced",
-    "SourceTaken",
     "StagingFailed",
     "StagingFull",
     "StatementCancelled",
@@ -480,8 +482,8 @@ class AlreadyRunning(StoreError):
     exit_code = 2
 
 
-class SourceTaken(StoreError):
-    """Another process replicates this source; stop it first, or wait until its lease is over."""
+class LeaseTaken(StoreError):
+    """Another process has the lease of this source, target or pipeline's refreshes; stop it, or wait until its lease is over."""
 
     retryable = True
 
@@ -558,6 +560,12 @@ class EvidenceBroken(AuditorError):
 
 class NoEvidence(AuditorError):
     """There is no evidence of this run; write evidence: {key: ...} in auditor.yaml, and the next runs have some."""
+
+    exit_code = 2
+
+
+class NoReport(AuditorError):
+    """The run has no report, or none yet; look at it with: auditor show RUN."""
 
     exit_code = 2
 

@@ -15,9 +15,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auditor import __version__
-from auditor.api import audits, bootstraps, errors, health, middleware, patches, repairs, reports, routing, runs
+from auditor.api import audits, errors, health, middleware, repairs, reports, routing, runs
 from auditor.api import pipelines as pipeline_routes
-from auditor.api import segment_audits as segment_routes
 from auditor.api.dependencies import AppState
 from auditor.api.metrics import Metrics
 from auditor.config import Settings
@@ -35,12 +34,12 @@ ROUTERS = (
     health.routes,
     audits.routes,
     runs.routes,
-    repairs.routes,
-    patches.routes,
+    repairs.repair_routes,
+    repairs.patch_routes,
     reports.routes,
-    bootstraps.routes,
+    repairs.bootstrap_routes,
     pipeline_routes.routes,
-    segment_routes.routes,
+    audits.segment_routes,
 )
 
 API_DESCRIPTION = """Request audits and read their results.

@@ -1,14 +1,19 @@
-"""Routes for audits: list, plan, SQL, request runs, define, pause."""
+"""Routes for audits: list, plan, SQL, request runs, define, pause; and for segment audits: what their two sides registered.
+
+Segment audits are run, paused and unpaused under /audits, like audits of tables, and their runs are under /runs.
+"""
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import Body, Query, Request, Response
+from fastapi import Body, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from auditor import service
 from auditor.api.dependencies import App, AppState
@@ -30,16 +35,18 @@ from auditor.api.routing import (
     route_options,
     router,
     slow_request,
+    with_location,
 )
 from auditor.config import KeyRange, TimeRange
 from auditor.history import records
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
-from auditor.service import workers
-from auditor.shapes.audit_status import Audit, AuditDetails, PauseState
-from auditor.shapes.plan import ConsoleScripts, Plan
+from auditor.service import segment_audits, workers
+from auditor.shapes.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
 from auditor.shapes.run import Run
+from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus
+from auditor.store import segment_register
 
 routes = router("audits")
 
@@ -196,19 +203,12 @@ def list_audit_runs(app: App, name: AuditName, cursor: Cursor = None, limit: Lim
     return json_response(Paginated[Run], page)
 
 
-LOCATION_RESPONSES: dict[int | str, Any] = {
-    202: {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}},
-    409: {"headers": {"Location": {"description": "The run that is already waiting or running.", "schema": {"type": "string"}}}},
-}
+REQUEST_OPTIONS = with_location(
+    route_options("run", 400, 404, 409, 413), {202: "The run.", 409: "The run that is already waiting or running."}
+)
 
 
-def with_location(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a route with the Location header documented for its responses 202 and 409."""
-    responses = {status: {**options["responses"].get(status, {}), **header} for status, header in LOCATION_RESPONSES.items()}
-    return {**options, "responses": options["responses"] | responses}
-
-
-@routes.post("/audits/{name}/runs", status_code=202, response_model=Run, **with_location(route_options("run", 400, 404, 409, 413)))
+@routes.post("/audits/{name}/runs", status_code=202, response_model=Run, **REQUEST_OPTIONS)
 def request_run(
     request: Request,
     response: Response,
@@ -280,3 +280,48 @@ def unpause_audit(request: Request, app: App, name: AuditName) -> PauseState:
     """Let the schedule run this audit again."""
     audit_service.unpause(app.configured, app.store, name, by=caller_name(request))
     return PauseState(name=name, paused=False)
+
+
+segment_routes = router("segments")
+
+SegmentAuditName = Annotated[str, Path(description="The segment audit's name.", max_length=255, examples=["zones"])]
+
+
+@segment_routes.get("/segments", response_model=Paginated[SegmentAuditStatus], **route_options("read", 404))
+def list_segment_audits(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT) -> Paginated[SegmentAuditStatus]:
+    """List the segment audits by name with what their sides registered."""
+    after = parse_cursor("segment audits", cursor, str)
+    names = [name for name in sorted(app.configured.segments) if after is None or name > after][: limit + 1]
+    statuses = [segment_audits.status(app.configured, app.store, name) for name in names]
+    return paginate("segment audits", statuses, limit, lambda audit_status: audit_status.audit)
+
+
+@segment_routes.get("/segments/{audit}", response_model=SegmentAuditStatus, **route_options("read", 404))
+def get_segment_audit(app: App, audit: SegmentAuditName) -> SegmentAuditStatus:
+    """Return what the sides of a segment audit registered, and what is wrong between them."""
+    return segment_audits.status(app.configured, app.store, audit)
+
+
+@segment_routes.get("/segments/{audit}/entries", response_model=Paginated[RegisteredEntry], **route_options("read", 404, 422))
+def list_registered_segments(
+    app: App,
+    audit: SegmentAuditName,
+    table: Annotated[str, Query(description="Database and table, with a point between.", max_length=255, examples=["shop.orders"])],
+    side: Annotated[str, Query(description="One of the two sides.", max_length=255, examples=["shop"])],
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Paginated[RegisteredEntry]:
+    """List the segments that a side registered of a table, in the order of the stream."""
+    after = _registered_place(parse_cursor("registered segments", cursor, str))
+    entries = segment_audits.list_registered(app.configured, app.store, audit, table, side, after=after, limit=limit + 1)
+    return paginate("registered segments", entries, limit, lambda segment: f"{segment.start[0]}:{segment.start[1]}")
+
+
+def _registered_place(cursor: str | None) -> tuple[int, int]:
+    """Return the place that a cursor holds. Raises HTTPException (404) for text of another form."""
+    if cursor is None:
+        return segment_register.FIRST
+    match = re.fullmatch(r"([0-9]{1,18}|[0-8][0-9]{18}):([0-9]{1,18})", cursor)
+    if not match:
+        raise HTTPException(404, "the cursor is not one of this list; pass the `next` of the previous page unchanged")
+    return int(match[1]), int(match[2])

@@ -29,10 +29,12 @@ from auditor.errors import (
     Forbidden,
     HeartbeatUnusable,
     IncarnationsDiffer,
+    LeaseTaken,
     LockTimeout,
     MayOnlyRead,
     MergeFailed,
     NoEvidence,
+    NoReport,
     NoSuchObject,
     NotifyError,
     NotOurTable,
@@ -50,7 +52,6 @@ from auditor.errors import (
     SchemaChanged,
     SegmentFailed,
     ServerSilent,
-    SourceTaken,
     StagingFailed,
     StatementTimeout,
     StoreError,
@@ -101,6 +102,7 @@ STATUS_BY_ERROR: Mapping[type[AuditorError], int] = {
     ResultError: 422,
     EvidenceBroken: 409,
     NoEvidence: 404,
+    NoReport: 404,
     DatabaseBusy: 503,
     StoreError: 503,
     UnknownRun: 404,
@@ -109,7 +111,7 @@ STATUS_BY_ERROR: Mapping[type[AuditorError], int] = {
     UnknownPatch: 404,
     UnknownBootstrap: 404,
     AlreadyRunning: 409,
-    SourceTaken: 409,
+    LeaseTaken: 409,
     NotResumable: 409,
     QueueFull: 429,
     Forbidden: 403,
@@ -237,8 +239,6 @@ def handle_auditor_error(request: Request, error: Exception) -> Response:
     if isinstance(error, StoreError) and status == 503:  # its text names files and servers: for the log, not for callers
         logging.getLogger(__name__).warning("the store failed: %s", error, extra={"action": "store_failed"})
         detail = "the store is not available now; retry later"
-    if isinstance(error, UnknownRun):
-        detail = detail.replace("; see: auditor runs", "")
     return problem_response(request.scope, status, detail, name=name, retryable=error.retryable)
 
 

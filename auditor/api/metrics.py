@@ -28,7 +28,7 @@ from auditor.service import audits, segment_audits
 from auditor.service.audits import Overview
 from auditor.service.pipeline_status import status
 from auditor.shapes.pipeline import PipelineStatus, TableState, TableStatus
-from auditor.store import Store, patch_requests, queue, runs
+from auditor.store import Store, patches, queue, runs
 from auditor.store.runs import Ending, StoredRun
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -102,7 +102,7 @@ class Metrics(Collector):
         active = runs.get_active_runs(self._app.store)
         running = [run for run in active.values() if run.state is State.RUNNING]
         yield _gauge("auditor_queue_depth", "Runs waiting for a worker.", [], [((), queue.count_waiting(self._app.store))])
-        yield _gauge("auditor_patches_waiting", "Patches waiting for a worker.", [], [((), patch_requests.count_waiting(self._app.store))])
+        yield _gauge("auditor_patches_waiting", "Patches waiting for a worker.", [], [((), patches.count_waiting(self._app.store))])
         yield _gauge("auditor_queue_limit", "Largest number of runs that may wait.", [], [((), self._app.configured.service.queue)])
         yield _gauge("auditor_running_runs", "Running runs, over all processes.", [], [((), len(running))])
         waits: dict[tuple[str, ...], float] = {}

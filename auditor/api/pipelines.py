@@ -16,9 +16,7 @@ from auditor.config import KeyRange
 from auditor.pipeline.refresh import use_cases
 from auditor.service import pipelines as pipeline_service
 from auditor.service.pipeline_status import list_lags, status
-from auditor.shapes.lag import LagHistory
-from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
-from auditor.shapes.refresh import Refresh
+from auditor.shapes.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
 from auditor.shapes.segment import SegmentEntry
 from auditor.store import refreshes, segments
 

@@ -18,15 +18,14 @@ from auditor import service
 from auditor.api.dependencies import App
 from auditor.api.routing import RunId, Text, etag_response, route_options, router, slow_request
 from auditor.config import Settings
-from auditor.errors import ResultError, UnknownRun
+from auditor.errors import NoReport, ResultError
 from auditor.history import records
 from auditor.model import Report, Side
 from auditor.report import day as days
 from auditor.report import render
 from auditor.shapes import Shape
-from auditor.shapes.day import DayReport
-from auditor.shapes.report import RunReport
-from auditor.store import runs
+from auditor.shapes.report import DayReport, RunReport
+from auditor.store import Store, runs
 
 routes = router("reports")
 
@@ -64,13 +63,19 @@ def _report_response(request: Request, body: str, format: str) -> Response:
     return etag_response(request, body.encode("utf-8", "replace"), MEDIA_TYPES[format] + ("" if format == "json" else "; charset=utf-8"))
 
 
+def get_report(store: Store, run: str) -> Report:
+    """Return the report of a run by its complete id. Raises NoReport for one without."""
+    report = records.load_report(store, run)
+    if report is None:
+        raise NoReport(f"run {run} has no report; it has not ended, or failed before it had a result")
+    return report
+
+
 @routes.get("/runs/{run}/report", response_class=Response, **report_options(RunReport, 304, 404))
 def get_run_report(request: Request, app: App, run: RunId, format: Format = None) -> Response:
     """Return the report of a run that has ended."""
     stored = runs.get_run(app.store, run)
-    report = records.load_report(app.store, stored.run)
-    if report is None:
-        raise UnknownRun(f"run {stored.run} has no report; it has not ended, or failed before it had a result")
+    report = get_report(app.store, stored.run)
     chosen = choose_format(request, format)
     return _report_response(
         request, render.run(report, records.load_partition_map(app.store, stored.run) if chosen == "html" else None, chosen), chosen

@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -21,7 +21,7 @@ from starlette.responses import Response
 from auditor.api import sessions
 from auditor.api.middleware import ENCODED_SLASH
 from auditor.api.sessions import Visitor
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 
 PREFIX = "/api/v1"
 DEFAULT_LIMIT = 50
@@ -78,6 +78,15 @@ def route_options(scope: Scope, *statuses: int) -> dict[str, Any]:
     for status in sorted({401, 403, 421, 422, 429, 500, 503, *statuses}):
         documented[status] = {"description": STATUS_DESCRIPTIONS[status]}
     return {"openapi_extra": {"x-scope": scope, "security": [{"token": []}]}, "responses": documented}
+
+
+def with_location(options: dict[str, Any], leads_to: Mapping[int, str]) -> dict[str, Any]:
+    """Return the options of a route with the header Location documented: what it leads to, by the statuses that have it."""
+    described = {
+        status: {"headers": {"Location": {"description": what, "schema": {"type": "string"}}}} for status, what in leads_to.items()
+    }
+    responses = {status: {**options["responses"].get(status, {}), **header} for status, header in described.items()}
+    return {**options, "responses": options["responses"] | responses}
 
 
 PRINTABLE = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ue000-\\uf8ff\\ufeff\\ufff9-\\uffff]*$"

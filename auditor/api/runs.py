@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from auditor.api.audits import AdHocRunRequest
 from auditor.api.dependencies import App, AppState
-from auditor.api.rate_limit import too_many_requests
+from auditor.api.middleware import too_many_requests
 from auditor.api.routing import (
     DEFAULT_LIMIT,
     PREFIX,
@@ -34,14 +34,14 @@ from auditor.api.routing import (
     route_options,
     router,
     slow_request,
+    with_location,
 )
-from auditor.errors import AuditorError, UnknownRun
+from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
 from auditor.service import differences, evidence, stored_runs, workers
-from auditor.shapes.difference import Difference
-from auditor.shapes.event import Event
-from auditor.shapes.run import Partition, PartitionState, Run
+from auditor.shapes.access import Event
+from auditor.shapes.run import Difference, Partition, PartitionState, Run
 from auditor.store import events, runs
 from auditor.summary.codec import STATES, PartitionMap
 from auditor.waits import waits
@@ -65,8 +65,7 @@ def list_runs(
     return paginate("runs", listed, limit, lambda stored: stored.run)
 
 
-AD_HOC_OPTIONS = route_options("define", 400, 404, 409, 413, 502, 504)
-AD_HOC_OPTIONS["responses"][202] = {"headers": {"Location": {"description": "The run.", "schema": {"type": "string"}}}}
+AD_HOC_OPTIONS = with_location(route_options("define", 400, 404, 409, 413, 502, 504), {202: "The run."})
 
 
 @routes.post("/runs", status_code=202, response_model=Run, **AD_HOC_OPTIONS)
@@ -108,7 +107,7 @@ def list_partitions(
     stored = runs.get_run(app.store, run)
     picture, report = records.load_partition_map(app.store, stored.run), records.load_report(app.store, stored.run, max_differences=0)
     if picture is None or report is None or report.plan is None:
-        raise UnknownRun(f"run {stored.run} has no partitions{'' if stored.ended else ' yet'}")
+        raise NoReport(f"run {stored.run} has no partitions{'' if stored.ended else ' yet'}")
     indexes: Iterable[int] = range(start, len(picture))
     if state is not None:
         indexes = (i for i in indexes if picture.state[i] == STATES.index(state))

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from auditor.api.rate_limit import RateLimit, too_many_requests
+from auditor.api.middleware import RateLimit, too_many_requests
 from auditor.config import Settings
 from auditor.errors import ConfigError, Forbidden, Unauthorised
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store import Store, events, tokens
 from auditor.store.tokens import Token
 

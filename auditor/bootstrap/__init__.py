@@ -6,5 +6,5 @@ copy with the snapshot that it was read in, and `swapping` brings it into the ta
 
 Outside stay the journal's table (`auditor.store.bootstraps`), the shapes that leave the process (`auditor.shapes.bootstrap`), the
 statements (`auditor.sql.table_copy`, `sql_templates/bootstrap.sql`), how a kind of target is written (`auditor.repair.target_writer`),
-the executors of Spark (`auditor.pipeline.executors`), and the doors: `auditor.cli._bootstrap` and `auditor.api.bootstraps`.
+the executors of Spark (`auditor.pipeline.executors`), and the doors: `auditor.cli._bootstrap` and `auditor.api.repairs`.
 """

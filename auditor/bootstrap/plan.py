@@ -217,12 +217,7 @@ def plan_bootstrap(
         [column.expression["target"] for column in loaded],
         overriding=bool(set(facts.named("identity")) & set(written)),
     )
-    is_all = tuple(spans) == EVERYTHING and not plan.sides["target"].where
-    large = is_all and rows > rename_above and writing_of(dialect).CARRIES_ON_RENAME
-    bound = reader.ask_side("target", lambda _, session: read_bound(session, table)) if large else []
-    swap, why = _choose_swap(dialect, dependents, tuple(spans) == EVERYTHING, is_filtered=not is_all, large=large, bound=bound)
-    if writer.COMMITS:
-        swap, why = "by commit", "one commit replaces the rows, and readers see the version before until then"
+    swap, why = _choose_swap(reader, plan, table, dependents, is_whole=tuple(spans) == EVERYTHING, is_large=rows > rename_above)
     sample = read_lines(plan, loaded, tables["source"].dialect, dialect, ranges[0])
     line_bytes = reader.ask_side("source", lambda _, session: _line_bytes(session, sample))
     return BootstrapPlan(
@@ -340,19 +335,21 @@ def _line_bytes(session: Session, sql: str) -> int:
     return round(sum(sizes) / len(sizes)) if sizes else 0
 
 
-def _choose_swap(
-    dialect: Dialect, dependents: Dependents, is_whole: bool, *, is_filtered: bool, large: bool, bound: Sequence[str]
-) -> tuple[Swap, str]:
+def _choose_swap(reader: Reader, plan: Plan, table: Table, dependents: Dependents, *, is_whole: bool, is_large: bool) -> tuple[Swap, str]:
     """Return how the copy is brought into the table, and why so."""
+    dialect = reader.session("target").dialect
+    writing = writing_of(dialect)
+    if writer_class(dialect).COMMITS:
+        return "by commit", "one commit replaces the rows, and readers see the version before until then"
     if not is_whole:
         return "in place", "only a range of keys is copied"
-    if is_filtered:
+    if plan.sides["target"].where:
         return "in place", "the audit compares only some of the table's rows"
-    if large and bound:
-        return "in place", f"it is large, but a rename would lose {', '.join(bound)}"
-    if large:
+    if is_large and writing.CARRIES_ON_RENAME:
+        if bound := reader.ask_side("target", lambda _, session: read_bound(session, table)):
+            return "in place", f"it is large, but a rename would lose {', '.join(bound)}"
         return "by rename", "it is large, and what is bound to the old table can be carried to the new one"
-    if not writing_of(dialect).SWAPS_BY_RENAME:
+    if not writing.SWAPS_BY_RENAME:
         return "in place", "so what hangs on the table stays: views, foreign keys, grants, publications, sequences"
     if dependents.named("parent"):
         return "in place", f"a rename would lose the foreign keys to {', '.join(dependents.named('parent'))}"

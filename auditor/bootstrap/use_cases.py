@@ -20,7 +20,7 @@ from auditor.bootstrap.plan import EVERYTHING, BootstrapPlan, Road
 from auditor.bootstrap.verifying import differing_ranges
 from auditor.config import Audit, Schedule, Settings, SparkCopy, TableRef
 from auditor.connections.reader import OnProgress, ignore_progress
-from auditor.errors import AuditorError, BootstrapRefused, ConfigError, UnknownRun
+from auditor.errors import AuditorError, BootstrapRefused, ConfigError
 from auditor.escaping import shell_word
 from auditor.history import records
 from auditor.model import Chunk, Report, Verdict, consecutive_ranges
@@ -30,7 +30,7 @@ from auditor.service import audits, cron, definitions, patches, running
 from auditor.service.definitions import apply_overrides
 from auditor.shapes.bootstrap import Bootstrap, CopiedRange, CopyProgress
 from auditor.shapes.bootstrap import BootstrapPlan as ShownPlan
-from auditor.store import Store, audit_state, bootstraps, repairs, runs, schedule_claims
+from auditor.store import Store, audit_state, bootstraps, queue, repairs, runs
 from auditor.store.bootstraps import Bootstrap as StoredBootstrap
 
 DIFFERING = "differing"
@@ -41,7 +41,7 @@ MOST_SPANS = 200
 
 
 def choose_spans(store: Store, name: str, audit: Audit, keys: Mapping[str, int] | None, partitions: str) -> tuple[Chunk, ...]:
-    """Return the ranges of keys to copy, ascending. Raises ConfigError, UnknownRun, and BootstrapRefused for what has no such ranges."""
+    """Return the ranges of keys to copy, ascending. Raises ConfigError, and BootstrapRefused for what has no such ranges."""
     if keys and partitions:
         raise ConfigError("--keys and --partitions both choose rows; leave one out")
     if partitions:
@@ -57,7 +57,7 @@ def _partitions(store: Store, name: str, written: str) -> tuple[Chunk, ...]:
     last_runs = runs.list_runs(store, audit=name, state="done", limit=1)
     report = records.load_report(store, last_runs[0].run) if last_runs else None
     if report is None or report.plan is None:
-        raise UnknownRun(f"{name} has no run whose partitions could be copied anew; run it first: auditor run {shell_word(name)}")
+        raise BootstrapRefused(f"{name} has no run whose partitions could be copied anew; run it first: auditor run {shell_word(name)}")
     how = report.plan.partitioning
     if how.strategy != "range" or report.plan.hides_ranges:
         what = "masked" if report.plan.hides_ranges else {"whole": "the whole table"}.get(how.strategy, f"by {how.strategy}")
@@ -456,12 +456,12 @@ def claim_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> li
             continue
         schedule, claimed_as = _ticks(audit.schedule), f"bootstrap of {name}"
         tick = cron.last_tick(schedule, now, claimed_as)
-        if tick is None or schedule_claims.list_claimed_audits(store, {claimed_as: tick}, now):
+        if tick is None or queue.list_claimed_audits(store, {claimed_as: tick}, now):
             continue
         is_on_time = now - tick - cron.jitter_offset(schedule, claimed_as) <= MISSED_AFTER
-        was_known = bool(schedule_claims.list_audits_with_claims(store, [claimed_as]))
+        was_known = bool(queue.list_audits_with_claims(store, [claimed_as]))
         is_due = is_on_time or (was_known and schedule.catch_up == "last")
-        if schedule_claims.claim_tick(store, claimed_as, tick, by if is_due else f"{by}: first seen") and is_due:
+        if queue.claim_tick(store, claimed_as, tick, by if is_due else f"{by}: first seen") and is_due:
             due.append(name)
     return due
 

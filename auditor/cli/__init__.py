@@ -60,9 +60,9 @@ def _end(arguments: Sequence[str]) -> int:
             print("auditor: interrupted", file=sys.stderr)
         return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
     except Exception as error:
-        from auditor.cli import _failure
+        from auditor.cli import _ending
 
-        return _failure.report(error, with_traceback=DEBUG in arguments)
+        return _ending.report(error, with_traceback=DEBUG in arguments)
     return code
 
 

@@ -1,4 +1,4 @@
-"""Commands about audits: init, check, plan, sql, run, compare, demo, schema and dump."""
+"""Commands about audits: check, plan, sql, run, compare, demo, schema and dump."""
 
 from __future__ import annotations
 
@@ -44,20 +44,6 @@ if TYPE_CHECKING:
     from auditor.planning.proxy import Combined
     from auditor.store import Store
     from dialects.table_form import TableKey
-
-
-def init(options: argparse.Namespace) -> int:
-    """Write a configuration file."""
-    from auditor.cli import _init as starter
-
-    path = Path(options.output)
-    proposals = starter.write(path, options.source, options.target)
-    audits, left_out = len(proposals.audits), len(proposals.left_out)
-    proposed = f" with {audits} {'audit' if audits == 1 else 'audits'}" if audits else ""
-    rest = f"; {left_out} {'table is' if left_out == 1 else 'tables are'} left out, and its end says why" if left_out else ""
-    if not options.quiet:
-        print(f"wrote {path}{proposed}{rest}", file=sys.stderr)
-    return 0
 
 
 def check(options: argparse.Namespace) -> int:

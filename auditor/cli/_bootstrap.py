@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from auditor import config
 from auditor.bootstrap import use_cases
+from auditor.cli._ending import stopped_by_signals
 from auditor.cli._output import current_user, print_reports, settings_and_store, worst_exit_code
 from auditor.cli._progress import watching
-from auditor.cli._signals import stopped_by_signals
 from auditor.errors import AuditorError, ConfigError, StatementCancelled, StoreError
 from auditor.service.patches import describe_counts
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from auditor.cli._output import data_output, print_reports
 from auditor.cli._progress import watching
 from auditor.errors import ConfigError
-from auditor.service.two_tables import audit_tables
+from auditor.service.running import audit_tables
 
 if TYPE_CHECKING:
     from auditor.model import Report

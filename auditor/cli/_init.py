@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,7 +12,7 @@ import dialects
 from auditor import service
 from auditor.errors import ConfigError
 from auditor.escaping import hash_comment, yaml_scalar
-from auditor.service.proposals import Proposal, Proposals
+from auditor.service.table_pairs import Proposal, Proposals
 
 _HEAD = """\
 # ${{NAME}} is replaced by an environment variable, ${{file:/path}} by the contents of a file; an unset one is an error.
@@ -53,6 +55,18 @@ _MORE = """\
 _LEFT_OUT = """
   # Left out, and why:
 """
+
+
+def init(options: argparse.Namespace) -> int:
+    """Write a configuration file."""
+    path = Path(options.output)
+    proposals = write(path, options.source, options.target)
+    audits, left_out = len(proposals.audits), len(proposals.left_out)
+    proposed = f" with {audits} {'audit' if audits == 1 else 'audits'}" if audits else ""
+    rest = f"; {left_out} {'table is' if left_out == 1 else 'tables are'} left out, and its end says why" if left_out else ""
+    if not options.quiet:
+        print(f"wrote {path}{proposed}{rest}", file=sys.stderr)
+    return 0
 
 
 def write(path: Path, source: str | None = None, target: str | None = None) -> Proposals:

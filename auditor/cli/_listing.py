@@ -15,8 +15,8 @@ from auditor.escaping import json_text
 from auditor.report import difference_rows
 
 if TYPE_CHECKING:
-    from auditor.shapes.audit_status import ListedAudit
-    from auditor.shapes.difference import Difference
+    from auditor.shapes.audit import ListedAudit
+    from auditor.shapes.run import Difference
 
 
 def ls(options: argparse.Namespace) -> int:

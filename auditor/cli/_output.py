@@ -16,7 +16,7 @@ from auditor.escaping import exact, json_text
 if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.model import Report
-    from auditor.shapes.definition import Overrides
+    from auditor.shapes.audit import Overrides
     from auditor.store import Store
 
 SEVERITY = (0, 1, 3, 2, 4)
@@ -37,9 +37,9 @@ def with_groups(configured: Settings, wanted: list[str]) -> tuple[Settings, list
     """
     if not configured.groups or (wanted and all(name in configured.audits for name in wanted)):
         return configured, wanted
-    from auditor.service import table_groups  # which loads much that a run needs only later
+    from auditor.service import table_pairs  # which loads much that a run needs only later
 
-    configured, names, left_out = table_groups.expand(configured, wanted)
+    configured, names, left_out = table_pairs.expand_groups(configured, wanted)
     for line in left_out:
         print(f"auditor: {line}; it has no audit", file=sys.stderr)
     return configured, names

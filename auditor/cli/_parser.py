@@ -89,7 +89,7 @@ def _with_server(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _add_audit_commands(command: AddCommand) -> None:
     init = command(
         "init",
-        _lazy("_audits", "init"),
+        _lazy("_init", "init"),
         "Write a commented configuration",
         "With --source and --target, it contains an audit for each table that exists on both sides.",
     )

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from auditor.cli._ending import stopped_by_signals
 from auditor.cli._output import current_user, print_reports, settings_and_store, write_pieces
 from auditor.cli._progress import watching
-from auditor.cli._signals import stopped_by_signals
 from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.repair.keys import Selection

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import console, one_off_settings, print_json, worst_exit_code
 from auditor.client import Client
-from auditor.errors import ConfigError, UnknownAudit, UnknownRun
+from auditor.errors import ConfigError, NoReport, UnknownAudit
 
 if TYPE_CHECKING:
     from auditor.client import Client
-    from auditor.shapes.audit_status import Audit, ListedAudit
+    from auditor.shapes.audit import Audit, ListedAudit
     from auditor.shapes.run import Run
 
 
@@ -99,7 +99,7 @@ def _select(service: Client, wanted: list[str]) -> list[str]:
 def _listed(audit: Audit) -> ListedAudit:
     """Return an audit as `report.listing` prints it."""
 
-    from auditor.shapes.audit_status import ListedAudit
+    from auditor.shapes.audit import ListedAudit
 
     status = audit.status
     return ListedAudit(
@@ -166,7 +166,7 @@ def _print_reports(service: Client, runs: list[Run], format: str) -> int:
     for run in runs:
         try:
             values.append(service.report(run.run, format))
-        except UnknownRun:  # it was cancelled before it started, so it has no report
+        except NoReport:  # it was cancelled before it started, so it has no report
             values.append(run if format == "json" else f"{run.audit}: run {run.run}: {run.state.value}\n")
         if run.verdict.value == "unknown":
             print(f"auditor: {run.audit}: {' '.join(run.reasons) or run.state.value}", file=sys.stderr)

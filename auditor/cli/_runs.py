@@ -20,7 +20,7 @@ from auditor.cli._output import (
     settings_and_store,
     write_private,
 )
-from auditor.errors import UnknownRun
+from auditor.errors import NoReport
 from auditor.store import patches as stored_patches
 from auditor.store import retention, run_lifecycle
 from auditor.store import runs as store_runs
@@ -206,7 +206,7 @@ def _run_report(configured: Settings, store: Store, options: argparse.Namespace)
     found_run, _ = find_run(configured, store, options.run)
     report = records.load_report(store, found_run.run)
     if report is None:
-        raise UnknownRun(f"run {found_run.run} has not ended, so it has no report yet")
+        raise NoReport(f"run {found_run.run} has not ended, so it has no report yet")
     return render_run(report, records.load_partition_map(store, found_run.run), options.format)
 
 

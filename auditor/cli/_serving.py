@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from auditor.config import Service
-    from auditor.shapes.token import Token
+    from auditor.shapes.access import Token
 
 log = logging.getLogger(__name__)
 

@@ -27,19 +27,13 @@ from urllib.parse import urlencode
 from auditor.client.http import MAX_ANSWER, Transport, quoted
 from auditor.errors import AuditorError
 from auditor.shapes import AnyShape
-from auditor.shapes.audit_status import Audit, AuditDetails, PauseState
+from auditor.shapes.access import Event
+from auditor.shapes.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
 from auditor.shapes.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
-from auditor.shapes.day import DayReport
-from auditor.shapes.difference import Difference
-from auditor.shapes.event import Event
-from auditor.shapes.lag import LagHistory
-from auditor.shapes.patch import Patch, PatchRow
-from auditor.shapes.pipeline import PipelinePause, PipelineStatus, StoppedTable
-from auditor.shapes.plan import ConsoleScripts, Plan
-from auditor.shapes.refresh import Refresh
-from auditor.shapes.repair import Repair
-from auditor.shapes.report import RunReport
-from auditor.shapes.run import Partition, Run
+from auditor.shapes.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
+from auditor.shapes.repair import Patch, PatchRow, Repair
+from auditor.shapes.report import DayReport, RunReport
+from auditor.shapes.run import Difference, Partition, Run
 from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
 from auditor.waits import waits
 

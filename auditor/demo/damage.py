@@ -123,9 +123,16 @@ def stale_rows(table: pa.Table, intact: Mask, size: int) -> tuple[pa.Table, Dama
 
 
 FAULTS: tuple[tuple[Fault, int], ...] = (
-    (shifted_day, 1200), (lost_batch, 2000), (late_rows, 150), (cut_destination, 12), (cut_tail_number, 14),
-    (emptied_null, 40), (rounded_decimal, 30), (stale_rows, 7), (duplicated_batch, 300),
-)  # fmt: skip
+    (shifted_day, 1200),
+    (lost_batch, 2000),
+    (late_rows, 150),
+    (cut_destination, 12),
+    (cut_tail_number, 14),
+    (emptied_null, 40),
+    (rounded_decimal, 30),
+    (stale_rows, 7),
+    (duplicated_batch, 300),
+)
 """Each fault with the maximum number of rows it damages in the whole data set. Faults of consecutive rows come before scattered ones,
 which would leave holes; no day has 1,200 flights, so the whole day is shifted."""
 

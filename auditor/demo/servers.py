@@ -111,9 +111,15 @@ def _running(command: Sequence[str | Path], folder: Path, end: str, account: str
     with (folder / "server.log").open("wb") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", _KEEPER, "keeper", end, *map(str, command)],
-            cwd=folder, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, user=account, group=_group(account),
-            extra_groups=[] if account else None, start_new_session=True,
-        )  # fmt: skip
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            user=account,
+            group=_group(account),
+            extra_groups=[] if account else None,
+            start_new_session=True,
+        )
     assert process.stdin
     try:
         yield
@@ -125,9 +131,15 @@ def _running(command: Sequence[str | Path], folder: Path, end: str, account: str
 def _prepare(command: Sequence[str | Path], folder: Path, account: str | None = None) -> None:
     """Run what makes a server's data. Raises DemoServerMissing if it fails."""
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, user=account, group=_group(account),
-        extra_groups=[] if account else None, check=False,
-    )  # fmt: skip
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        user=account,
+        group=_group(account),
+        extra_groups=[] if account else None,
+        check=False,
+    )
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
         raise DemoServerMissing(f"{Path(command[0]).name} failed: {lines[-1]}")

@@ -13,7 +13,7 @@ from auditor.errors import AuditorError, RunLost, StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
 from auditor.history.stored_plan import dump_plan
 from auditor.model import Chunk, Plan, Progress, Side
-from auditor.store import Store, chunks, run_lifecycle, runs
+from auditor.store import Store, run_lifecycle, runs
 from auditor.store.leases import Renewal
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
@@ -40,7 +40,7 @@ class StoreCheckpoint:
 
     def load(self) -> None:
         """Load the chunks that an earlier attempt at this run saved, for ``saved_chunks`` and ``saved_stretches``. Raises StoreError."""
-        for stored in chunks.list_chunks(self.store, self.run):
+        for stored in run_lifecycle.list_chunks(self.store, self.run):
             chunk = Chunk(stored.first, stored.end, stored.null_key)
             kind, summaries = codec.unpack_summaries(stored.payload)
             earlier = self._earlier.setdefault((kind, stored.side), [])
@@ -72,7 +72,7 @@ class StoreCheckpoint:
         telemetry.record_span("chunk", seconds, side=side, rows=int(summaries.rows.sum()), attempts=attempts)
         if chunk.within or self.failure:
             return
-        stored = chunks.StoredChunk(
+        stored = run_lifecycle.StoredChunk(
             side=side,
             first=chunk.first,
             end=chunk.end,
@@ -84,7 +84,7 @@ class StoreCheckpoint:
             payload=codec.pack_summaries(summaries, kind),
         )
         try:
-            chunks.save_chunk(self.store, self.run, stored)
+            run_lifecycle.save_chunk(self.store, self.run, stored)
             self.has_chunks = True
         except StoreError as error:
             self.failure = str(error)

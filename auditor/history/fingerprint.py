@@ -10,7 +10,7 @@ from typing import Any
 from auditor import canonical
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Plan
-from auditor.shapes.definition import Definition
+from auditor.shapes.audit import Definition
 
 IGNORED_SETTINGS = frozenset(
     {

@@ -19,7 +19,7 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
-from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, PipelineFailed, SourceTaken, StoreError
+from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.ddl import Value, added_value
 from auditor.pipeline.binlog.dump import Source, query, source_of
@@ -140,7 +140,7 @@ class Run:
     _lost: list[AuditorError] = field(default_factory=list)
 
     def run(self) -> None:
-        """Run until ``stop`` is set. Raises SourceTaken, ConfigError, and errors of the source that are not retryable."""
+        """Run until ``stop`` is set. Raises LeaseTaken, ConfigError, and errors of the source that are not retryable."""
         pipeline = self.settings.pipeline(self.name)
         root = folder_at(pipeline.staging.path)
         root.make()
@@ -205,10 +205,10 @@ class Run:
                 log.warning("%s: target %s is not checked yet: %s", self.name, target, error, extra={"action": "target_unchecked"})
 
     def _is_ours(self, target: str, resources: ExitStack) -> bool:
-        """Hold the lease of a target; return False if another process loads it. Raises SourceTaken if this one was to do nothing else."""
+        """Hold the lease of a target; return False if another process loads it. Raises LeaseTaken if this one was to do nothing else."""
         try:
             resources.enter_context(self._keep("target", f"{self.name}/{target}"))
-        except SourceTaken as error:
+        except LeaseTaken as error:
             if not self.stages:
                 raise
             log.info("%s: target %s is not loaded here: %s", self.name, target, error, extra={"action": "loaded_elsewhere"})
@@ -389,7 +389,7 @@ class Run:
             log.warning("%s: parts could not be deleted: %s", self.name, error, extra={"action": "retention_failed"})
 
     def _keep(self, kind: leases.Kind, name: str) -> AbstractContextManager[None]:
-        """Have a lease for a block, and stop the run if another process takes it over. Raises SourceTaken."""
+        """Have a lease for a block, and stop the run if another process takes it over. Raises LeaseTaken."""
 
         def end(error: AuditorError) -> None:
             self._lost.append(error)

@@ -32,8 +32,7 @@ from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, read_rows
 from auditor.repair.script import sql_script
 from auditor.store import Store, patches
-from auditor.store.patch_requests import PatchPlan
-from auditor.store.patches import Batch, BatchState, JournalRow, JournalTexts, Patch
+from auditor.store.patches import Batch, BatchState, JournalRow, JournalTexts, Patch, PatchPlan
 
 ATTEMPTS = 3
 """How often a batch is tried whose rows others change at the same time."""

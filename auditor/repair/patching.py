@@ -36,7 +36,7 @@ from auditor.repair.keys import Selection
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
 from auditor.repair.target_writer import target_writer
 from auditor.sql.row_changes import MarkStatements
-from auditor.store import Store, patch_requests, patches
+from auditor.store import Store, patches
 from auditor.store.patches import NOT_UNDOABLE, JournalRow, Patch
 
 log = logging.getLogger(__name__)
@@ -215,7 +215,7 @@ def _begin(job: Job, proposal: Proposal, patch: str, planned: Counter[str], undo
     """Store that a patch begins. Raises PatchRefused while another one of the table is at work."""
     undoable, columns = _is_undoable(job, proposal, planned), {"columns": describe_columns(proposal)}
     if job.claimed:
-        patch_requests.begin_claimed(job.store, patch, undoable=undoable, detail=columns)
+        patches.begin_claimed(job.store, patch, undoable=undoable, detail=columns)
         return
     identity = {"run": job.report.run, "audit": job.report.audit, "target": _target_id(job, proposal), "who": job.who}
     detail = {"planned": planned.total(), **columns}

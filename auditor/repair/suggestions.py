@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import dialects
@@ -36,23 +36,26 @@ class Rates:
     copied: float = COPIED_PER_SECOND
 
 
-def suggest(report: Report, audit: Audit, target: ConnectionSettings, rates: Rates, has_key: bool = True) -> Suggestions | None:
+def suggest(
+    report: Report, audit: Audit, target: ConnectionSettings, rates: Rates, target_key: Collection[str] | None = None
+) -> Suggestions | None:
     """Return what would repair the target after a run that is stored; None unless the run found that rows differ.
 
-    ``has_key`` is whether the target's table has a primary key, without which a patch may be refused.
+    ``target_key`` are the columns of its table's primary key, none if it has no such key, None if that is not known: a patch is refused
+    where no key makes sure that a statement finds one row.
     """
     if report.verdict is not Verdict.MISMATCH or report.comparison is None or report.plan is None:
         return None
-    situation = _Situation(report, audit, target.write or WriteSettings(url=""), rates)
     dialect = _dialect(target)
-    is_table = dialect is not None and not audit.target.place.path
-    is_written = is_table and dialect is not None and dialect.writing is not None
+    names = {audit.target.columns.get(column.name, column.name).lower() for column in report.plan.key_columns}
+    is_found = target_key is None or (bool(target_key) and {name.lower() for name in target_key} <= names)
+    finds_rows = is_found or dialect is None or not dialect.TABLE_FORM.enforces_keys
+    situation = _Situation(report, audit, target.write or WriteSettings(url=""), rates, finds_rows)
+    is_written = dialect is not None and not audit.target.place.path and dialect.writing is not None
     ways = {way.tool: way for way in situation.ways(is_written)}
     if not ways:
         return None
     fitting, why = situation.choose(ways)
-    if fitting == "patch" and not has_key and dialect and dialect.TABLE_FORM.enforces_keys:
-        why += "; it needs a primary or unique key, and the target has no primary key"
     return Suggestions(why, (ways.pop(fitting), *ways.values()))
 
 
@@ -64,6 +67,8 @@ class _Situation:
     audit: Audit
     write: WriteSettings
     rates: Rates
+    finds_rows: bool
+    """Whether the audit's key finds one row of the target for certain, as a patch needs."""
 
     @property
     def _plan(self) -> Plan:
@@ -96,7 +101,8 @@ class _Situation:
             )
         if differences and differences.unsettled:
             yield self._suggestion("wait", differences.unsettled, self._seconds_to_read(self._total), f"auditor run {name}")
-        if differences and (rows := _count(differences)) and is_written and not self._is_masked and not unnamed(differences):
+        is_patchable = is_written and self.finds_rows and not self._is_masked
+        if differences and (rows := _count(differences)) and is_patchable and not unnamed(differences):
             deletes = " --delete-extra" if differences.extra else ""
             yield self._suggestion("patch", rows, rows / self.rates.patched, f"auditor patch {self.report.run[:12]}{deletes}")
         if not is_written:
@@ -120,12 +126,17 @@ class _Situation:
         most = min(self.write.max_rows, max(ALWAYS_ALLOWED, int(self.write.max_share * self.report.comparison.rows["target"])))
         if "patch" in ways and ways["patch"].rows <= most:
             return "patch", f"the limit is {most:,} rows"
-        why = (unnamed(differences) if differences else "") or (
-            "more rows differ than a patch may change" if "patch" in ways else "its rows cannot be patched one by one"
-        )
+        why = (unnamed(differences) if differences else "") or self._why_not_patched("patch" in ways)
         if "range bootstrap" in ways:
             return "range bootstrap", f"{why}, and they lie in one range"
         return next(tool for tool in ("bootstrap", "patch", "wait") if tool in ways), why
+
+    def _why_not_patched(self, is_possible: bool) -> str:
+        if is_possible:
+            return "more rows differ than a patch may change"
+        if not self.finds_rows:
+            return "the target has no primary key of the audit's key, which a patch needs"
+        return "its rows cannot be patched one by one"
 
     def _span(self) -> tuple[int, int] | None:
         """Return the least and the greatest key of what differs; None where keys have no order, must not be shown, or are not known.

@@ -15,7 +15,7 @@ from auditor.planning.proxy import Combined
 from auditor.report import formatting, sparkline
 from auditor.report import json as as_json
 from auditor.report.day import AuditEntry, Day
-from auditor.shapes.day import CombinedVerdict, DayAudit, DayLastRun, DayReport, DayScore
+from auditor.shapes.report import CombinedVerdict, DayAudit, DayLastRun, DayReport, DayScore
 
 MAX_SAMPLE = 5
 """Differences, and partitions, listed of each audit."""

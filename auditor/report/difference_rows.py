@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from auditor import model
 from auditor.escaping import csv_line
 from auditor.model import RangeDifference
-from auditor.shapes.difference import Difference, RowRange
+from auditor.shapes.run import Difference, RowRange
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,7 +26,7 @@ from auditor.model import (
     Report,
 )
 from auditor.report.redact import redact
-from auditor.shapes.verified import VerifiedEvidence, VerifiedFile, VerifiedLink
+from auditor.shapes.report import VerifiedEvidence, VerifiedFile, VerifiedLink
 from auditor.store.evidence import EndedRun
 from auditor.store.runs import StoredDifference
 

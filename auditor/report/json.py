@@ -5,7 +5,7 @@ from __future__ import annotations
 from auditor import model
 from auditor.model import SIDES
 from auditor.report.redact import redact, redact_plan
-from auditor.shapes.plan import CheckedAudit, NotCompared, Plan, PlanColumn
+from auditor.shapes.audit import CheckedAudit, NotCompared, Plan, PlanColumn
 from auditor.shapes.report import (
     MAX_LISTED,
     Aligned,

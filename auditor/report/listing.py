@@ -14,9 +14,8 @@ from auditor.history.status import Standing, status_label
 from auditor.model import SIDES, State
 from auditor.planning.proxy import Combined
 from auditor.report import formatting
-from auditor.shapes.audit_status import ListedAudit
-from auditor.shapes.patch import Patch
-from auditor.shapes.repair import Repair
+from auditor.shapes.audit import ListedAudit
+from auditor.shapes.repair import Patch, Repair
 from auditor.shapes.run import Run
 from auditor.store.runs import StoredRun
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from auditor.service.definitions import apply_overrides, audit, combined, definition, expand_legs
 from auditor.service.planning import CheckResult, check, compare_files, console_script, make_plan, plan_fingerprint, sql
-from auditor.service.proposals import propose_audits
 from auditor.service.running import run_audit
+from auditor.service.table_pairs import propose_audits
 
 __all__ = [
     "CheckResult",

@@ -15,11 +15,11 @@ from auditor.history import status
 from auditor.history.records import as_run
 from auditor.history.status import Standing
 from auditor.planning.columns import Endpoint, is_named
-from auditor.service import cron, definitions, planning, table_groups
+from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
-from auditor.shapes import audit_status as shapes
-from auditor.store import audit_state, events, runs, schedule_claims
-from auditor.store import definitions as stored_definitions
+from auditor.shapes import audit as shapes
+from auditor.store import audit_state, events, queue, runs
+from auditor.store import audit_state as stored_definitions
 from dialects import Place
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def with_defined_audits(settings: Settings, store: Store) -> Settings:
 
     Of the latter, those whose connections are no longer configured are left out.
     """
-    settings = table_groups.expand_from_store(settings, store)
+    settings = table_pairs.expand_known_groups(settings, store)
     defined: dict[str, Audit] = {}
     for name, definition in stored_definitions.list_definitions(store).items():
         try:
@@ -244,6 +244,6 @@ def unpause(settings: Settings, store: Store, name: str, *, by: str = "") -> Non
     for leg, schedule in schedules.items():
         last = cron.last_tick(schedule, dt.datetime.now(dt.UTC), leg) if schedule else None
         if last:  # ticks during the pause do not count as missed
-            schedule_claims.claim_tick(store, leg, last, "paused")
+            queue.claim_tick(store, leg, last, "paused")
     audit_state.update_state(store, name, paused=False)
     events.record_event(store, actor=by, action="audit unpaused", subject=name)

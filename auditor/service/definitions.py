@@ -15,7 +15,7 @@ from auditor.history import fingerprint
 from auditor.model import PERMISSIONS, SLICES, Slice
 from auditor.planning import proxy, slicing
 from auditor.planning.proxy import Combined, Leg
-from auditor.shapes.definition import Definition, Overrides
+from auditor.shapes.audit import Definition, Overrides
 
 if TYPE_CHECKING:
     from auditor.store import Store

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pydantic import TypeAdapter
 
 from auditor import model
-from auditor.errors import UnknownRun
+from auditor.errors import NoReport
 from auditor.history import records
 from auditor.model import DifferenceKind, RangeDifference, Report, Settling
 from auditor.report.difference_rows import as_difference, csv_lines, key_kinds
 from auditor.report.redact import redact
-from auditor.shapes.difference import Difference
+from auditor.shapes.run import Difference
 from auditor.store import Store, runs
 from auditor.store.runs import StoredDifference
 
@@ -37,10 +37,10 @@ class Selection:
 
 
 def select(store: Store, run: str, kind: DifferenceKind | None = None, state: Settling | None = None) -> Selection:
-    """Select differences of a run. Raises UnknownRun if it has no report yet, or a report without differences by key."""
+    """Select differences of a run. Raises UnknownRun, and NoReport for one without a report, or with one without differences by key."""
     report = records.load_report(store, run, max_differences=0)
     if report is None or report.differences is None:
-        raise UnknownRun(f"run {run} has no differences by key{'' if report else ' yet'}; see: auditor show {run[:12]}")
+        raise NoReport(f"run {run} has no differences by key{'' if report else ' yet'}; see: auditor show {run[:12]}")
     return Selection(report, kind, state)
 
 

@@ -45,7 +45,7 @@ def fail_over(
 ) -> FailedOver:
     """Let a stopped pipeline go on from connection ``to``, and write its name into the configuration file.
 
-    With ``dry_run`` only say where. Raises FailoverRefused where rows may be missing, unless that is accepted; SourceTaken while the
+    With ``dry_run`` only say where. Raises FailoverRefused where rows may be missing, unless that is accepted; LeaseTaken while the
     pipeline runs; ConfigError, EngineError and StoreError.
     """
     pipeline = settings.pipeline(name)
@@ -92,7 +92,7 @@ def _check_connection(settings: Settings, name: str, to: str) -> None:
 
 
 def _hold(settings: Settings, store: Store, name: str, to: str, leases_held: ExitStack) -> None:
-    """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises SourceTaken."""
+    """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises LeaseTaken."""
     old = settings.pipeline(name).source.connection
     for lease in sorted({settings.connections[connection].database for connection in (old, to)}):
         leases_held.enter_context(leases.keep(store, "source", lease, 600))

@@ -116,9 +116,14 @@ def find_pipeline(settings: Settings, audit: Audit) -> tuple[str, str, str]:
 
 
 def _wait(
-    settings: Settings, store: Store, name: str, done: list[Refresh], target: str, stopped: threading.Event,
+    settings: Settings,
+    store: Store,
+    name: str,
+    done: list[Refresh],
+    target: str,
+    stopped: threading.Event,
     say: Callable[[str], None],
-) -> str:  # fmt: skip
+) -> str:
     if any(request.state != "done" for request in done):
         return "it was stopped after a chunk; the pipeline, or the same command, goes on with it"
     if not status(settings, store, name, look=False).running:
@@ -153,9 +158,14 @@ def _audit_again(
     keys = {"keys": {"from": span[0], "to": span[1]}} if span else {}
     try:
         after = running.run_audit(
-            audits.with_defined_audits(settings, store), report.audit, followed.on_progress, store,
-            reason=f"after rows of run {report.run} were sent anew", requested_by=followed.who, overrides=keys,
-        )  # fmt: skip
+            audits.with_defined_audits(settings, store),
+            report.audit,
+            followed.on_progress,
+            store,
+            reason=f"after rows of run {report.run} were sent anew",
+            requested_by=followed.who,
+            overrides=keys,
+        )
     except AuditorError as error:
         return None, str(error)
     note = f"{rows:,} rows sent {how}; run {after.run[:12]} looked again: {after.verdict.value}"

@@ -24,9 +24,9 @@ from auditor.repair.patching import Job, Patched
 from auditor.repair.script import Format
 from auditor.service import audits, definitions, running
 from auditor.service.definitions import definition_of_run
-from auditor.shapes.patch import Patch as ShownPatch
-from auditor.shapes.patch import PatchOutcome, PatchProgress, PatchRow, Texts
-from auditor.store import patch_requests, patches, repairs, runs
+from auditor.shapes.repair import Patch as ShownPatch
+from auditor.shapes.repair import PatchOutcome, PatchProgress, PatchRow, Texts
+from auditor.store import patches, repairs, runs
 from auditor.store.patches import JournalColumns, JournalRow, Patch
 from dialects import Kind
 
@@ -117,7 +117,7 @@ def apply_claimed(settings: Settings, store: Store, claimed: Patch, followed: Fo
         audit, report = _load_run(settings, store, claimed.run)
         patched = patching.undo_patch(_job(settings, store, audit, report, followed, claimed.patch), original)
     else:
-        plan = patch_requests.get_plan(store, claimed.patch)
+        plan = patches.get_plan(store, claimed.patch)
         if plan is None:
             raise PatchRefused(f"the rows of patch {claimed.patch} were dropped from the store; propose it again")
         audit, report = find_run(settings, store, claimed.run)
@@ -317,13 +317,13 @@ def propose(
     ValueRefused, PlanError and EngineError.
     """
     audited = runs.get_run(store, run)
-    asked, patch = to_asked(selection, accepted), patch_requests.proposal_id(who, idempotency)
-    if earlier := patch_requests.find_proposal(store, patch, audited.run, asked):
+    asked, patch = to_asked(selection, accepted), patches.proposal_id(who, idempotency)
+    if earlier := patches.find_proposal(store, patch, audited.run, asked):
         return earlier
     plan = plan_patch(settings, store, audited.run, selection, accepted, dt.datetime.now(dt.UTC))
     detail = {"planned": plan.counts.total(), "kinds": dict(plan.counts), "asked": asked, "cannot_apply": plan.cannot_apply}
     values = {"patch": patch, "run": audited.run, "audit": audited.audit, "target": plan.target, "who": who}
-    return patch_requests.save_proposal(store, **values, detail=detail, plan=plan.body)
+    return patches.save_proposal(store, **values, detail=detail, plan=plan.body)
 
 
 def request_apply(settings: Settings, store: Store, patch: str, *, rows: int, who: str, idempotency: str) -> Patch:
@@ -331,19 +331,19 @@ def request_apply(settings: Settings, store: Store, patch: str, *, rows: int, wh
     requested = patches.get_patch(store, patch)
     if requested.state == "proposed":
         find_run(settings, store, requested.run)  # refuses one that is too old by now
-    return patch_requests.request_apply(store, requested.patch, rows=rows, who=who, idempotency_key=idempotency)
+    return patches.request_apply(store, requested.patch, rows=rows, who=who, idempotency_key=idempotency)
 
 
 def request_undo(store: Store, patch: str, *, rows: int, who: str, idempotency: str) -> Patch:
     """Ask for the rows that a patch wrote to be written back; return the undo. Raises UnknownPatch, PatchRefused and ConfigError."""
-    return patch_requests.request_undo(store, patch, rows=rows, who=who, idempotency_key=idempotency)
+    return patches.request_undo(store, patch, rows=rows, who=who, idempotency_key=idempotency)
 
 
 def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool:
     """Claim the next requested patch and execute it, until ``stopped`` is set; return whether there was one. Raises StoreError."""
     from auditor.service import notify  # which loads what only workers need
 
-    claimed = patch_requests.claim_patch(store)
+    claimed = patches.claim_patch(store)
     if claimed is None:
         return False
     log.info("a patch begins", extra={"action": "patch_begun", "patch": claimed.patch, "run": claimed.run})
@@ -351,7 +351,7 @@ def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool
         result = apply_claimed(settings, store, claimed, Followed(who=claimed.requested_by, stopped=stopped))
     except AuditorError as error:
         if isinstance(error, StoreError) and not isinstance(error, UnknownRun | UnknownPatch):
-            patch_requests.release_patch(store, claimed.patch)  # it is settled once the store is there again
+            patches.release_patch(store, claimed.patch)  # it is settled once the store is there again
             raise
         _fail(store, claimed, _describe(store, claimed, error))
     except Exception as error:  # a failure of one patch must not stop the others
@@ -379,7 +379,7 @@ def _fail(store: Store, claimed: Patch, why: str) -> None:
     if patches.get_patch(store, claimed.patch).state != "running":
         return
     if any(batch.state in ("prepared", "committed") for batch in patches.list_batches(store, claimed.patch)):
-        patch_requests.release_patch(store, claimed.patch)  # it is settled as if its process had died
+        patches.release_patch(store, claimed.patch)  # it is settled as if its process had died
         return
     patches.end_patch(store, claimed.patch, "failed", {"why": why})
 
@@ -395,7 +395,7 @@ def describe(store: Store, patch: Patch) -> ShownPatch:
     """Return the status of a patch. Raises StoreError."""
     from auditor.report.listing import WRITTEN
 
-    detail, undo = patch.detail, patch_requests.find_undo(store, patch.patch)
+    detail, undo = patch.detail, patches.find_undo(store, patch.patch)
     total = detail.get("planned", 0)
     done = total if patch.state in ("done", "undone") else count_done(store, patch)
     return ShownPatch(
@@ -423,7 +423,7 @@ def describe(store: Store, patch: Patch) -> ShownPatch:
 
 def list_rows(store: Store, patch: Patch) -> list[PatchRow]:
     """Return the rows of a patch. Raises PatchRefused if they were dropped."""
-    plan = patch_requests.get_plan(store, patch.patch)
+    plan = patches.get_plan(store, patch.patch)
     batches = patches.list_batches(store, patch.patch)
     if any(batch.rows is None for batch in batches) or (plan is None and patch.state == "proposed"):
         raise PatchRefused(f"the rows of patch {patch.patch} were dropped, as `keep: journal` or a scrub of masked columns has it")
@@ -439,7 +439,7 @@ def list_rows(store: Store, patch: Patch) -> list[PatchRow]:
 
 def get_script(store: Store, patch: Patch) -> str:
     """Return the SQL of a proposed patch. Raises PatchRefused where a masked column would be shown, or it was not proposed."""
-    plan = patch_requests.get_plan(store, patch.patch)
+    plan = patches.get_plan(store, patch.patch)
     if plan is None:
         raise PatchRefused(f"patch {patch.patch} has no script: it was not proposed over HTTP, or its rows were dropped")
     if plan["script"] is None:

@@ -14,8 +14,8 @@ from auditor.service import notify
 from auditor.service.notify import MAX_NAMED, Message
 from auditor.service.pipeline_status import status
 from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
-from auditor.store import Store, problems
-from auditor.store.problems import KINDS
+from auditor.store import Store, pipelines
+from auditor.store.pipelines import KINDS
 from auditor.waits import waits
 
 PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
@@ -96,13 +96,13 @@ def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None 
     now = now or dt.datetime.now(dt.UTC)
     failures = []
     for name in sorted(settings.pipelines):
-        known = {problem.key: problem for problem in problems.list_problems(store, name)}
+        known = {problem.key: problem for problem in pipelines.list_problems(store, name)}
         current = find_problems(status(settings, store, name, look=False), known, now)
-        due, over = problems.update_problems(store, name, current, now, lambda problem: PATIENCE[problem.key.kind])
+        due, over = pipelines.update_problems(store, name, current, now, lambda problem: PATIENCE[problem.key.kind])
         if due:
             errors = _send(settings, store, problem_message(name, due), now)
             if errors and all(errors):
-                problems.set_unnotified(store, name, [problem.key for problem in due])
+                pipelines.set_unnotified(store, name, [problem.key for problem in due])
             failures += errors
         if over:
             failures += _send(settings, store, recovery_message(name, over, len(current)), now)

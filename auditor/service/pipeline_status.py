@@ -13,9 +13,11 @@ from auditor.model import LiveEpoch, TableNote
 from auditor.pipeline import watch
 from auditor.pipeline.poison import place_of, place_text
 from auditor.pipeline.watch import table_lag, target_lag
-from auditor.shapes.lag import LagHistory, LagPoint, LagSeries
 from auditor.shapes.pipeline import (
     Heartbeat,
+    LagHistory,
+    LagPoint,
+    LagSeries,
     LiveSummaries,
     Migration,
     PipelineProgress,

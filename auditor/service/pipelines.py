@@ -34,7 +34,7 @@ from auditor.store import events, leases, live_epochs, parts, pipelines, refresh
 if TYPE_CHECKING:
     from auditor.pipeline.check import Finding
     from auditor.service.pipeline_processes import PipelineProcesses
-    from auditor.shapes.definition import ProposedAudit, ProposedTable
+    from auditor.shapes.audit import ProposedAudit, ProposedTable
     from auditor.shapes.pipeline import StoppedTable
     from auditor.store import Store
 
@@ -162,7 +162,7 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
 def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False) -> str:
     """Forget what `describe_reset` lists; ``from_targets``, let the stream begin again where all targets hold every table.
 
-    Returns that place; '' without it. Raises SourceTaken while the pipeline runs, AuditorError of a target that is not reached, and what
+    Returns that place; '' without it. Raises LeaseTaken while the pipeline runs, AuditorError of a target that is not reached, and what
     `find_common_place` raises.
     """
     from auditor.pipeline.run import lease_of_source

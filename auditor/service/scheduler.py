@@ -17,11 +17,8 @@ from auditor.background import Service
 from auditor.config import Schedule, Settings
 from auditor.errors import ConfigError, QueueFull
 from auditor.service import audits, cron, definitions, segment_audits, workers
-from auditor.service.cron import next_times
-from auditor.store import Store, audit_state, queue, schedule_claims
+from auditor.store import Store, audit_state, queue
 from auditor.waits import waits
-
-__all__ = ["DueAudit", "Ticker", "crontab", "due_audits", "next_times", "request_due"]
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +50,7 @@ def request_due(settings: Settings, store: Store, now: dt.datetime, by: str) -> 
     merged = audits.with_defined_audits(settings, store)
     due, new = _due_and_new(merged, store, now)
     for due_tick in new:  # from now on, missed ticks are recognised
-        schedule_claims.claim_tick(store, due_tick.audit, due_tick.tick, f"{by}: first seen")
+        queue.claim_tick(store, due_tick.audit, due_tick.tick, f"{by}: first seen")
     requested = []
     for due_tick in due:
         is_of_segments = due_tick.audit in merged.segments
@@ -76,11 +73,11 @@ def _due_and_new(settings: Settings, store: Store, now: dt.datetime) -> tuple[li
     """Return the due audits, and the last ticks of audits without any claim that are not due."""
     schedules = _schedules(settings)
     last_ticks = {name: at for name, schedule in schedules.items() if (at := cron.last_tick(schedule, now, name))}
-    claimed = schedule_claims.list_claimed_audits(store, last_ticks, now)
+    claimed = queue.list_claimed_audits(store, last_ticks, now)
     unclaimed = {name: at for name, at in last_ticks.items() if name not in claimed}
     if not unclaimed:
         return [], []
-    known, states = schedule_claims.list_audits_with_claims(store, unclaimed), audit_state.get_states(store)
+    known, states = queue.list_audits_with_claims(store, unclaimed), audit_state.get_states(store)
     due, new = [], []
     for name, at in unclaimed.items():
         if audit_state.is_paused(states, name):

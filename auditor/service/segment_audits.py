@@ -26,14 +26,14 @@ from auditor.report import formatting, listing
 from auditor.service import cron
 from auditor.service.definitions import RunValues
 from auditor.service.outcomes import check_evidence, save_outcome
-from auditor.shapes.definition import Definition
+from auditor.shapes.audit import Definition
 from auditor.shapes.segment import ComparedTable, ConcludedSegmentAudit, RegisteredEntry, SegmentAuditStatus, SegmentFinding, SideOfTable
 from auditor.store import Store, audit_state, events, queue, run_lifecycle, runs, segment_register
 
 if TYPE_CHECKING:
     from auditor.compare.segment_findings import Finding
     from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.shapes.audit_status import ListedAudit
+    from auditor.shapes.audit import ListedAudit
     from auditor.store.queue import Enqueued
     from auditor.store.segment_register import Place, TableState
 
@@ -170,9 +170,16 @@ def _perform(settings: Settings, name: str, checkpoint: StoreCheckpoint) -> Repo
     except AuditorError as error:
         state, reasons, code = State.FAILED, (str(error),), error.exit_code
     return Report(
-        audit=name, run=checkpoint.run, state=state, verdict=verdict, reasons=reasons, seconds=time.monotonic() - began,
-        exit_code=code or verdict.exit_code, began=at, verified_through=through,
-    )  # fmt: skip
+        audit=name,
+        run=checkpoint.run,
+        state=state,
+        verdict=verdict,
+        reasons=reasons,
+        seconds=time.monotonic() - began,
+        exit_code=code or verdict.exit_code,
+        began=at,
+        verified_through=through,
+    )
 
 
 def _register(settings: Settings, store: Store, name: str, stop: threading.Event) -> None:

@@ -265,8 +265,8 @@ def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Ou
         log.info("the rate of earlier patches is not known: %s", error, extra={"action": "suggestions"})
         measured = None
     rates = Rates(patched=measured) if measured else Rates()
-    has_key = target is None or bool(target["primary_key"])
-    suggestions = suggest(report, audit, settings.connections[audit.target.connection], rates, has_key)
+    target_key = target["primary_key"] if target else None
+    suggestions = suggest(report, audit, settings.connections[audit.target.connection], rates, target_key)
     return dataclasses.replace(report, suggestions=suggestions)
 
 

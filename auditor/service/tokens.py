@@ -6,8 +6,8 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from auditor.errors import ConfigError, Forbidden
-from auditor.shapes.token import Scope
-from auditor.shapes.token import Token as ShownToken
+from auditor.shapes.access import Scope
+from auditor.shapes.access import Token as ShownToken
 from auditor.store import events, tokens
 from auditor.store.tokens import Token
 

@@ -268,9 +268,16 @@ def _returns_to_queue(held_run: _HeldRun, report: Report) -> bool:
 def _report_without_result(run: StoredRun, state: State, reasons: tuple[str, ...], code: int) -> Report:
     """Return the report of a run that did not compare anything."""
     return Report(
-        audit=run.audit, run=run.run, state=state, verdict=Verdict.UNKNOWN, reasons=reasons, seconds=0.0, exit_code=code, began=run.started,
+        audit=run.audit,
+        run=run.run,
+        state=state,
+        verdict=Verdict.UNKNOWN,
+        reasons=reasons,
+        seconds=0.0,
+        exit_code=code,
+        began=run.started,
         other_settings=run.other_settings,
-    )  # fmt: skip
+    )
 
 
 def run_pending(settings: Settings, store: Store) -> Iterator[Report]:
@@ -346,9 +353,14 @@ class Workers:
     def _worker(self, index: int) -> Service:
         failure, backoff = f"the store failed, retrying in {waits().worker_retry:g} s", Backoff(waits().worker_retry, waits().worker_retry)
         return Service(
-            f"worker {index}", self._work, waits().worker_poll,
-            failure=failure, action="store_failed", backoff=backoff, stopping=self._stopping,
-        )  # fmt: skip
+            f"worker {index}",
+            self._work,
+            waits().worker_poll,
+            failure=failure,
+            action="store_failed",
+            backoff=backoff,
+            stopping=self._stopping,
+        )
 
     def _work(self) -> float | None:
         """Execute the next patch or run; without one, wait for the next."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from auditor.shapes._shape import Shape
+from auditor.shapes import Shape
 
 BootstrapState = Literal["running", "stopped", "failed", "done", "dropped"]
 """``running`` until it ends, ``stopped`` by a signal or ``failed``: both can be continued; ``dropped`` if its copy was dropped instead."""
@@ -53,15 +53,25 @@ class Bootstrap(Shape):
         json_schema_extra={
             "examples": [
                 {
-                    "bootstrap": "5c198e4d74164a179226ccfc2ce27565", "audit": "orders", "state": "done", "stage": "settled",
-                    "is_at_work": False, "requested_by": "ada", "at": "2026-03-01T07:10:00+00:00", "source": "shop: orders", "keys": "",
-                    "swap": "in place", "old": "orders_old_20260301_071000", "old_dropped": False, "why": "",
+                    "bootstrap": "5c198e4d74164a179226ccfc2ce27565",
+                    "audit": "orders",
+                    "state": "done",
+                    "stage": "settled",
+                    "is_at_work": False,
+                    "requested_by": "ada",
+                    "at": "2026-03-01T07:10:00+00:00",
+                    "source": "shop: orders",
+                    "keys": "",
+                    "swap": "in place",
+                    "old": "orders_old_20260301_071000",
+                    "old_dropped": False,
+                    "why": "",
                     "progress": {"ranges": 5, "of_ranges": 5, "rows": 1000000, "of_rows": 1000000, "bytes": 29000000},
                     "after_run": "81900d7987874d3f9c1a5b6c7d8e9f00",
                 }
             ]
         },
-    )  # fmt: skip
+    )
 
     bootstrap: str = Field(description="The bootstrap's id.")
     audit: str

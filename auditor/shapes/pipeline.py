@@ -1,4 +1,4 @@
-"""The status of a pipeline, of its targets and of their tables, and its problems."""
+"""A pipeline: its status, that of its targets and their tables, its problems, what it lags behind, and refreshes through its stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from auditor.model import EpochState
-from auditor.shapes._shape import Shape
+from auditor.shapes import Shape
 
 MergeState = Literal["merged", "delayed", "stopped"]
 """Whether a target's table continues, is retried, or needs a person."""
@@ -210,3 +210,56 @@ class PipelinePause(Shape):
 
     pipeline: str
     paused: bool
+
+
+class LagPoint(Shape):
+    """What something lagged behind from a moment on, for a span of seconds; of a span of an hour the maxima."""
+
+    at: dt.datetime
+    span: int = Field(description="Seconds: 30 within the last day, 3600 before.", examples=[30])
+    seconds: float | None = Field(description="Null if it was not known.", examples=[1.5])
+    bytes: int | None = Field(description="Bytes of the source's log that were not staged, or of parts that were missing in the target.")
+    rate: float = Field(description="Events a second that were staged, or merged.", examples=[120.0])
+
+
+class LagSeries(Shape):
+    """The lag of a pipeline, of a target of it, or of a table in a target."""
+
+    target: str | None = Field(description="Null for the pipeline itself: how far staging lags behind the source.", examples=["wh"])
+    table: str | None = Field(description="Null for all tables together.", examples=["shop.orders"])
+    points: list[LagPoint] = Field(description="In the order of time. While no process of the pipeline runs, there is none.")
+
+
+class LagHistory(Shape):
+    """What a pipeline, its targets, or a table in each of these lagged behind."""
+
+    pipeline: str = Field(examples=["shop"])
+    series: list[LagSeries]
+
+    def points_of(self, target: str | None) -> list[LagPoint]:
+        """Return the points of a target, or of the pipeline itself (None)."""
+        return next(target_lags.points for target_lags in self.series if target_lags.target == target)
+
+
+RefreshState = Literal["requested", "running", "done", "failed"]
+"""``done``: all rows are in the source's log; targets may still lack them."""
+
+
+class Refresh(Shape):
+    """Existing rows of a table that are sent through a pipeline's stream."""
+
+    refresh: str
+    pipeline: str
+    table: str
+    ranges: int = Field(description="Ranges of keys that were requested; with no keys either, the whole table.")
+    keys: int = Field(description="Single keys that were requested.")
+    state: RefreshState = Field(description="`done`: all rows are in the source's log; targets hold them once they have merged it.")
+    requested_by: str
+    at: dt.datetime
+    ended: dt.datetime | None
+    rows: int = Field(description="Rows that were written into the source's log.")
+    chunks: int
+    seconds: float
+    longest: float = Field(description="Seconds for which rows were locked at most.")
+    log_place: str | None = Field(description="File and position of the source's log up to which the rows are in it; null until then.")
+    reason: str = Field(description="Why it waits or failed; empty if it does not.")

@@ -1,4 +1,7 @@
-"""The report of a run. `docs/report.schema.json` is generated from it: ``python -m scripts.report_schema``."""
+"""Reports: of a run, of a day, and of what files of evidence are.
+
+`docs/report.schema.json` is generated from that of a run: ``python -m scripts.report_schema``.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from auditor.model import SIDES, DifferenceKind, Method, Settling, Side, State, Tool, Verdict
-from auditor.shapes._shape import Shape
-from auditor.shapes.difference import UNSETTLED, ColumnValues, Recheck
-from auditor.shapes.plan import Plan
+from auditor.model import SIDES, DifferenceKind, Method, Settling, Side, State, Status, Tool, Verdict
+from auditor.shapes import Shape
+from auditor.shapes.audit import Plan, ThresholdValues, TrendPoint
+from auditor.shapes.run import UNSETTLED, ColumnValues, Recheck
 
 MAX_LISTED = 1000
 """Unequal partitions, and measures, listed at most; ``unequal`` counts all of the former."""
@@ -397,3 +400,111 @@ class RunReport(Shape):
     suggestions: Suggestions | None = Field(description="What would repair the target; null unless rows differ in a run that is stored.")
     notes: tuple[str, ...] = Field(description="Further remarks on the run.")
     shards: tuple[Shard, ...] = Field(description="What was found of each shard, where the source consists of several tables; else empty.")
+
+
+class DayScore(Shape):
+    """The score of a run; its bounds are null if the method gives none."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
+class CombinedVerdict(Shape):
+    """The verdict on source and target, combined from both legs of an audit by way of a dump; the hard bounds are certain."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    lower: float
+    upper: float
+    hard_lower: float
+    hard_upper: float
+    leg_ages_seconds: tuple[float | None, float | None]
+    dump_age_seconds: float | None
+
+
+class DayLastRun(Shape):
+    """The run of an audit that ended last, and how: `done`, or `failed` or `cancelled` without a verdict."""
+
+    run: str
+    state: State
+    ended: dt.datetime | None
+
+
+class DayAudit(Shape):
+    """One audit of a day. Ages and durations are in seconds."""
+
+    audit: str
+    status: Status
+    configured: bool
+    paused: bool
+    reasons: tuple[str, ...]
+    run: str | None = Field(description="The run of the last verdict, or else the last run.")
+    began: dt.datetime | None
+    age_seconds: float | None
+    running: str | None
+    verdict: Verdict | None
+    score: DayScore | None
+    threshold: ThresholdValues | None
+    streak: int
+    streak_since: dt.datetime | None
+    verified_through: dt.datetime | None
+    verified_age_seconds: float | None
+    within_threshold: bool
+    within_threshold_through: dt.datetime | None
+    last_run: DayLastRun | None
+    not_compared: tuple[str, ...]
+    report: RunReport | None = Field(description="The report of `run`; null for audits of which nothing differs.")
+    trend: tuple[TrendPoint, ...]
+    combined: CombinedVerdict | None
+    legs: tuple[DayAudit, ...]
+
+
+class DayReport(Shape):
+    """The report of a day."""
+
+    date: dt.date
+    at: dt.datetime
+    counts: dict[Status, int] = Field(description="Numbers of configured audits by status.")
+    audits: tuple[DayAudit, ...] = Field(description="The most urgent first.")
+
+
+class VerifiedLink(Shape):
+    """A link in a file of evidence, as it was signed."""
+
+    audit: str
+    number: int
+    run: str
+    key: str
+    at: str
+    verdict: Verdict | None = Field(description="Null if the file does not hold what its run found.")
+
+
+class VerifiedFile(Shape):
+    """A file of evidence."""
+
+    file: str
+    whole: bool
+    broken: str | None = Field(description="How it is not whole.")
+    links: tuple[VerifiedLink, ...]
+
+
+class VerifiedChain(Shape):
+    """The links of an audit in all of these files together."""
+
+    audit: str
+    first: int
+    last: int
+    head: str = Field(description="The digest of the last one.")
+    keys: tuple[str, ...]
+    broken: tuple[str, ...]
+
+
+class VerifiedEvidence(Shape):
+    """What files of evidence are, each by itself and together."""
+
+    whole: bool
+    pinned: bool = Field(description="Whether public keys were given that links have to be signed with.")
+    files: tuple[VerifiedFile, ...]
+    chains: tuple[VerifiedChain, ...]
+    unseen_heads: tuple[str, ...] = Field(description="The heads that were given, and that no link in a whole file has.")

@@ -1,4 +1,4 @@
-"""A run: its progress and its result, as it is listed."""
+"""A run, as it is listed: its progress, its result, its partitions and its differences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from auditor.model import Method, Side, State, Verdict
-from auditor.shapes._shape import Shape
+from auditor.model import DifferenceKind, Method, Settling, Side, State, Verdict
+from auditor.shapes import Shape
 
 VERIFIED = "Everything that the source held up to this time was seen equal in the target."
 WITHIN = "Up to this time everything was equal, or differed no more than the audit allows; null unless later than `verified_through`."
@@ -43,18 +43,43 @@ class Run(Shape):
         json_schema_extra={
             "examples": [
                 {
-                    "run": RUN_ID_EXAMPLE, "audit": "orders", "state": "done", "verdict": "mismatch", "exit_code": 1, "method": "exact",
-                    "began": "2026-03-01T06:30:00Z", "ended": "2026-03-01T06:31:10Z", "seconds": 70.2,
-                    "score": {"value": 0.99998, "lower": 0.99998, "upper": 0.99998, "published": 0.98}, "coverage": 1.0,
-                    "rows": {"source": 100000, "target": 99999}, "partitions": 33, "unequal": 2, "missing": 1, "extra": 0, "changed": 1,
-                    "unsettled": 0, "reasons": ["2 rows differ"], "reason": "", "requested_by": "schedule", "overrides": {},
-                    "other_settings": None, "within_threshold": False, "within_threshold_through": None,
-                    "keys": None, "times": None, "definition": None,
-                    "resumable": False, "cancel_requested": False, "progress": {}, "waiting_for": {}, "verified_through": None,
+                    "run": RUN_ID_EXAMPLE,
+                    "audit": "orders",
+                    "state": "done",
+                    "verdict": "mismatch",
+                    "exit_code": 1,
+                    "method": "exact",
+                    "began": "2026-03-01T06:30:00Z",
+                    "ended": "2026-03-01T06:31:10Z",
+                    "seconds": 70.2,
+                    "score": {"value": 0.99998, "lower": 0.99998, "upper": 0.99998, "published": 0.98},
+                    "coverage": 1.0,
+                    "rows": {"source": 100000, "target": 99999},
+                    "partitions": 33,
+                    "unequal": 2,
+                    "missing": 1,
+                    "extra": 0,
+                    "changed": 1,
+                    "unsettled": 0,
+                    "reasons": ["2 rows differ"],
+                    "reason": "",
+                    "requested_by": "schedule",
+                    "overrides": {},
+                    "other_settings": None,
+                    "within_threshold": False,
+                    "within_threshold_through": None,
+                    "keys": None,
+                    "times": None,
+                    "definition": None,
+                    "resumable": False,
+                    "cancel_requested": False,
+                    "progress": {},
+                    "waiting_for": {},
+                    "verified_through": None,
                 }
             ]
         }
-    )  # fmt: skip
+    )
 
     run: str = Field(description="The run's id.")
     audit: str
@@ -112,3 +137,47 @@ class Partition(Shape):
     rows: dict[Side, int]
     least: str | None = Field(description="The least key of a partition that is not equal; null if keys have no order or are masked.")
     greatest: str | None = Field(description="The greatest key, likewise.")
+
+
+UNSETTLED = "`unsettled`: still changing when last rechecked."
+
+
+class ColumnValues(Shape):
+    """A column of a changed row, as canonical texts; null is NULL."""
+
+    name: str
+    source: str | None
+    target: str | None
+    reason: str = Field(description="Why two texts that look the same differ, e.g. `Unicode form`; empty for others.")
+
+
+class Recheck(Shape):
+    """When a difference was read again, and what was found."""
+
+    at: dt.datetime
+    outcome: str = Field(description="`same` as before, `moved` (changed since the last recheck), `in flight`, or `equal` by now.")
+
+
+class RowRange(Shape):
+    """Consecutive rows that one side lacks entirely."""
+
+    label: str = Field(description="The range's keys, for display.")
+    first: str | None = Field(description="The first key.")
+    last: str | None = Field(description="The last key.")
+    rows: int
+    partitions: int
+
+
+class Difference(Shape):
+    """A row that is not equal, or a range of rows that one side lacks."""
+
+    number: int = Field(description="Position in the run's list of differences, ascending.")
+    kind: DifferenceKind
+    state: Settling = Field(description=UNSETTLED)
+    key: dict[str, str | None] | None = Field(description="The key's columns; null for a range.")
+    range: RowRange | None
+    rows: dict[Side, int] = Field(description="For each side, how many such rows it has beyond those of the other.")
+    columns: tuple[ColumnValues, ...] = Field(description="The columns of a changed row that differ.")
+    rechecks: tuple[Recheck, ...] = Field(description="The rechecks of this difference.")
+    shards: tuple[str, ...] = Field(description="The shards that hold the source's rows; empty for a source of one table.")
+    doubled: bool = Field(description="Whether several shards hold the key, of which each row should be on one.")

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from auditor.model import FindingKind, SegmentVerdict, Verdict
-from auditor.shapes._shape import Shape
+from auditor.shapes import Shape
 
 
 class SegmentEntry(Shape):

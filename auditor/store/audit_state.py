@@ -1,5 +1,8 @@
-"""What is remembered of each audit beyond its runs: up to when it is verified, what the channels were sent, whether it is paused, and
-which rows its last runs did not compare."""
+"""What is stored of each audit beyond its runs.
+
+That is its definition, if it was defined through the API; up to when it is verified; what the channels were sent; whether it is paused; and
+which rows its last runs did not compare.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from typing import Any, TypedDict, Unpack
 import sqlalchemy as sa
 from sqlalchemy import Boolean, Column, Connection, Row, Table, delete, insert, select
 
-from auditor.store._schema import MYSQL, Json, Moment, big_integer, long_binary, metadata, runs, short_text
-from auditor.store._store import Store
+from auditor.errors import UnknownAudit
+from auditor.shapes.audit import Definition
+from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text
+from auditor.store._store import Store, database_time
 from auditor.store.runs import OWN_SETTINGS
 
 audit_states = Table(
@@ -161,3 +166,40 @@ def get_left_out(store: Store, audit: str, settings: str) -> bytes:
     with store.reading() as connection:
         statement = select(left_out_rows.c.body).where(left_out_rows.c.audit == audit, left_out_rows.c.settings == settings)
         return bytes(connection.execute(statement).scalar() or b"")
+
+
+definitions = Table(
+    "auditor_definitions",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("definition", Json(), nullable=False),
+    Column("defined_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    **MYSQL,
+)
+"""Audits that were defined through the API, not in a configuration."""
+
+_DEFINITIONS = select(definitions.c.audit, definitions.c.definition).order_by(definitions.c.audit)
+
+
+def save_definition(store: Store, name: str, definition: Mapping[str, Any], by: str) -> None:
+    """Store an audit's definition, replacing an earlier one of this name. ``by`` is who defined it."""
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(definitions).where(definitions.c.audit == name))
+        values = {"audit": name, "definition": dict(definition), "defined_by": by, "at": database_time(connection)}
+        connection.execute(insert(definitions).values(**values))
+
+    store.write(work)
+
+
+def delete_definition(store: Store, name: str) -> None:
+    """Delete an audit's definition, but not its runs. Raises UnknownAudit."""
+    if not store.write(lambda connection: connection.execute(delete(definitions).where(definitions.c.audit == name)).rowcount):
+        raise UnknownAudit(f"no audit {name!r} is defined through the API; audits in the configuration file are changed there")
+
+
+def list_definitions(store: Store) -> dict[str, Definition]:
+    """Return all definitions by audit."""
+    with store.reading() as connection:
+        return {row.audit: row.definition for row in connection.execute(_DEFINITIONS)}

@@ -43,7 +43,7 @@ from typing import Any, Literal, TypedDict
 from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, Table, and_, delete, exc, insert, select, update
 
 from auditor.background import Service
-from auditor.errors import AuditorError, RunLost, SourceTaken, StoreError, UnknownRun
+from auditor.errors import AuditorError, LeaseTaken, RunLost, StoreError, UnknownRun
 from auditor.store._schema import MYSQL, Moment, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
 from auditor.waits import waits
@@ -221,7 +221,7 @@ def let_age(connection: Connection, lease: Lease, seconds: float) -> None:
 def take_lease(store: Store, kind: Kind, name: str, holder: str, seconds: float, owner: Owner | None = None) -> None:
     """Take or renew a lease for ``holder``, for ``seconds`` by the store's clock; ``owner`` is the holder's process, by default this one.
 
-    A lease whose process has ended is free: what takes the place of a crashed process does not wait. Raises SourceTaken while another
+    A lease whose process has ended is free: what takes the place of a crashed process does not wait. Raises LeaseTaken while another
     holder has it, and StoreError.
     """
     process = owner or this_process()
@@ -238,7 +238,7 @@ def take_lease(store: Store, kind: Kind, name: str, holder: str, seconds: float,
         return f"{lease.owner} until {lease.until:%H:%M:%S} UTC"
 
     if taken := store.write(work):
-        raise SourceTaken(f"it is taken by {taken}; stop that process, or wait until its lease is over")
+        raise LeaseTaken(f"it is taken by {taken}; stop that process, or wait until its lease is over")
 
 
 def is_held(store: Store, kind: Kind, name: str) -> bool:
@@ -255,7 +255,7 @@ def release_lease(store: Store, kind: Kind, name: str, holder: str) -> None:
 
 
 OnLost = Callable[[AuditorError], None]
-"""Receives why something is no longer owned: SourceTaken or RunLost if another process has it, UnknownRun if the run was deleted,
+"""Receives why something is no longer owned: LeaseTaken or RunLost if another process has it, UnknownRun if the run was deleted,
 StoreError if it ran out."""
 
 
@@ -273,7 +273,7 @@ class Renewal(Service):
         try:
             self._renew()
             self._renewed = time.monotonic()
-        except (SourceTaken, RunLost, UnknownRun) as error:
+        except (LeaseTaken, RunLost, UnknownRun) as error:
             self._on_lost(error)
         except StoreError as error:
             if time.monotonic() - self._renewed > self._lasts:
@@ -283,7 +283,7 @@ class Renewal(Service):
 
 @contextmanager
 def keep(store: Store, kind: Kind, name: str, seconds: float, on_lost: OnLost = lambda _: None) -> Iterator[None]:
-    """Have a lease for the block, and call ``on_lost``, in another thread, if it is lost. Raises SourceTaken and StoreError."""
+    """Have a lease for the block, and call ``on_lost``, in another thread, if it is lost. Raises LeaseTaken and StoreError."""
     holder = secrets.token_hex(16)
     take = partial(take_lease, store, kind, name, holder, seconds)
     take()

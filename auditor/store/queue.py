@@ -1,4 +1,4 @@
-"""The queue of requested runs, and how processes claim them.
+"""The queue of requested runs, how processes claim them, and the claims of scheduled ticks, by which exactly one process requests each.
 
 A requested run is stored as pending; runs are claimed in the order of their numbers. A claimed run is a run like any other, except that
 it is requeued if its process dies, and then resumes from what it stored.
@@ -9,16 +9,16 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Column, Connection, ForeignKey, Table, func, insert, select, update
+from sqlalchemy import Column, Connection, ForeignKey, Table, and_, func, insert, or_, select, update
 
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
-from auditor.store import audit_state, leases, schedule_claims
-from auditor.store._schema import MYSQL, audit_versions, big_integer, metadata, queue, runs, short_text
+from auditor.store import audit_state, leases
+from auditor.store._schema import MYSQL, Moment, Words, audit_versions, big_integer, metadata, queue, runs, short_text
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import forget_payloads
 from auditor.store.run_lifecycle import NOT_ENDED, has_checkpoint, recover_runs, running_columns, save_version, update_own_run
@@ -34,6 +34,17 @@ idempotency_keys = Table(
     **MYSQL,
 )
 """Hashes of the idempotency keys of requests; ``request_hash`` is that of the request."""
+
+tick_claims = Table(
+    "auditor_schedule_claims",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("tick", Moment(), primary_key=True),
+    Column("claimed_by", Words(), nullable=False),
+    Column("at", Moment(), nullable=False),
+    **MYSQL,
+)
+"""Ticks of audits' schedules, each with the one process that requested its run."""
 
 CLAIM_CANDIDATES = 16
 """Pending runs that `claim_run` tries in turn, skipping those that other processes are claiming."""
@@ -114,7 +125,7 @@ def enqueue_due_run(
     """
 
     def work(connection: Connection) -> Enqueued | None:
-        if _has_one_off(connection, audit) or not schedule_claims.insert_claim(connection, audit, tick, by):
+        if _has_one_off(connection, audit) or not insert_claim(connection, audit, tick, by):
             return None
         values: dict[str, Any] = {"run": run, "audit": audit, "method": method, "overrides": {}}
         values |= {"reason": reason, "requested_by": requested_by}
@@ -291,3 +302,44 @@ def _run_named_in(connection: Connection, audit: str, column: Any) -> str | None
 
 def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def claim_tick(store: Store, audit: str, tick: dt.datetime, by: str) -> bool:
+    """Claim a tick of an audit's schedule for ``by``; returns True to exactly one caller among all processes."""
+    return store.write(lambda connection: insert_claim(connection, audit, tick, by))
+
+
+def insert_claim(connection: Connection, audit: str, tick: dt.datetime, by: str) -> bool:
+    """Claim a tick within the caller's transaction; returns whether it was unclaimed."""
+    # Of two concurrent inserts the primary key rejects one; the retry of its transaction then finds the claim.
+    if connection.execute(select(tick_claims.c.tick).where(tick_claims.c.audit == audit, tick_claims.c.tick == tick)).first() is not None:
+        return False
+    connection.execute(insert(tick_claims).values(audit=audit, tick=tick, claimed_by=by, at=database_time(connection)))
+    return True
+
+
+def list_claimed_audits(store: Store, ticks: Mapping[str, dt.datetime], now: dt.datetime) -> set[str]:
+    """Return those audits of ``ticks`` whose tick, or a later one up to ``now``, was claimed; an earlier tick has then been skipped."""
+    claimed: set[str] = set()
+    with store.reading() as connection:
+        for audits in _batches(ticks):
+            passed = or_(
+                *(and_(tick_claims.c.audit == audit, tick_claims.c.tick.between(ticks[audit], max(now, ticks[audit]))) for audit in audits)
+            )
+            claimed.update(connection.execute(select(tick_claims.c.audit).where(passed).distinct()).scalars())
+    return claimed
+
+
+def _batches(names: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the names in batches: SQLite limits the depth of an expression, and so the number of terms of an OR."""
+    listed = list(names)
+    for start in range(0, len(listed), 200):
+        yield listed[start : start + 200]
+
+
+def list_audits_with_claims(store: Store, audits: Iterable[str]) -> set[str]:
+    """Return those of ``audits`` of which any tick was ever claimed."""
+    with store.reading() as connection:
+        return {
+            audit for audit in audits if connection.execute(select(tick_claims.c.tick).where(tick_claims.c.audit == audit).limit(1)).first()
+        }

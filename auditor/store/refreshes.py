@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Index, Row, Table, delete, insert, select, update
 
 from auditor.errors import StoreError
-from auditor.shapes.refresh import RefreshState
+from auditor.shapes.pipeline import RefreshState
 from auditor.store import events
 from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time

@@ -20,9 +20,9 @@ from auditor.store._store import Store
 from auditor.store.audit_state import audit_states
 from auditor.store.events import events
 from auditor.store.evidence import forget_payloads
+from auditor.store.queue import tick_claims
 from auditor.store.rolling_parts import rolling_parts
 from auditor.store.runs import OWN_SETTINGS, ad_hoc_audit
-from auditor.store.schedule_claims import claims as schedule_claims
 from auditor.store.tokens import SESSION_PREFIX, tokens
 
 KEEP_RESUMABLE = dt.timedelta(days=7)
@@ -151,10 +151,10 @@ def _delete_runs(store: Store, rows: Sequence[Row[Any]]) -> int:
 
 def _delete_claims(store: Store, now: dt.datetime) -> None:
     def work(connection: Connection) -> None:
-        newest = select(schedule_claims.c.audit, func.max(schedule_claims.c.tick).label("tick")).group_by(schedule_claims.c.audit)
+        newest = select(tick_claims.c.audit, func.max(tick_claims.c.tick).label("tick")).group_by(tick_claims.c.audit)
         for row in connection.execute(newest).all():
-            old = schedule_claims.c.tick < min(row.tick, now - KEEP_CLAIMS)
-            connection.execute(delete(schedule_claims).where(schedule_claims.c.audit == row.audit, old))
+            old = tick_claims.c.tick < min(row.tick, now - KEEP_CLAIMS)
+            connection.execute(delete(tick_claims).where(tick_claims.c.audit == row.audit, old))
 
     store.write(work)
 

@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, ForeignKey, Table, delete, func, inse
 from auditor.store import audit_state
 from auditor.store._schema import MYSQL, Moment, big_integer, metadata, runs, short_text
 from auditor.store._store import Store
-from auditor.store.chunks import format_bound, parse_bound
+from auditor.store.run_lifecycle import format_bound, parse_bound
 from auditor.store.runs import get_run_number
 
 rolling_parts = Table(

@@ -1,4 +1,4 @@
-"""The life of a stored run: start, heartbeat, finish and resume, and recovery where its process has died.
+"""The life of a stored run: start, heartbeat, finish and resume from its finished chunks, and recovery where its process has died.
 
 A process may change a run only while it owns it. Once another process has resumed the run, or `recover_runs` has failed it, the
 functions called by its former process raise RunLost.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypedDict
 
-from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+from sqlalchemy import Connection, Row, Table, and_, delete, insert, select, update
 
 from auditor.errors import AlreadyRunning, NotResumable, RunLost
 from auditor.escaping import shell_word
@@ -407,3 +407,72 @@ def has_checkpoint(connection: Connection, number: int) -> bool:
         .where(chunks.c.run == number, run_documents.c.kind == "plan")
     )
     return connection.execute(left.limit(1)).first() is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredChunk:
+    """A finished chunk of a side.
+
+    Its keys are from ``first`` (inclusive) to ``end`` (exclusive), None for no bound, or NULL with ``null_key``. ``rows`` were read in
+    ``seconds`` after ``attempts``, finished ``at``. ``payload`` is the packed summaries.
+    """
+
+    side: Side
+    first: int | None
+    end: int | None
+    null_key: bool = False
+    rows: int
+    seconds: float
+    attempts: int
+    at: dt.datetime
+    payload: bytes
+
+
+def save_chunk(store: Store, run: str, chunk: StoredChunk) -> None:
+    """Store a chunk, replacing an earlier copy of it. Raises UnknownRun, and RunLost if this process no longer owns the run."""
+
+    def work(connection: Connection) -> None:
+        # This locks the run's lease first, so that a process that takes over the run waits for this transaction, or this one for it.
+        key = {
+            "run": update_own_run(connection, run),
+            "side": chunk.side,
+            "first": format_bound(chunk.first),
+            "end_before": format_bound(chunk.end),
+            "null_key": chunk.null_key,
+        }
+        connection.execute(delete(chunks).where(and_(*(chunks.c[column] == value for column, value in key.items()))))
+        took = {"row_count": chunk.rows, "seconds": chunk.seconds, "attempts": chunk.attempts, "at": chunk.at}
+        connection.execute(insert(chunks).values(**key, **took, payload=chunk.payload))
+
+    store.write(work)
+
+
+def list_chunks(store: Store, run: str) -> list[StoredChunk]:
+    """Return the stored chunks of a run, ordered by side, then by key with NULL keys last. Raises UnknownRun."""
+    with store.reading() as connection:
+        rows = connection.execute(select(chunks).where(chunks.c.run == get_run_number(connection, run))).all()
+    stored = [
+        StoredChunk(
+            side=row.side,
+            first=parse_bound(row.first),
+            end=parse_bound(row.end_before),
+            null_key=row.null_key,
+            rows=row.row_count,
+            seconds=row.seconds,
+            attempts=row.attempts,
+            at=row.at,
+            payload=row.payload,
+        )
+        for row in rows
+    ]
+    return sorted(stored, key=lambda c: (c.side, c.null_key, c.first is not None, c.first or 0))
+
+
+def format_bound(bound: int | None) -> str:
+    """Return a bound as the text that is stored; '' for None."""
+    return "" if bound is None else str(bound)
+
+
+def parse_bound(bound: str) -> int | None:
+    """Return the bound that `format_bound` made this text of."""
+    return int(bound) if bound else None

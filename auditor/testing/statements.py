@@ -27,9 +27,13 @@ FILTERS = (
 )
 
 COLUMNS = [
-    ("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 10, 2)), ("weight", Kind("float64")),
-    ("shipped", Kind("timestamp", scale=6)), ("paid", Kind("boolean")),
-]  # fmt: skip
+    ("id", Kind("integer")),
+    ("name", Kind("text")),
+    ("price", Kind("decimal", 10, 2)),
+    ("weight", Kind("float64")),
+    ("shipped", Kind("timestamp", scale=6)),
+    ("paid", Kind("boolean")),
+]
 PARTITIONINGS = {
     "range": Partitioning(strategy="range", size=1024),
     "hash": Partitioning(strategy="hash", buckets=64),

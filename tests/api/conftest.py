@@ -17,8 +17,8 @@ from fastapi import FastAPI
 
 from auditor import config, service
 from auditor.api import create_app, sessions
-from auditor.api.rate_limit import RateLimit
-from auditor.shapes.token import Scope
+from auditor.api.middleware import RateLimit
+from auditor.shapes.access import Scope
 from auditor.store import Store, open_store, tokens
 from auditor.waits import waits
 

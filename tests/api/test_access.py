@@ -21,7 +21,7 @@ from auditor.errors import ConfigError
 from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service import repairs as repair_service
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store import tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from scripts import scope_reference

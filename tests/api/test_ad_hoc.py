@@ -58,6 +58,10 @@ def test_ad_hoc_run_is_executed_and_reported_like_any_other(own: Service) -> Non
     client = own.client("read")
     pending = client.get(place).json()
     assert (pending["state"], pending["reason"], pending["requested_by"]) == ("pending", "a new replica", "the define token")
+    for of in ("report", "partitions", "differences"):
+        answer = client.get(f"{place}/{of}")
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:auditor:problem:NoReport"), of
+    assert (page := client.get(f"/runs/{pending['run']}/report.text")).status_code == 404 and "has no report" in page.text
     [report] = run_pending(own.settings, own.store)
     assert (report.state, report.audit) == (State.DONE, f"ad-hoc-{report.run[:12]}")
     found = client.get(place).json()

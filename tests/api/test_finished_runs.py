@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from auditor.api import metrics
 from auditor.api.metrics import FinishedRuns
-from auditor.store import Store, chunks, open_store, queue, run_lifecycle, runs
+from auditor.store import Store, open_store, queue, run_lifecycle, runs
 from auditor.store._schema import runs as table
 from auditor.store.leases import leases
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
@@ -89,7 +89,7 @@ def test_run_resumed_and_finished_between_two_polls_is_returned_again(store: Sto
     finished = FinishedRuns(store, T0)
     one = start_run(store, new_audit_name())
     run_lifecycle.save_plan(store, one, plan=b"plan", schema={})
-    chunks.save_chunk(store, one, make_chunk())
+    run_lifecycle.save_chunk(store, one, make_chunk())
     run_lifecycle.finish_run(store, one, FAILED)
     assert new_runs(finished) == [one]
     for _ in range(metrics.LATE_COMMITS + 5):

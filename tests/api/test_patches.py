@@ -19,9 +19,9 @@ from auditor.api import create_app
 from auditor.compare.accounting import MASK
 from auditor.model import Verdict
 from auditor.service import patches as requests
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store import events, patches, runs
-from auditor.store import patch_requests as stored_requests
+from auditor.store import patches as stored_requests
 from tests.api.conftest import SECRET_VALUE, Service, TemporaryService
 from tests.api.test_answers import list_all
 

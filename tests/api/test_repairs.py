@@ -16,7 +16,7 @@ import pytest
 from auditor import config, service
 from auditor.compare.accounting import MASK
 from auditor.model import State, Verdict
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store import events, runs
 from tests.api.conftest import PASSWORD, Service, TemporaryService
 from tests.api.test_answers import list_all

@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from auditor import service
 from auditor.api import create_app, sessions
-from auditor.api.rate_limit import RateLimit
-from auditor.shapes.token import Scope
+from auditor.api.middleware import RateLimit
+from auditor.shapes.access import Scope
 from auditor.store import Store, open_store, tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from tests.api.conftest import make_settings

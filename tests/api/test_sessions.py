@@ -14,7 +14,7 @@ from auditor.api.dependencies import AppState
 from auditor.api.sessions import Definer, Reader, Runner
 from auditor.errors import AuditorError, ConfigError
 from auditor.service import tokens as service
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store import events, tokens
 from tests.api.conftest import Service, TemporaryService, make_client
 

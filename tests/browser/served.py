@@ -21,7 +21,7 @@ from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service.workers import Workers
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store import Store, open_store, tokens
 from tests.browser import pipeline_samples, segment_samples
 

@@ -13,7 +13,7 @@ import dialects
 from auditor.config import Audit, ConnectionSettings, TableRef
 from auditor.errors import NoSuchObject
 from auditor.run import audit_run
-from auditor.service.proposals import quote_parts
+from auditor.service.table_pairs import quote_parts
 from dialects import Kind, Place
 from tests import tables
 from tests.live import LiveEngine, engine_params

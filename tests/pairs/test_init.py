@@ -13,7 +13,7 @@ from auditor import service
 from auditor.cli._init import write
 from auditor.config import load, validate_settings
 from auditor.model import Verdict
-from auditor.service import table_groups
+from auditor.service import table_pairs
 from dialects import TableName
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
@@ -64,7 +64,7 @@ def test_proposed_audit_of_tables_in_other_schemas_runs(made: LivePair, tmp_path
     ]
     ends = {side: {"connection": side} for side in ("source", "target")}
     group = {"connections": {side: {"url": getattr(made, side).url} for side in ends}, "audits": {"g": {**ends, "tables": "init_*"}}}
-    expanded, _, left_out = table_groups.expand(validate_settings(group))
+    expanded, _, left_out = table_pairs.expand_groups(validate_settings(group))
     assert set(expanded.audits) == {"g.init_orders", "g.init_log"}
     assert "g: init_seen: a view, which has no primary key; write its audit with key: [column, ...]" in left_out
     assert service.run_audit(expanded, "g.init_orders").verdict is Verdict.MATCH

@@ -40,7 +40,7 @@ from auditor.service import pipeline_problems
 from auditor.service.certify.log_columns import KINDS, samples_of
 from auditor.service.pipeline_problems import find_problems
 from auditor.service.pipeline_status import status
-from auditor.store import parts, pipelines, problems, tokens
+from auditor.store import parts, pipelines, tokens
 from auditor.telemetry import configure_logging
 from tests.api.conftest import make_client
 from tests.binlog import LiveLog
@@ -211,7 +211,7 @@ def shows_no_control_character(road: Any, capsys: pytest.CaptureFixture[str], ca
         found += pages
     now = dt.datetime.now(dt.UTC)
     keys = find_problems(status(road.settings, road.store, PIPELINE, look=False), {}, now)
-    due, _ = problems.update_problems(road.store, PIPELINE, keys, now, lambda one: 0)
+    due, _ = pipelines.update_problems(road.store, PIPELINE, keys, now, lambda one: 0)
     found += [pipeline_problems.problem_message(PIPELINE, due).body(form) for form in ("text", "markdown", "html") if due]
     for place, text in enumerate(found):
         hidden = [one for line in text.split("\n") for one in line.replace("\t", "") if not one.isprintable()]

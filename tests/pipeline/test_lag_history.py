@@ -11,8 +11,7 @@ import pytest
 
 from auditor.pipeline.watch import LagRecorder, Watch
 from auditor.service.pipeline_status import condense, list_lags
-from auditor.shapes.lag import LagPoint
-from auditor.shapes.pipeline import PipelineProgress
+from auditor.shapes.pipeline import LagPoint, PipelineProgress
 from auditor.store import lags, open_store
 from auditor.store.lags import Lag
 from tests.pipeline.road import PIPELINE, Road

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from auditor.config import WriteSettings
-from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
@@ -235,7 +235,7 @@ def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: L
         place, _ = writer.write(place)
         log.run("UPDATE refreshed_orders SET item = 'changed since'")  # what takes over must not send the last chunk as it was
         Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
-        with pytest.raises(SourceTaken, match="another process went on"):
+        with pytest.raises(LeaseTaken, match="another process went on"):
             writer.write(place)
     found = refreshes.get_refresh(road.store, asked.refresh)
     assert found.state == "done" and found.progress["rows"] <= ROWS - 10

@@ -15,7 +15,7 @@ import pytest
 from auditor import config
 from auditor.cli import main
 from auditor.connections.writer import open_writer
-from auditor.errors import SourceTaken
+from auditor.errors import LeaseTaken
 from auditor.pipeline.run import Run
 from auditor.store import Store, open_store, parts, pipelines, segments
 from tests.live import Engines
@@ -111,7 +111,7 @@ def test_a_stream_reaches_both_targets_and_goes_on_after_it_was_stopped(stream: 
             batch(announce(ORDERS, 11), update(ORDERS, 20, (order(1, "pen"), order(99, "ink"))), delete(ORDERS, 21, order(2, "pen")))
         )
         running.until(lambda: stream.positions() == {"pg": 21, "duck": 21})
-        with pytest.raises(SourceTaken, match=r"it is taken by process \d+ on"):
+        with pytest.raises(LeaseTaken, match=r"it is taken by process \d+ on"):
             stream.run().run()
     assert running.error is None and not orphan.exists()
     wanted = [(n, "pen") for n in range(50) if n not in (1, 2)] + [(99, "ink")]

@@ -20,8 +20,8 @@ from auditor import config
 from auditor.config import Settings
 from auditor.model import State
 from auditor.service import workers
-from auditor.store import Store, chunks, open_store, queue, runs
-from auditor.store.schedule_claims import claims as schedule_claims
+from auditor.store import Store, open_store, queue, run_lifecycle, runs
+from auditor.store.queue import tick_claims
 from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -62,7 +62,7 @@ class Place:
         return [workers.request_run(self.settings, self.store, name).run for name in audits]
 
     def list_read_chunks(self, run: str) -> list[Any]:
-        return [(one.side, one.first, one.at) for one in chunks.list_chunks(self.store, run)]
+        return [(one.side, one.first, one.at) for one in run_lifecycle.list_chunks(self.store, run)]
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_restarted_service_finishes_running_queued_and_scheduled_runs(place: Pla
     assert (run_counts["slow"], run_counts["waits"], run_counts["waits too"]) == (1, 1, 1)
     ticks = [one.reason for one in runs.list_runs(store, audit="scheduled")]
     with store.reading() as connection:
-        claimed = len(connection.execute(schedule_claims.select()).all())
+        claimed = len(connection.execute(tick_claims.select()).all())
     assert len(ticks) == len(set(ticks)) <= claimed
 
 

@@ -146,14 +146,14 @@ def test_first_level_is_reported_when_the_store_fails_before_the_second(tables: 
 def test_each_level_of_a_ladder_starts_without_stored_chunks(tables: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored chunks belong to the stored plan, at every level of a ladder."""
     from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.store import chunks
+    from auditor.store import run_lifecycle
 
     stored_chunks: list[int] = []
     save_plan = StoreCheckpoint.save_plan
 
     def count_after_save(self: StoreCheckpoint, *arguments: Any) -> None:
         save_plan(self, *arguments)
-        stored_chunks.append(len(chunks.list_chunks(store, self.run)))
+        stored_chunks.append(len(run_lifecycle.list_chunks(store, self.run)))
 
     monkeypatch.setattr(StoreCheckpoint, "save_plan", count_after_save)
     report = run_with_failure(tables, store, lambda: None, ladder=["signature", "exact"])

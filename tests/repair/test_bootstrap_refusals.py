@@ -16,7 +16,7 @@ from auditor import service
 from auditor.bootstrap import use_cases
 from auditor.cli import main
 from auditor.config import load
-from auditor.errors import AuditorError, BootstrapRefused, ColumnRefused, ConfigError, UnknownRun
+from auditor.errors import AuditorError, BootstrapRefused, ColumnRefused, ConfigError
 from auditor.points import armed
 from auditor.service import audits
 from auditor.store import bootstraps as stored
@@ -185,7 +185,7 @@ def test_partitions_that_are_no_ranges_of_keys_are_refused(duck: small.Small) ->
     def says(kind: type[AuditorError], partitions: str) -> str:
         return refused(duck, kind, None, "", partitions)
 
-    assert "small has no run whose partitions could be copied anew; run it first: auditor run small" in says(UnknownRun, "differing")
+    assert "small has no run whose partitions could be copied anew; run it first: auditor run small" in says(BootstrapRefused, "differing")
     definition = duck.settings.audits["small"].model_dump(by_alias=True, exclude_unset=True)
 
     def run(**partition: Any) -> None:

@@ -15,8 +15,8 @@ from auditor.errors import PatchRefused
 from auditor.repair.journal import unseal
 from auditor.service import patches
 from auditor.service.scrub import scrub
-from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
+from auditor.store import patches as stored_requests
 from auditor.store.patches import patch_batches
 from tests.live import LiveEngine
 from tests.repair import small

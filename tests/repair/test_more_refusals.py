@@ -14,8 +14,8 @@ from auditor.errors import AuditorError, PatchFailed, PatchRefused, RefreshRefus
 from auditor.points import armed
 from auditor.repair.keys import Selection
 from auditor.service import patch_through, patches
-from auditor.store import patch_requests as stored_requests
 from auditor.store import patches as stored
+from auditor.store import patches as stored_requests
 from auditor.store._schema import runs as run_table
 from auditor.store.patches import patch_batches
 from auditor.store.patches import patches as patch_table

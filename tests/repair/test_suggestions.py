@@ -12,7 +12,7 @@ import pytest
 from auditor import service
 from auditor.bootstrap import use_cases
 from auditor.config import ConnectionSettings, TableRef
-from auditor.errors import BootstrapRefused
+from auditor.errors import BootstrapRefused, PatchRefused
 from auditor.history import status
 from auditor.model import Report, Suggestions, Verdict
 from auditor.repair.suggestions import Rates, suggest
@@ -128,13 +128,23 @@ def test_every_door_shows_the_numbers_and_the_command(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_target_without_a_primary_key_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param("CREATE TABLE t AS", id="no key"),
+        pytest.param("CREATE TABLE t (id INTEGER, name VARCHAR, PRIMARY KEY (id, name)); INSERT INTO t", id="a key of more columns"),
+        pytest.param("CREATE TABLE t (id INTEGER, name VARCHAR PRIMARY KEY); INSERT INTO t", id="a key of another column"),
+    ],
+)
+def test_no_patch_is_suggested_that_would_be_refused_for_its_key(table: str, tmp_path: Path) -> None:
     target = LiveEngine("duckdb", "duckdb", f"duckdb:///{tmp_path}/target.duckdb")
-    found = suggestions_of(
-        small.make(tmp_path, target, SOURCE, ("CREATE TABLE t AS SELECT i AS id, 'n' || (i % 4999) AS name FROM range(5000) r(i)",)).run()
-    )
-    assert found.items[0].tool == "patch"
-    assert found.why.endswith("; it needs a primary or unique key, and the target has no primary key")
+    rows = "SELECT i AS id, 'n' || if(i = 7, 'x', i::VARCHAR) AS name FROM range(5000) r(i)"
+    pair = small.make(tmp_path, target, SOURCE, tuple(f"{table} {rows}".split("; ")))
+    found = suggestions_of(pair.run())
+    assert [one.tool for one in found.items] == ["range bootstrap", "bootstrap"]
+    assert found.why == "the target has no primary key of the audit's key, which a patch needs, and they lie in one range"
+    with pytest.raises(PatchRefused, match="has no primary or unique key of id"):
+        patches.apply_patch(pair.settings, pair.store, "small", small.EVERYTHING)
 
 
 def test_what_is_young_waits(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from auditor.model import State, Verdict
-from auditor.store import Store, chunks, run_lifecycle, runs
+from auditor.store import Store, run_lifecycle, runs
 
 T0 = dt.datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=dt.UTC)
 
@@ -69,13 +69,13 @@ def add_finished_run(store: Store, audit: str, outcome: run_lifecycle.Outcome = 
     run_lifecycle.save_plan(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
     outcome = replace(outcome, **more)
     if outcome.resumable:
-        chunks.save_chunk(store, run, make_chunk())
+        run_lifecycle.save_chunk(store, run, make_chunk())
     run_lifecycle.finish_run(store, run, outcome)
     return run
 
 
-def make_chunk(first: int | None = 0, end: int | None = 10, **more: Any) -> chunks.StoredChunk:
+def make_chunk(first: int | None = 0, end: int | None = 10, **more: Any) -> run_lifecycle.StoredChunk:
     """Return a finished chunk."""
-    return chunks.StoredChunk(
+    return run_lifecycle.StoredChunk(
         **{"side": "source", "rows": 5, "seconds": 0.25, "attempts": 1, "at": T0, "payload": b"\x00\x01", **more}, first=first, end=end
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from auditor.store import Store, chunks
+from auditor.store import Store, run_lifecycle
 from tests.programs.workers import Serving
 
 AUDITS = 24
@@ -52,7 +52,7 @@ def write_settings(folder: Path, store: str) -> Path:
 
 def finished_chunks(store: Store, run: str) -> list[tuple[str, int | None]]:
     """Return the side and first partition of each chunk that is stored."""
-    return [(one.side, one.first) for one in chunks.list_chunks(store, run)]
+    return [(one.side, one.first) for one in run_lifecycle.list_chunks(store, run)]
 
 
 def wait_until(condition: Callable[[], Any], message: str, seconds: float = 60.0) -> None:

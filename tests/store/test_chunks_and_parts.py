@@ -11,7 +11,7 @@ import pytest
 from auditor.errors import RunLost, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.model import Chunk
-from auditor.store import Store, audit_state, chunks, rolling_parts, run_lifecycle, schedule_claims
+from auditor.store import Store, audit_state, queue, rolling_parts, run_lifecycle
 from auditor.store.rolling_parts import RollingPart
 from auditor.summary import arrays, codec
 from tests.store.samples import FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
@@ -28,27 +28,27 @@ def test_chunks_are_listed_in_key_order_with_keys_beyond_64_bits(store: Store) -
         make_chunk(0, 1, side="target", payload=b""),
     ]
     for one in random.sample(wanted, len(wanted)):
-        chunks.save_chunk(store, run, one)
-    assert chunks.list_chunks(store, run) == wanted
+        run_lifecycle.save_chunk(store, run, one)
+    assert run_lifecycle.list_chunks(store, run) == wanted
 
 
 def test_saving_a_chunk_again_replaces_it(store: Store) -> None:
     run = start_run(store, new_audit_name())
-    chunks.save_chunk(store, run, make_chunk())
-    chunks.save_chunk(store, run, make_chunk(payload=b"x" * 200_000, attempts=2))
-    assert chunks.list_chunks(store, run) == [make_chunk(payload=b"x" * 200_000, attempts=2)]
+    run_lifecycle.save_chunk(store, run, make_chunk())
+    run_lifecycle.save_chunk(store, run, make_chunk(payload=b"x" * 200_000, attempts=2))
+    assert run_lifecycle.list_chunks(store, run) == [make_chunk(payload=b"x" * 200_000, attempts=2)]
     with pytest.raises(UnknownRun):
-        chunks.save_chunk(store, "no such run", make_chunk())
+        run_lifecycle.save_chunk(store, "no such run", make_chunk())
 
 
 def test_chunks_of_a_finished_run_are_rejected(store: Store) -> None:
     run = start_run(store, new_audit_name())
     run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
-    chunks.save_chunk(store, run, make_chunk())
+    run_lifecycle.save_chunk(store, run, make_chunk())
     run_lifecycle.finish_run(store, run, FAILED)
     with pytest.raises(RunLost, match="no longer belongs"):
-        chunks.save_chunk(store, run, make_chunk(5, 15))
-    assert chunks.list_chunks(store, run) == [make_chunk()]
+        run_lifecycle.save_chunk(store, run, make_chunk(5, 15))
+    assert run_lifecycle.list_chunks(store, run) == [make_chunk()]
 
 
 def test_overlapping_chunks_are_resumed_once(store: Store) -> None:
@@ -58,9 +58,9 @@ def test_overlapping_chunks_are_resumed_once(store: Store) -> None:
     payload = codec.pack_summaries(arrays.read([], names))
     ranges: list[tuple[int | None, int | None]] = [(None, 10), (5, 20), (20, 30), (25, None)]
     for first, end in ranges:
-        chunks.save_chunk(store, run, make_chunk(first, end, payload=payload))
-    chunks.save_chunk(store, run, make_chunk(None, None, null_key=True, payload=payload))
-    chunks.save_chunk(store, run, make_chunk(5, 20, side="target", payload=payload))
+        run_lifecycle.save_chunk(store, run, make_chunk(first, end, payload=payload))
+    run_lifecycle.save_chunk(store, run, make_chunk(None, None, null_key=True, payload=payload))
+    run_lifecycle.save_chunk(store, run, make_chunk(5, 20, side="target", payload=payload))
     checkpoint = StoreCheckpoint(store, run)
     checkpoint.load()
     assert [one for one, _ in checkpoint.saved_chunks("source")] == [Chunk(None, 10), Chunk(20, 30), Chunk(null_key=True)]
@@ -96,11 +96,11 @@ def test_times_are_converted_to_utc(store: Store) -> None:
 
 def test_tick_is_claimed_once(store: Store) -> None:
     audit = new_audit_name()
-    assert schedule_claims.claim_tick(store, audit, T0, "me")
-    assert not schedule_claims.claim_tick(store, audit, T0, "you")
-    assert not schedule_claims.claim_tick(store, audit, T0.astimezone(dt.timezone(dt.timedelta(hours=-7))), "you")
-    assert schedule_claims.claim_tick(store, audit, T0 + dt.timedelta(microseconds=1), "you")
-    assert schedule_claims.claim_tick(store, new_audit_name(), T0, "you")
+    assert queue.claim_tick(store, audit, T0, "me")
+    assert not queue.claim_tick(store, audit, T0, "you")
+    assert not queue.claim_tick(store, audit, T0.astimezone(dt.timezone(dt.timedelta(hours=-7))), "you")
+    assert queue.claim_tick(store, audit, T0 + dt.timedelta(microseconds=1), "you")
+    assert queue.claim_tick(store, new_audit_name(), T0, "you")
 
 
 def test_later_part_replaces_what_it_covers(store: Store) -> None:

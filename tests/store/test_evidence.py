@@ -14,7 +14,7 @@ from auditor import config
 from auditor.config import Settings
 from auditor.model import State, Verdict
 from auditor.service import evidence
-from auditor.store import Store, chunks, queue, retention, run_lifecycle
+from auditor.store import Store, queue, retention, run_lifecycle
 from auditor.store import evidence as chains
 from auditor.store._schema import differences, run_documents
 from auditor.store._schema import runs as runs_table
@@ -37,7 +37,7 @@ def add_run(store: Store, audit: str, settings: Settings, outcome: run_lifecycle
     run = start_run(store, audit, reason="größer 🙂", requested_by="o'brien")
     run_lifecycle.save_plan(store, run, plan=b"plan", schema={"source": [["id", "bigint"]], "target": []})
     for side in ("source", "target"):
-        chunks.save_chunk(store, run, make_chunk(side=side))
+        run_lifecycle.save_chunk(store, run, make_chunk(side=side))
     run_lifecycle.finish_run(store, run, replace(outcome, report=b"", **NUMBERS, **more), evidence.get_seal(settings))  # type: ignore[arg-type]
     return run
 

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.errors import StoreError
 from auditor.shapes.pipeline import ProblemKey
-from auditor.store import Store, lags, pipelines, problems
+from auditor.store import Store, lags, pipelines
 from auditor.store.lags import HOUR, NOTHING, SPAN, Lag
 from auditor.store.lags import lags as table
 
@@ -98,7 +98,7 @@ def test_a_problem_is_told_of_once_after_its_patience_and_once_when_it_is_over(s
     patience = {"down": 60.0, "stopped": 0.0}
 
     def look(after: float, found: dict[ProblemKey, str]) -> tuple[list[ProblemKey], list[ProblemKey]]:
-        due, over = problems.update_problems(store, pipeline, found, NOON + seconds(after), lambda one: patience[one.key.kind])
+        due, over = pipelines.update_problems(store, pipeline, found, NOON + seconds(after), lambda one: patience[one.key.kind])
         return [one.key for one in due], [one.key for one in over]
 
     both = {down: "gone", table: "no key"}
@@ -106,11 +106,11 @@ def test_a_problem_is_told_of_once_after_its_patience_and_once_when_it_is_over(s
     assert look(30, both) == ([], [])
     assert look(60, {**both, table: "another reason"}) == ([down], [])
     assert look(90, both) == ([], [])
-    found = [(one.key, one.since, one.reason, one.notified) for one in problems.list_problems(store, pipeline)]
+    found = [(one.key, one.since, one.reason, one.notified) for one in pipelines.list_problems(store, pipeline)]
     assert found == [(down, NOON, "gone", True), (table, NOON, "no key", True)]
-    problems.set_unnotified(store, pipeline, [down])
+    pipelines.set_unnotified(store, pipeline, [down])
     assert look(100, both) == ([down], []), "no channel could be told"
     assert look(110, {table: "no key"}) == ([], [down])
     assert look(120, {down: "gone again"}) == ([], [table])
     assert look(130, {}) == ([], []), "it was over before anybody was told"
-    assert problems.list_problems(store, pipeline) == []
+    assert pipelines.list_problems(store, pipeline) == []

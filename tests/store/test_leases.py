@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from auditor.errors import AuditorError, SourceTaken, StoreUnavailable
+from auditor.errors import AuditorError, LeaseTaken, StoreUnavailable
 from auditor.store import Store, leases
 from auditor.store.leases import Owner, this_process
 from auditor.store.leases import leases as table
@@ -32,10 +32,10 @@ def test_a_lease_is_held_by_one(store: Store, name: str) -> None:
     leases.take_lease(store, *source, "a", 60, ONE)
     leases.take_lease(store, *source, "a", 60, ONE)
     assert leases.is_held(store, *source) and not leases.is_held(store, "target", name)
-    with pytest.raises(SourceTaken, match=r"it is taken by process 1 on one until \d\d:\d\d:\d\d UTC; stop that process"):
+    with pytest.raises(LeaseTaken, match=r"it is taken by process 1 on one until \d\d:\d\d:\d\d UTC; stop that process"):
         leases.take_lease(store, *source, "b", 60, OTHER)
     leases.release_lease(store, *source, "b")
-    with pytest.raises(SourceTaken):
+    with pytest.raises(LeaseTaken):
         leases.take_lease(store, *source, "b", 60, OTHER)
     leases.release_lease(store, *source, "a")
     leases.take_lease(store, *source, "b", -1, OTHER)
@@ -47,7 +47,7 @@ def test_a_lease_whose_process_has_ended_is_free(store: Store, name: str) -> Non
     alive = this_process()
     leases.take_lease(store, "target", name, "a", 60, replace(alive, started=f"{alive.started}0"))
     leases.take_lease(store, "target", name, "b", 60, alive)
-    with pytest.raises(SourceTaken, match=f"it is taken by process {alive.pid} on"):
+    with pytest.raises(LeaseTaken, match=f"it is taken by process {alive.pid} on"):
         leases.take_lease(store, "target", name, "c", 60, alive)
 
 
@@ -57,7 +57,7 @@ def test_what_is_kept_is_renewed_and_given_back(store: Store, name: str) -> None
         deadline = time.monotonic() + 1.2
         while time.monotonic() < deadline:
             assert leases.is_held(store, "target", name)
-        with pytest.raises(SourceTaken), leases.keep(store, "target", name, 0.6):
+        with pytest.raises(LeaseTaken), leases.keep(store, "target", name, 0.6):
             pass
     assert not leases.is_held(store, "target", name)
 
@@ -73,7 +73,7 @@ def test_what_another_process_took_is_lost_and_stays_its(store: Store, name: str
         theirs = table.update().where(table.c.name == name).values(holder="another", host="elsewhere")
         store.write(lambda connection: connection.execute(theirs) and None)
         leases.take_lease(store, "target", name, "another", 60, ONE)
-        assert told.wait(PATIENCE) and isinstance(lost[0], SourceTaken) and "taken by process 1 on one" in str(lost[0])
+        assert told.wait(PATIENCE) and isinstance(lost[0], LeaseTaken) and "taken by process 1 on one" in str(lost[0])
     assert leases.is_held(store, "target", name)
 
 

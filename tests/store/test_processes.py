@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from auditor.errors import NotResumable, RunLost
 from auditor.model import State, Verdict
-from auditor.store import Store, audit_state, chunks, leases, run_lifecycle, runs
+from auditor.store import Store, audit_state, leases, run_lifecycle, runs
 from auditor.store._schema import runs as table
 from auditor.store.leases import Owner, has_ended
 from auditor.store.leases import leases as leases_table
@@ -80,7 +80,7 @@ def test_killed_process_leaves_consistent_runs(store: Store, url: str, request: 
 
 
 def _assert_consistent(store: Store, run: runs.StoredRun) -> None:
-    stored, differences = chunks.list_chunks(store, run.run), runs.list_differences(store, run.run)
+    stored, differences = run_lifecycle.list_chunks(store, run.run), runs.list_differences(store, run.run)
     assert all(one.payload == payload(one.first or 0) for one in stored)
     if run.state == State.DONE:
         assert (
@@ -101,7 +101,7 @@ def test_former_owner_cannot_write_a_run(store: Store) -> None:
         lambda: run_lifecycle.record_heartbeat(store, run, {}),
         lambda: run_lifecycle.finish_run(store, run, DONE),
         lambda: run_lifecycle.save_plan(store, run, plan=b"", schema={}),
-        lambda: chunks.save_chunk(store, run, make_chunk(5, 10)),
+        lambda: run_lifecycle.save_chunk(store, run, make_chunk(5, 10)),
     ):
         with pytest.raises(RunLost, match=r"no longer belongs.*process 1 on"):
             step()
@@ -114,14 +114,14 @@ def test_former_owner_cannot_write_a_run(store: Store) -> None:
 def test_process_on_another_host_is_judged_by_its_heartbeat(store: Store) -> None:
     run = start_run(store, new_audit_name())
     run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
-    chunks.save_chunk(store, run, make_chunk())
+    run_lifecycle.save_chunk(store, run, make_chunk())
     _set_lease(store, run, host="elsewhere")
     assert run not in run_lifecycle.recover_runs(store).failed
     _set_lease(store, run, until=dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1))
     assert run in run_lifecycle.recover_runs(store).failed
     found = runs.get_run(store, run)
     assert found.resumable and found.reasons[0].endswith(f"auditor resume {run}")
-    assert run_lifecycle.resume_run(store, run).plan == b"plan" and chunks.list_chunks(store, run) == [make_chunk()]
+    assert run_lifecycle.resume_run(store, run).plan == b"plan" and run_lifecycle.list_chunks(store, run) == [make_chunk()]
 
 
 def test_crashed_run_without_chunks_is_not_offered_for_resuming(store: Store) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from auditor.errors import ConfigError, NotResumable, QueueFull, RunLost
 from auditor.model import State
-from auditor.store import Store, audit_state, chunks, leases, queue, retention, run_lifecycle, runs
+from auditor.store import Store, audit_state, leases, queue, retention, run_lifecycle, runs
 from auditor.store._schema import runs as table
 from auditor.store.leases import leases as leases_table
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
@@ -170,13 +170,13 @@ def test_runs_of_a_dead_process_are_requeued_and_resumed(empty_queue: Store) -> 
     assert {claim(empty_queue).run, claim(empty_queue).run} == {begun_run, planned}
     for run in (begun_run, planned):
         run_lifecycle.save_plan(empty_queue, run, plan=b"plan", schema={})
-    chunks.save_chunk(empty_queue, planned, make_chunk())
+    run_lifecycle.save_chunk(empty_queue, planned, make_chunk())
     for run in (begun_run, planned, by_hand):
         set_dead_process(empty_queue, run)
     assert sorted(run_lifecycle.recover_runs(empty_queue).requeued) == sorted([begun_run, planned])
     assert runs.get_run(empty_queue, by_hand).state is State.FAILED and run_lifecycle.recover_runs(empty_queue).failed == []
     assert [(one.run, one.resumable) for one in (claim(empty_queue), claim(empty_queue))] == [(begun_run, False), (planned, True)]
-    assert runs.get_plan(empty_queue, planned) == b"plan" and chunks.list_chunks(empty_queue, planned) == [make_chunk()]
+    assert runs.get_plan(empty_queue, planned) == b"plan" and run_lifecycle.list_chunks(empty_queue, planned) == [make_chunk()]
     with pytest.raises(RunLost, match="no longer belongs"):
         set_dead_process(empty_queue, planned)
         run_lifecycle.finish_run(empty_queue, planned, DONE)
@@ -216,7 +216,7 @@ def test_run_is_put_back_at_its_place(empty_queue: Store) -> None:
     run, other = enqueue(empty_queue, audit := new_audit_name()).run, enqueue(empty_queue, new_audit_name()).run
     claim(empty_queue)
     run_lifecycle.save_plan(empty_queue, run, plan=b"plan", schema={})
-    chunks.save_chunk(empty_queue, run, make_chunk())
+    run_lifecycle.save_chunk(empty_queue, run, make_chunk())
     queue.put_back_run(empty_queue, run)
     found = runs.get_run(empty_queue, run)
     assert (found.state, found.resumable, found.owner) == (State.PENDING, True, None) and audit_state.get_state(
@@ -232,7 +232,7 @@ def test_failed_run_is_requeued(empty_queue: Store) -> None:
     audit = new_audit_name()
     run = start_run(empty_queue, audit)
     run_lifecycle.save_plan(empty_queue, run, plan=b"plan", schema={})
-    chunks.save_chunk(empty_queue, run, make_chunk())
+    run_lifecycle.save_chunk(empty_queue, run, make_chunk())
     with pytest.raises(NotResumable, match="is running"):
         queue.requeue_run(empty_queue, run, 1)
     run_lifecycle.finish_run(empty_queue, run, FAILED)

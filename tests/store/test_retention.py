@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy as sa
 
 from auditor.errors import UnknownRun
-from auditor.store import Store, audit_state, chunks, events, retention, rolling_parts, run_lifecycle, runs, schedule_claims, tokens
+from auditor.store import Store, audit_state, events, queue, retention, rolling_parts, run_lifecycle, runs, tokens
 from auditor.store._schema import audit_versions as definitions
 from auditor.store._schema import differences, run_documents
 from auditor.store._schema import runs as table
 from auditor.store.events import events as noted
-from auditor.store.schedule_claims import claims as claimed
+from auditor.store.queue import tick_claims
 from auditor.store.tokens import tokens as made_tokens
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
@@ -68,11 +68,11 @@ def test_running_resumable_and_rolling_runs_are_preserved(store: Store, daily_ru
     _set_run_columns(store, stale, ended=T0 - 8 * DAY)
     _set_run_columns(store, fresh, ended=T0 - 6 * DAY)
     running = start_run(store, audit)
-    chunks.save_chunk(store, running, make_chunk())
+    run_lifecycle.save_chunk(store, running, make_chunk())
     done = [made[5]]
     retention.prune(store, runs=1, days=0.001, now=T0)
     assert [run.run for run in runs.list_runs(store, audit=audit)] == [running, fresh, *done, made[0]]
-    assert len(chunks.list_chunks(store, running)) == 1
+    assert len(run_lifecycle.list_chunks(store, running)) == 1
 
 
 def test_ad_hoc_runs_are_pruned_as_one_audit_with_their_definitions(store: Store, daily_runs: tuple[str, list[str]]) -> None:
@@ -99,12 +99,12 @@ def test_ad_hoc_runs_are_pruned_as_one_audit_with_their_definitions(store: Store
 def test_old_claims_are_deleted_except_the_newest(store: Store) -> None:
     audit = new_audit_name()
     for days in (40, 30, 20):
-        schedule_claims.claim_tick(store, audit, T0 - days * DAY, "me")
+        queue.claim_tick(store, audit, T0 - days * DAY, "me")
     retention.prune(store, runs=None, days=None, now=T0)
     with store.reading() as connection:
-        remaining = connection.execute(sa.select(claimed.c.tick).where(claimed.c.audit == audit)).scalars().all()
+        remaining = connection.execute(sa.select(tick_claims.c.tick).where(tick_claims.c.audit == audit)).scalars().all()
     assert remaining == [T0 - 20 * DAY]
-    assert not schedule_claims.claim_tick(store, audit, T0 - 20 * DAY, "you")
+    assert not queue.claim_tick(store, audit, T0 - 20 * DAY, "you")
 
 
 def test_old_events_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

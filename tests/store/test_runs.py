@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from auditor.errors import AlreadyRunning, NotResumable, StoreError, UnknownRun
 from auditor.model import State, Verdict
-from auditor.store import Store, audit_state, chunks, leases, queue, run_lifecycle, runs
+from auditor.store import Store, audit_state, leases, queue, run_lifecycle, runs
 from auditor.store._schema import audit_versions, schemas
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
@@ -218,7 +218,7 @@ def test_failed_run_is_resumed(store: Store) -> None:
     audit = new_audit_name()
     run = start_run(store, audit, overrides={"force": True})
     run_lifecycle.save_plan(store, run, plan=b"the plan", schema={})
-    chunks.save_chunk(store, run, make_chunk())
+    run_lifecycle.save_chunk(store, run, make_chunk())
     run_lifecycle.request_cancel(store, run)
     run_lifecycle.finish_run(store, run, FAILED)
     assert audit_state.get_state(store, audit).run_count == 1
@@ -227,14 +227,14 @@ def test_failed_run_is_resumed(store: Store) -> None:
     assert resumed.definition == {"source": "orders", "n": 1}
     found = runs.get_run(store, run)
     assert (found.state, found.cancel_requested, found.ended, found.started) == (State.RUNNING, False, None, resumed.started)
-    assert chunks.list_chunks(store, run) == [make_chunk()]
+    assert run_lifecycle.list_chunks(store, run) == [make_chunk()]
     with pytest.raises(AlreadyRunning):
         start_run(store, audit)
     with pytest.raises(NotResumable, match="still running, in process"):
         run_lifecycle.resume_run(store, run)
     run_lifecycle.finish_run(store, run, DONE)
     assert audit_state.get_state(store, audit).run_count == 1
-    assert chunks.list_chunks(store, run) == []
+    assert run_lifecycle.list_chunks(store, run) == []
     assert len(runs.list_differences(store, run)) == 3
 
 

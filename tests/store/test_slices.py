@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auditor.store import Store, audit_state, chunks, retention, run_lifecycle, runs
+from auditor.store import Store, audit_state, retention, run_lifecycle, runs
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
 KEYS: dict[str, Any] = {"keys": {"from": -(2**63), "to": 2**64 - 1}}
@@ -19,7 +19,7 @@ def add_slice_run(store: Store, audit: str, overrides: dict[str, Any], outcome: 
     """Start and finish a run with these overrides, and return its id."""
     run = start_run(store, audit, overrides=overrides)
     run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
-    chunks.save_chunk(store, run, make_chunk())
+    run_lifecycle.save_chunk(store, run, make_chunk())
     run_lifecycle.finish_run(store, run, outcome)
     return run
 

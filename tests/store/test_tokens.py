@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import ConfigError, Unauthorised, UnknownAudit
-from auditor.shapes.token import Scope
-from auditor.store import Store, definitions, events, open_store, tokens
+from auditor.shapes.access import Scope
+from auditor.store import Store, audit_state, events, open_store, tokens
 from auditor.store.tokens import tokens as table
 from tests.store.samples import T0, new_audit_name
 
@@ -113,10 +113,10 @@ def test_events_are_listed_by_page(store: Store) -> None:
 
 def test_definitions_are_saved_and_deleted(store: Store) -> None:
     name = new_audit_name()
-    definitions.save_definition(store, name, {"key": ["id"]}, "me")
-    definitions.save_definition(store, name, {"key": ["ü"]}, "me")
-    assert definitions.list_definitions(store)[name] == {"key": ["ü"]}
-    definitions.delete_definition(store, name)
-    assert name not in definitions.list_definitions(store)
+    audit_state.save_definition(store, name, {"key": ["id"]}, "me")
+    audit_state.save_definition(store, name, {"key": ["ü"]}, "me")
+    assert audit_state.list_definitions(store)[name] == {"key": ["ü"]}
+    audit_state.delete_definition(store, name)
+    assert name not in audit_state.list_definitions(store)
     with pytest.raises(UnknownAudit):
-        definitions.delete_definition(store, name)
+        audit_state.delete_definition(store, name)

@@ -14,7 +14,7 @@ from auditor.config import Settings
 from auditor.model import State, Verdict
 from auditor.service.workers import request_run
 from auditor.store import Store, audit_state, queue, runs
-from auditor.store.schedule_claims import claims as schedule_claims
+from auditor.store.queue import tick_claims
 from tests.live import engine_params
 from tests.store.service import AUDITS, CHUNKED, Serve, finished_chunks, wait_until
 
@@ -133,7 +133,7 @@ def test_two_schedulers_run_each_tick_once(configured: tuple[Path, Settings, Sto
 
     def last_ticks() -> list[Any]:
         with store.reading() as connection:
-            return list(connection.execute(schedule_claims.select().where(schedule_claims.c.claimed_by.not_like("%first seen"))).all())
+            return list(connection.execute(tick_claims.select().where(tick_claims.c.claimed_by.not_like("%first seen"))).all())
 
     wait_until(
         lambda: max((row.tick for row in last_ticks()), default=begin) > end - dt.timedelta(hours=24) and not runs.get_active_runs(store),

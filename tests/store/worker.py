@@ -74,7 +74,7 @@ def claim_ticks(url: str, audit: str, ticks: str, threads: str) -> None:
     """Claim ticks in several threads concurrently, and print those that were won."""
     import datetime as dt
 
-    from auditor.store import open_store, schedule_claims
+    from auditor.store import open_store, queue
     from tests.store.samples import T0
 
     store = open_store(url)
@@ -83,9 +83,7 @@ def claim_ticks(url: str, audit: str, ticks: str, threads: str) -> None:
 
     def one() -> None:
         barrier.wait()
-        won.extend(
-            tick for tick in range(int(ticks)) if schedule_claims.claim_tick(store, audit, T0 + dt.timedelta(minutes=tick), "thread")
-        )
+        won.extend(tick for tick in range(int(ticks)) if queue.claim_tick(store, audit, T0 + dt.timedelta(minutes=tick), "thread"))
 
     _wait_for_go()
     every = [threading.Thread(target=one) for _ in range(int(threads))]
@@ -100,7 +98,7 @@ def run_repeatedly(url: str, audit: str) -> None:
     """Write runs with a plan, chunks and many differences, one after another, until killed."""
     from dataclasses import replace
 
-    from auditor.store import chunks, open_store, run_lifecycle, runs
+    from auditor.store import open_store, run_lifecycle, runs
     from tests.store.samples import DONE, make_chunk, start_run
 
     store = open_store(url)
@@ -111,7 +109,7 @@ def run_repeatedly(url: str, audit: str) -> None:
         _print(run)
         run_lifecycle.save_plan(store, run, plan=b"plan", schema={})
         for first in range(8):
-            chunks.save_chunk(store, run, make_chunk(first, first + 1, payload=payload(first)))
+            run_lifecycle.save_chunk(store, run, make_chunk(first, first + 1, payload=payload(first)))
             run_lifecycle.record_heartbeat(store, run, {"chunks": first})
         run_lifecycle.finish_run(store, run, replace(DONE, report=payload(1), partition_map=payload(2), differences=many))
 

@@ -27,7 +27,7 @@ from auditor.history import evidence as checks
 from auditor.model import Report
 from auditor.service import evidence, notify, workers
 from auditor.service.scrub import scrub
-from auditor.store import Store, chunks, open_store, retention, run_lifecycle, runs
+from auditor.store import Store, open_store, retention, run_lifecycle, runs
 from auditor.store import evidence as chains
 from tests import documents
 from tests.store.samples import FAILED, make_chunk
@@ -557,7 +557,7 @@ def test_a_run_that_goes_on_has_a_link_for_each_end(run: Run, store: Store, sett
     for identity in ids:
         run_lifecycle.start_run(store, run=identity, audit="orders", definition={}, method="exact")
         run_lifecycle.save_plan(store, identity, plan=b"plan", schema={})
-        chunks.save_chunk(store, identity, make_chunk())
+        run_lifecycle.save_chunk(store, identity, make_chunk())
         run_lifecycle.finish_run(store, identity, FAILED, seal)
     run_lifecycle.resume_run(store, ids[0])
     assert problems(settings, store) == []

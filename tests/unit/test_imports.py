@@ -41,6 +41,7 @@ CHAINS = (
         "auditor.service": "",
         "auditor.service.running": "",
         "auditor.cli._diff": "",
+        "auditor.cli._init": "",
         "auditor.cli._engines": "",
         "auditor.bootstrap.tasks": "",  # what an executor does of a copy
     },

@@ -17,7 +17,7 @@ from auditor import config
 from auditor.config import Schedule, Settings
 from auditor.errors import QueueFull
 from auditor.service import audits, cron, scheduler
-from auditor.store import Store, open_store, queue, run_lifecycle, runs, schedule_claims
+from auditor.store import Store, open_store, queue, run_lifecycle, runs
 from tests.waits import SetWaits
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
@@ -259,5 +259,5 @@ def test_many_audits_are_due_at_once(store: Store) -> None:
 
 def test_old_claims_do_not_block_new_ticks(store: Store) -> None:
     loaded = settings(a="0 12 * * *")
-    schedule_claims.claim_tick(store, "a", NOON - 40 * DAY, "me")
+    queue.claim_tick(store, "a", NOON - 40 * DAY, "me")
     assert [one.tick for one in scheduler.due_audits(loaded, store, NOON - 60 * MINUTE)] == [NOON - DAY]

@@ -15,7 +15,7 @@ from auditor.api.pages._layout import OptionalVisitor, local_path, now, redirect
 from auditor.api.sessions import Definer, Reader, Visitor
 from auditor.errors import ConfigError, Unauthorised
 from auditor.service import tokens
-from auditor.shapes.token import Scope
+from auditor.shapes.access import Scope
 from auditor.store.tokens import DESCRIPTIONS
 
 router = APIRouter()

@@ -1,4 +1,4 @@
-"""The page of an audit: standing, partition map, history, and forms to run and pause it."""
+"""The page of an audit: standing, partition map, history, forms to run and pause it; and SQL for consoles, whose results it compares."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import datetime as dt
 import json
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+from markupsafe import Markup
 
 from auditor import service
+from auditor.api import reports
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _overview
 from auditor.api.pages._layout import now, redirect, render_page, url
+from auditor.api.routing import slow_request
 from auditor.api.sessions import Definer, Reader, Runner
 from auditor.bootstrap import use_cases
-from auditor.errors import ConfigError
+from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import yaml_text
 from auditor.history import records
-from auditor.model import Report
-from auditor.report import formatting
+from auditor.model import SIDES, Method, Report, Side
+from auditor.report import formatting, html
 from auditor.report.day import TREND_DAYS, not_compared
 from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
@@ -47,6 +50,57 @@ LISTED = 5
 
 MAX_PARTS = 50
 """Largest number of parts of a rolling audit's table that are listed with the time of their last run."""
+
+
+# Before the page of an audit, whose route takes every path below /audits, because names may contain slashes.
+@router.get("/audits/{name:path}/sql")
+def sql_page(request: Request, app: App, visitor: Reader, name: str, method: Literal["", Method] = "") -> HTMLResponse:
+    """Show both sides' scripts, or the error that prevents their generation."""
+    settings = app.settings
+    definition = service.audit(settings, name)
+    scripts: dict[Side, str] = {}
+    error = ""
+    try:
+        with slow_request():
+            scripts = service.sql(settings, name, SIDES, method or None)
+    except AuditorError as failed:
+        error = str(failed)
+    return render_page(request, "sql.html", visitor=visitor, name=name, definition=definition, method=method, scripts=scripts, error=error)
+
+
+@router.get("/audits/{name:path}/sql/{side}.sql")
+def download_script(app: App, visitor: Reader, name: str, side: Side, method: Literal["", Method] = "") -> PlainTextResponse:
+    """Return the script of one side as plain text."""
+    with slow_request():
+        script = service.sql(app.settings, name, (side,), method or None)[side]
+    return PlainTextResponse(script, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/compare")
+def compare_form(request: Request, app: App, visitor: Reader) -> HTMLResponse:
+    """Show the upload form."""
+    return render_page(request, "compare.html", visitor=visitor, names=service.expand_legs(app.settings), name="", result="", error="")
+
+
+@router.post("/compare")
+def compare_files(
+    request: Request,
+    app: App,
+    visitor: Reader,
+    source: Annotated[UploadFile, File()],
+    target: Annotated[UploadFile, File()],
+    name: Annotated[str, Form()] = "",
+) -> HTMLResponse:
+    """Show the report of two uploaded results. Nothing is stored."""
+    result, error = Markup(), ""
+    try:
+        result = html.run_fragment(reports.compare_uploads(app.settings, {"source": source, "target": target}, name))
+    except AuditorError as failed:
+        error = str(failed)
+    names = service.expand_legs(app.settings)
+    return render_page(
+        request, "compare.html", visitor=visitor, names=names, name=name, result=result, error=error, status=422 if error else 200
+    )
 
 
 @router.get("/audits/{name:path}")

@@ -1,4 +1,4 @@
-"""Rendering of pages: templates, their filters, static files and the colour scheme."""
+"""Rendering of pages: templates, their filters, static files and the colour scheme; and the page About."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Depends, Request, Response
+from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 from auditor import __version__
-from auditor.api.pages._labels import DIFFERENCE_KINDS, GLOSSARY, METHODS
+from auditor.api.pages._labels import DIFFERENCE_KINDS, EXACT_METHOD, GLOSSARY, METHODS
 from auditor.api.sessions import Visitor, current_visitor
 from auditor.errors import Unauthorised
 from auditor.report import formatting, html
 from auditor.report.heatmap import SHAPE_LABELS
+
+router = APIRouter()
 
 STATIC = Path(__file__).parent.parent / "static"
 FORMATS = {
@@ -159,3 +161,48 @@ def visitor_or_none(request: Request) -> Visitor | None:
 
 
 OptionalVisitor = Annotated[Visitor | None, Depends(visitor_or_none)]
+
+
+@router.get("/about")
+def about_page(request: Request, visitor: OptionalVisitor) -> HTMLResponse:
+    """Explain the terms and the method."""
+    return render_page(request, "about.html", visitor=visitor, exact=EXACT_METHOD)
+
+
+YEAR = 365 * 86400
+"""Seconds that a browser may cache a static file."""
+
+ASSET_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "txt": "text/plain"}
+ASSETS = (
+    "report.css",
+    "pages.css",
+    "pages.js",
+    "icon.svg",
+    "vendor/htmx.min.js",
+    "vendor/htmx.LICENSE.txt",
+    "vendor/uplot.min.js",
+    "vendor/uplot.min.css",
+    "vendor/uplot.LICENSE.txt",
+)
+
+
+@router.post("/theme")
+def set_theme(
+    request: Request, visitor: OptionalVisitor, theme: Annotated[str, Form()] = "", back: Annotated[str, Form()] = "/"
+) -> RedirectResponse:
+    """Set the colour scheme: light, dark, or that of the system."""
+    answer = redirect(local_path(back))
+    if theme in THEMES:
+        answer.set_cookie(THEME_COOKIE, theme, max_age=YEAR, samesite="lax", httponly=True, secure=request.url.scheme == "https")
+    else:
+        answer.delete_cookie(THEME_COOKIE)
+    return answer
+
+
+@router.get("/static/{name:path}")
+def serve_asset(name: str) -> Response:
+    """Return a static file. Its URL changes with its content, so it may be cached permanently."""
+    if name not in ASSETS:
+        return Response("there is no such file", 404, media_type="text/plain")
+    kind = ASSET_TYPES[name.rpartition(".")[2]]
+    return Response(read_asset(name), media_type=kind, headers={"Cache-Control": f"public, max-age={YEAR}, immutable"})

@@ -24,7 +24,7 @@ from auditor.repair.keys import Selection
 from auditor.repair.script import VERBS
 from auditor.report.listing import WRITTEN
 from auditor.service import patches
-from auditor.shapes.patch import Patch, PatchRow
+from auditor.shapes.repair import Patch, PatchRow
 from auditor.store import Store, runs
 from auditor.store import patches as stored_patches
 from auditor.store.patches import Patch as StoredPatch

@@ -22,10 +22,9 @@ from auditor.pipeline.refresh import use_cases
 from auditor.report import formatting
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_status import check_table, condense, list_lags, status
-from auditor.shapes.lag import LagPoint
-from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, TableStatus
+from auditor.shapes.pipeline import LagPoint, PipelineProblem, PipelineStatus, TableStatus
 from auditor.store import pipelines as states
-from auditor.store import problems, refreshes, segments
+from auditor.store import refreshes, segments
 
 router = APIRouter()
 
@@ -91,7 +90,7 @@ def build_row(app: AppState, name: str) -> Row:
         for table, values in target_status.tables.items()
     ]
     tables.sort(key=lambda row: (row.state in TABLE_LOOKS, row.state != "lagging", -row.values.lag_seconds, row.table, row.target))
-    known = pipeline_problems.gravest_first(problems.list_problems(app.store, name))
+    known = pipeline_problems.gravest_first(states.list_problems(app.store, name))
     return Row(
         name=name,
         pipeline=app.configured.pipeline(name),

@@ -12,8 +12,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _patch
 from auditor.api.pages._layout import file_response, redirect, render_page, url
+from auditor.api.reports import get_report
 from auditor.api.sessions import Reader, Runner
-from auditor.errors import UnknownRun
 from auditor.history import records
 from auditor.model import SIDES, Side
 from auditor.report import html, render
@@ -21,7 +21,7 @@ from auditor.report.heatmap import build_heatmap
 from auditor.report.redact import redact
 from auditor.service import differences as difference_lists
 from auditor.service import stored_runs, workers
-from auditor.shapes.difference import Difference
+from auditor.shapes.run import Difference
 from auditor.store import Store, queue, runs
 from auditor.store.runs import StoredRun
 
@@ -74,9 +74,7 @@ def download_differences(
 def download_report(app: App, visitor: Reader, run: str, format: Literal["html", "markdown", "json", "text"]) -> Response:
     """Return the run's report as a self-contained file."""
     stored = runs.get_run(app.store, run)
-    report = records.load_report(app.store, stored.run)
-    if report is None:
-        raise UnknownRun(f"run {stored.run} has no report; it has not ended, or failed before it had a result")
+    report = get_report(app.store, stored.run)
     body = render.run(report, records.load_partition_map(app.store, stored.run) if format == "html" else None, format)
     return file_response(body, f"run-{stored.run[:12]}", format)
 
@@ -168,7 +166,7 @@ class DifferencePage:
 
 
 def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after: int) -> DifferencePage:
-    """Return a page of the stored differences of a run. Raises UnknownRun if its report names none."""
+    """Return a page of the stored differences of a run. Raises NoReport if it has none, or one that names none."""
     listed = difference_lists.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
     shown = listed[:PAGE_SIZE]
     return DifferencePage(

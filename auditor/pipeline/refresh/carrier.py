@@ -15,7 +15,7 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
-from auditor.errors import AuditorError, RefreshRefused, SourceTaken, StatementCancelled, StoreError
+from auditor.errors import AuditorError, LeaseTaken, RefreshRefused, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
@@ -25,7 +25,7 @@ from auditor.pipeline.refresh.chunk_writer import ChunkWriter
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
-from auditor.shapes.refresh import RefreshState
+from auditor.shapes.pipeline import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
 from auditor.waits import waits
@@ -57,7 +57,7 @@ class Carrier:
 
         def carry() -> None:
             if not paused.is_set():
-                with suppress(SourceTaken):
+                with suppress(LeaseTaken):
                     self.carry_out()
 
         options: dict[str, Any] = {"failure": f"{self.pipeline}: a refresh waits", "action": "refresh_delayed", "waits_first": True}
@@ -67,7 +67,7 @@ class Carrier:
     def carry_out(self) -> int:
         """Carry out what is asked for now, and return how many refreshes ended; a refused one ends as failed.
 
-        Raises SourceTaken if another process does it, and errors that may pass: what is left goes on with the next call.
+        Raises LeaseTaken if another process does it, and errors that may pass: what is left goes on with the next call.
         """
         if not refreshes.list_unfinished(self.store, self.pipeline):
             return 0
@@ -82,7 +82,7 @@ class Carrier:
         """Write the rows of a refresh, and return whether it ended. Raises errors that may pass."""
         try:
             self._write_chunks(refresh)
-        except (SourceTaken, StatementCancelled, StoreError):
+        except (LeaseTaken, StatementCancelled, StoreError):
             raise
         except AuditorError as error:
             if error.retryable:
@@ -110,7 +110,7 @@ class Carrier:
                     progress.add(rows)
                 except AuditorError as error:
                     failures += 1
-                    if not error.retryable or failures > MOST_FAILURES or isinstance(error, SourceTaken):
+                    if not error.retryable or failures > MOST_FAILURES or isinstance(error, LeaseTaken):
                         raise
                     self.stopped.wait(waits().first_retry * failures)
                     place = writer.begin()

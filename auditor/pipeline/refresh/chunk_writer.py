@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
-from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, SourceTaken, StatementCancelled
+from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, LeaseTaken, StatementCancelled
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.row_decoder import HIDDEN_TEXTS
@@ -119,7 +119,7 @@ class ChunkWriter:
     def write(self, place: Next) -> tuple[Next, int]:
         """Write the chunk that begins at a place; return where the next one does, and the rows written.
 
-        Raises SourceTaken if another process went on with the refresh, and errors of the source; nothing is written then, or the whole
+        Raises LeaseTaken if another process went on with the refresh, and errors of the source; nothing is written then, or the whole
         chunk where the connection was lost during the commit.
         """
         if place.range < len(self.plan.ranges):
@@ -182,12 +182,12 @@ class ChunkWriter:
         return then, written
 
     def _name_chunk(self, number: int, body: str, known: int) -> None:
-        """Write what the chunk of this number is, after the one whose number the source knows. Raises SourceTaken."""
+        """Write what the chunk of this number is, after the one whose number the source knows. Raises LeaseTaken."""
         literal = dialects.get("mysql").literal
         attempt = {"refresh": literal(self.refresh), "attempt": literal(self.attempt), "known": str(known)}
         statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(number), body=literal(body), **attempt)
         if execute(self.tables.connection, statement) != 1:
-            raise SourceTaken("another process went on with this refresh")
+            raise LeaseTaken("another process went on with this refresh")
 
     def _copy(self, condition: str) -> int:
         """Copy the rows of a chunk, and return how many. Raises ColumnsChanged: the next attempt has the new ones."""

@@ -11,14 +11,14 @@ from typing import Any
 
 import dialects
 from auditor.config import Settings
-from auditor.errors import ConfigError, RefreshRefused, SourceTaken
+from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.events import Place
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
-from auditor.shapes.refresh import Refresh as ShownRefresh
+from auditor.shapes.pipeline import Refresh as ShownRefresh
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
 from auditor.waits import waits
@@ -163,7 +163,7 @@ def carry_out(
     while True:
         try:
             carrier.carry_out()
-        except SourceTaken:
+        except LeaseTaken:
             stop.wait(waits().staged_poll)
         current = [refreshes.get_refresh(store, refresh_id) for refresh_id in sorted(wanted)]
         for refresh in current:

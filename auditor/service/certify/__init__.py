@@ -148,11 +148,18 @@ def certify(
         else:
             _try_in_schema(book, url, opposite, Path(folder), [part for part in chosen if part in ("types", "target", "source")], scale)
     return Certificate(
-        auditor=version_of("auditor"), made=began, engine=dialect.name, server=head.server, version=head.version, variant=head.variant,
+        auditor=version_of("auditor"),
+        made=began,
+        engine=dialect.name,
+        server=head.server,
+        version=head.version,
+        variant=head.variant,
         stand_in=head.stand_in,
-        against=dialects.by_scheme(dialects.parse_url(opposite).scheme).name, refused=head.refused, checks=tuple(book.checks),
+        against=dialects.by_scheme(dialects.parse_url(opposite).scheme).name,
+        refused=head.refused,
+        checks=tuple(book.checks),
         cost=book.meter.cost,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)

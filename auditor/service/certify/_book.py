@@ -58,9 +58,12 @@ class Meter:
     def cost(self) -> CertifiedCost:
         """What it all cost until now."""
         return CertifiedCost(
-            seconds=round(self.seconds, 1), statements=self.statements, bytes=self.bytes, server_statements=self.server_statements,
+            seconds=round(self.seconds, 1),
+            statements=self.statements,
+            bytes=self.bytes,
+            server_statements=self.server_statements,
             server_seconds=None if self.server_seconds is None else round(self.server_seconds, 1),
-        )  # fmt: skip
+        )
 
 
 class Book:

@@ -32,8 +32,8 @@ from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.pipeline.staging import Staging
 from auditor.service.certify._book import Book, Meter, listed
 from auditor.service.certify._scratch import Scratch
+from auditor.service.running import audit_tables
 from auditor.service.selftest import Differs
-from auditor.service.two_tables import audit_tables
 from auditor.store import open_store, pipelines
 from auditor.waits import waits
 from dialects import Kind
@@ -41,9 +41,15 @@ from dialects.base import writing_of
 
 PIPELINE, TARGET, DATABASE, TABLE = "certify", "target", "certify", "orders"
 COLUMNS = {
-    "id": "bigint", "item": "varchar(40)", "amount": "decimal(12,2)", "ratio": "double", "seen": "datetime(6)", "day": "date",
-    "data": "varbinary(20)", "small": "int",
-}  # fmt: skip
+    "id": "bigint",
+    "item": "varchar(40)",
+    "amount": "decimal(12,2)",
+    "ratio": "double",
+    "seen": "datetime(6)",
+    "day": "date",
+    "data": "varbinary(20)",
+    "small": "int",
+}
 KEY = "id"
 BEGAN = dt.datetime(2024, 2, 28, 23, 59, 58, tzinfo=dt.UTC)
 STEPS = ("stage", "load", "merge", "merged", "commit", "committed", "report")
@@ -307,20 +313,43 @@ class Trial:
         """Return the changes of columns that are tried; where a person has to make them, only those that the printed statements make."""
         text: dict[str, Any] = {"text": "it's"}
         first: list[tuple[str, Callable[[], None]]] = [
-            ("ALTER: a column is added", partial(self._alter, lambda have: have | {"note": "varchar(40)"}, {"note": None},
-             {"op": "add", "column": "note", "value": {"text": None}})),
+            (
+                "ALTER: a column is added",
+                partial(
+                    self._alter,
+                    lambda have: have | {"note": "varchar(40)"},
+                    {"note": None},
+                    {"op": "add", "column": "note", "value": {"text": None}},
+                ),
+            ),
             ("ALTER: a column is renamed", partial(self._rename, {"item": "thing"})),
-            ("ALTER: a column is widened", partial(self._alter, lambda have: have | {"small": "bigint"}, {},
-             {"op": "modify", "column": "small"})),
+            (
+                "ALTER: a column is widened",
+                partial(self._alter, lambda have: have | {"small": "bigint"}, {}, {"op": "modify", "column": "small"}),
+            ),
             ("ALTER: a column is dropped", partial(self._drop, "ratio")),
-        ]  # fmt: skip
+        ]
         later: list[tuple[str, Callable[[], None]]] = [
-            ("ALTER: a column with a default is added", partial(self._alter, lambda have: have | {"state": "varchar(40)"},
-             {"state": "it's"}, {"op": "add", "column": "state", "value": text})),
+            (
+                "ALTER: a column with a default is added",
+                partial(
+                    self._alter,
+                    lambda have: have | {"state": "varchar(40)"},
+                    {"state": "it's"},
+                    {"op": "add", "column": "state", "value": text},
+                ),
+            ),
             ("ALTER: columns exchange their names", partial(self._rename, {"thing": "note", "note": "thing"})),
-            ("ALTER: a column comes back with another type", partial(self._alter, lambda have: have | {"ratio": "bigint"}, {"ratio": None},
-             {"op": "add", "column": "ratio", "value": {"text": None}})),
-        ]  # fmt: skip
+            (
+                "ALTER: a column comes back with another type",
+                partial(
+                    self._alter,
+                    lambda have: have | {"ratio": "bigint"},
+                    {"ratio": None},
+                    {"op": "add", "column": "ratio", "value": {"text": None}},
+                ),
+            ),
+        ]
         return [*first, *([] if self.by_hand else later), ("after all ALTERs the table is equal", self._audit)]
 
     def _alter(self, columns: Callable[[dict[str, str]], dict[str, str]], values: Row, *ops: Mapping[str, Any]) -> None:

@@ -20,8 +20,8 @@ from auditor.errors import ResultError
 from auditor.model import DifferenceKind, RangeDifference, Report, Verdict
 from auditor.service.certify._book import Book, listed
 from auditor.service.certify._scratch import Scratch
+from auditor.service.running import audit_tables
 from auditor.service.selftest import SAMPLES, Differs, Sample, catalogue_kind
-from auditor.service.two_tables import audit_tables
 from dialects import Dialect, Kind
 
 KEY = Kind("integer")

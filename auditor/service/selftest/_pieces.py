@@ -24,8 +24,15 @@ DIVISORS = (1, 7, 1024, 2**31 - 33)
 
 Row = Mapping[str, Any]
 
-COLUMNS = (("n", WHOLE), ("number", WHOLE), ("wide", WIDEST[0]), ("words", TEXT), ("digits", TEXT), ("day", Kind("date")),
-           ("moment", Kind("timestamp", scale=6)))  # fmt: skip
+COLUMNS = (
+    ("n", WHOLE),
+    ("number", WHOLE),
+    ("wide", WIDEST[0]),
+    ("words", TEXT),
+    ("digits", TEXT),
+    ("day", Kind("date")),
+    ("moment", Kind("timestamp", scale=6)),
+)
 ROWS: tuple[Row, ...] = tuple(
     dict(zip((name for name, _ in COLUMNS), values, strict=True))
     for values in (

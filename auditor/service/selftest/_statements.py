@@ -132,9 +132,15 @@ SUMMARY, ROWS_GROUP, OTHER = "summary", "rows", "statement"
 UUIDS, TEXT = Kind("uuid"), Kind("text")
 
 KINDS: Mapping[str, Kind] = {
-    "id": Kind("integer"), "name": TEXT, "price": Kind("decimal", 10, 2), "weight": Kind("float64"), "shipped": Kind("timestamp", scale=6),
-    "paid": Kind("boolean"), "day": Kind("date"), "uid": UUIDS,
-}  # fmt: skip
+    "id": Kind("integer"),
+    "name": TEXT,
+    "price": Kind("decimal", 10, 2),
+    "weight": Kind("float64"),
+    "shipped": Kind("timestamp", scale=6),
+    "paid": Kind("boolean"),
+    "day": Kind("date"),
+    "uid": UUIDS,
+}
 """The columns of the table; where an engine has no type for UUIDs, they are stored as text."""
 
 NAMES = ("draft", "DRAFT", "draft ", "A_b", "Ab", "Entwurf für später", "x|y", "", "😀", "draft")

@@ -1,4 +1,4 @@
-"""How a command ends that failed: one line on standard error, and an exit code that is never a verdict's."""
+"""How a command ends before it is done: one line on standard error and an exit code if it failed, a safe place if a signal stops it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import select
 import signal
 import sys
 import tempfile
+import threading
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 from auditor.errors import UNEXPECTED, AuditorError, PackageMissing
 from dialects import extras
@@ -64,3 +67,22 @@ def _keep(error: Exception) -> str:
     except OSError as why:
         return f"its traceback could not be kept ({why.strerror})"
     return f"its traceback is in {path}"
+
+
+@contextmanager
+def stopped_by_signals(message: str) -> Iterator[threading.Event]:
+    """Yield an event that SIGINT or SIGTERM sets, with a message on standard error; a second signal raises KeyboardInterrupt."""
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        print(f"auditor: {message}", file=sys.stderr)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
