@@ -223,7 +223,7 @@ class Loader:
     def _merge_table(self, session: Session, table: str, held: Held) -> int:
         total = 0
         while True:
-            staged = parts.list_tables(self.where.store, self.where.pipeline)[table]
+            staged = parts.get_table(self.where.store, self.where.pipeline, table)
             began = self.clock()
             try:
                 merged = merge_next(session, self.where, table, held, staged, self._ready)
