@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import copies, cost, data, duel, live, load, measurements, process, ratios, repairing, road, shuffled, stream
+from benchmarks import copies, cost, data, duel, live, load, measurements, process, ratios, repairing, road, shuffled, stream, tables
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +19,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, RELADIFF_2, DataValidation, P
 from benchmarks.servers import Servers, open_servers
 from tests.servers.process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "live", "shuffled", "repair")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "tables", "live", "shuffled", "repair")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     tools = (
         _available_tools(options.tools, results)
-        if set(parts) - {"cost", "ratios", "load", "stream", "road", "live", "shuffled", "repair"}
+        if set(parts) - {"cost", "ratios", "load", "stream", "road", "tables", "live", "shuffled", "repair"}
         else []
     )
     results.tools = {tool.name: tool.description for tool in tools}
@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "road" in parts:
                 for engine in _chosen(road.ENGINES, options):
                     results.roads += road.measure(servers, engine, rows, options.scenarios)
+            if "tables" in parts:
+                for engine in _chosen(tables.ENGINES, options):
+                    results.tables += tables.measure(servers, engine, options.scenarios, 5.0 if options.quick else tables.SECONDS)
             if "live" in parts:
                 for pair in live.PAIRS:
                     if not options.engines or pair.partition("-")[0] in options.engines:

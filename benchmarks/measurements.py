@@ -21,6 +21,7 @@ from benchmarks.results import Results
 from benchmarks.road import Road
 from benchmarks.shuffled import ShuffledCost
 from benchmarks.stream import Stream
+from benchmarks.tables import Tables
 from benchmarks.wire import Traffic
 
 NAME = "measurements.json"
@@ -48,6 +49,7 @@ def merge(results: Results, directory: Path) -> Results:
         threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
+        tables=list({entry.scenario: entry for entry in (*before.tables, *results.tables)}.values()),
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
         shuffled=list({(cost.order, cost.rows): cost for cost in (*before.shuffled, *results.shuffled)}.values()),
         copies=list({(copy.target, copy.road, copy.rows): copy for copy in (*before.copies, *results.copies)}.values()),
@@ -64,6 +66,7 @@ def read(directory: Path) -> Results:
     results.ratios = [Ratios(**entry) for entry in values.get("ratios", ())]
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
+    results.tables = [Tables(**entry) for entry in values.get("tables", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
     results.lives = [LiveCost(**entry) for entry in values.get("lives", ())]
     results.shuffled = [ShuffledCost(**entry) for entry in values.get("shuffled", ())]

@@ -20,6 +20,7 @@ from benchmarks.road import GROUP_NAMES, LATENCIES, Road
 from benchmarks.servers import CONDITIONS
 from benchmarks.shuffled import ShuffledCost
 from benchmarks.stream import DECODED, OTHER, Stream
+from benchmarks.tables import ROWS_PER_TRANSACTION, WATCHED, Tables
 
 OURS = "auditor"
 COMPARISON_NOTES = f"""\
@@ -70,6 +71,12 @@ the commit of one row to where a query of PostgreSQL sees it, of {LATENCIES} row
 Memory is the PSS of all processes at the moment when together they had most, CPU time that of each group from the start to the last row.
 Beside it, mysql-replication with an upsert for each row and a commit for each transaction of the source.
 """
+TABLES_NOTES = f"""\
+`auditor pipeline run` as above, from one source to PostgreSQL, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen
+at random, are committed for a minute. Lag is from the commit of a row to where a query of PostgreSQL sees it, of all rows of up to
+{WATCHED} tables. "One row in each" is a single transaction over all changing tables; it is torn while some of its rows are visible and
+others not. "Stop" is from the signal to the end of the process, with ten seconds of changes still to be carried.
+"""
 SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
 side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""
 
@@ -100,6 +107,7 @@ class Results:
     loads: list[Load] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     roads: list[Road] = field(default_factory=list)
+    tables: list[Tables] = field(default_factory=list)
     lives: list[LiveCost] = field(default_factory=list)
     shuffled: list[ShuffledCost] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
@@ -148,6 +156,8 @@ class Results:
             parts += ["## Reading the binary log", STREAM_NOTES, _stream_table(self.streams)]
         if self.roads:
             parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
+        if self.tables:
+            parts += ["## Many tables in one pipeline", TABLES_NOTES, _tables_table(self.tables)]
         if self.lives:
             parts += ["## Audits by live summaries", LIVE_NOTES, _live_table(self.lives)]
         if self.shuffled:
@@ -276,6 +286,24 @@ def _road_table(roads: Sequence[Road]) -> str:
     body = [[label, *(figure(road) for road in ran)] for label, figure in figures]
     left_out = "".join(f"\n\n{road.engine} to {road.targets}: not run: {road.why}." for road in roads if road.why)
     return _table(["", *(f"{road.engine} {road.server.partition('-')[0]} to {road.targets}" for road in ran)], body) + left_out
+
+
+def _tables_table(measured: Sequence[Tables]) -> str:
+    ran = [entry for entry in measured if entry.lags]
+    figures: list[tuple[str, Callable[[Tables], str]]] = [
+        ("load at the start", lambda entry: f"{entry.load:.1f}"),
+        ("rows", lambda entry: f"{entry.events:,}"),
+        ("start to the first rows", lambda entry: f"{entry.first:.1f} s"),
+        *((f"lag, {name}", lambda entry, name=name: f"{entry.lags[name]:.2f} s") for name in ("p50", "p99", "longest")),
+        ("rows that did not arrive", lambda entry: f"{entry.missing:,}"),
+        ("one row in each", lambda entry: f"{entry.together:.2f} s, torn for {entry.torn:.2f} s" if entry.together else "did not arrive"),
+        ("CPU seconds per 1,000 rows", lambda entry: f"{1000 * sum(entry.cpu.values()) / entry.events:.2f}"),
+        ("files", lambda entry: f"{entry.files:,}"),
+        ("stop", lambda entry: f"{entry.stop:.1f} s"),
+    ]
+    body = [[label, *(figure(entry) for entry in ran)] for label, figure in figures]
+    left_out = "".join(f"\n\n{entry.scenario}: not run: {entry.why}." for entry in measured if entry.why)
+    return _table(["", *(entry.scenario for entry in ran)], body) + left_out
 
 
 def _memory_of(group: str) -> Callable[[Road], str]:

@@ -176,13 +176,13 @@ def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environ
     with closing(mysql.connect(source)) as connection, connection.cursor() as cursor:
         stream.make_table(cursor)
         with closing(open_store(f"sqlite:///{folder}/auditor.db")) as store:
-            with _running(folder, environment) as pipeline:
-                _wait(lambda: pipelines.get_pipeline(store, PIPELINE).source_offset is not None, pipeline)
+            with running(folder, PIPELINE, environment) as pipeline:
+                wait(lambda: pipelines.get_pipeline(store, PIPELINE).source_offset is not None, pipeline)
             start = log_status(connection).end
             road.events = stream.write_rows(cursor, rows)
             began = time.monotonic()
-            with _running(folder, environment) as pipeline, _watching(pipeline.pid, road):
-                _wait(lambda: _merged(store, names) >= road.events, pipeline, patience=PATIENCE + rows / SLOWEST)
+            with running(folder, PIPELINE, environment) as pipeline, watching(pipeline.pid, road):
+                wait(lambda: _merged(store, names) >= road.events, pipeline, patience=PATIENCE + rows / SLOWEST)
                 road.seconds = time.monotonic() - began
                 road.sustained = road.events / (time.time() - _first_batch(folder / "log"))
                 if road.targets == PG:
@@ -191,9 +191,9 @@ def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environ
 
 
 @contextmanager
-def _running(folder: Path, more: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the pipeline for the block, and end it by SIGTERM. Raises RuntimeError if it fails."""
-    command = [sys.executable, "-m", "auditor", "pipeline", "run", PIPELINE]
+def running(folder: Path, name: str, more: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a pipeline for the block, and end it by SIGTERM. Raises RuntimeError if it fails."""
+    command = [sys.executable, "-m", "auditor", "pipeline", "run", name]
     environment = {**process.inherited_environment(), "PYTHONPATH": str(Path(__file__).parents[1]), **more}
     with (folder / "log").open("wb") as log:
         pipeline = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -207,7 +207,8 @@ def _running(folder: Path, more: Mapping[str, str]) -> Iterator[subprocess.Popen
         raise RuntimeError(f"the pipeline ended with {code}: {lines}")
 
 
-def _wait(reached: Callable[[], bool], pipeline: subprocess.Popen[bytes], every: float = 0.05, patience: float = PATIENCE) -> None:
+def wait(reached: Callable[[], bool], pipeline: subprocess.Popen[bytes], every: float = 0.05, patience: float = PATIENCE) -> None:
+    """Wait until something is reached. Raises RuntimeError if the pipeline ends before, or after so many seconds."""
     deadline = time.monotonic() + patience
     while not reached():
         if pipeline.poll() is not None or time.monotonic() > deadline:
@@ -250,7 +251,7 @@ def _time_rows(cursor: Any, target: str) -> list[float]:
 
 
 @contextmanager
-def _watching(root: int, road: Road) -> Iterator[None]:
+def watching(root: int, road: Road) -> Iterator[None]:
     """Sample memory and CPU time of a process and those below it during the block."""
     done = threading.Event()
 

@@ -15,6 +15,12 @@ SELECT table_name, position, schema_id
 FROM ${positions}
 WHERE pipeline = ${pipeline}
 
+-- name: merge_position
+-- The row of one table of a pipeline.
+SELECT table_name, position, schema_id
+FROM ${positions}
+WHERE pipeline = ${pipeline} AND table_name = ${table}
+
 -- name: merge_positions_others
 -- One row per table that another pipeline fills in this schema: the pipeline, and the table's name in its source.
 SELECT pipeline, table_name

@@ -128,12 +128,22 @@ def _versioned(session: Session) -> set[str]:
 
 def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]:
     """Return the columns of the pipeline's tables as the source's catalogue has them, by ``database.table``. Raises EngineError."""
-    schemas: dict[str, TableSchema] = {}
-    for database, name in list_tables(session, pipeline):
-        for table in session.dialect.catalogue.describe(session, Place((database, name))):
-            if table.names[-2:] == (database, name):  # and none whose name has letters of other cases
-                schemas[f"{database}.{name}"] = _schema(database, name, table)
-    return schemas
+    described = {f"{database}.{name}": _describe(session, database, name) for database, name in list_tables(session, pipeline)}
+    return {name: schema for name, schema in described.items() if schema is not None}
+
+
+def read_schema(session: Session, pipeline: Pipeline, table: str) -> TableSchema | None:
+    """Return the columns of one table, ``database.table``, as `read_schemas` does; None if it is not the pipeline's. Raises EngineError."""
+    database, _, name = table.partition(".")
+    names = {"schema": session.dialect.literal(database), "table": session.dialect.literal(name)}
+    is_there = session.query_listed(session.dialect.catalogue_query("pipeline_table", names))
+    return _describe(session, database, name) if is_there and pipeline.replicates(name, database, home_of(session)) else None
+
+
+def _describe(session: Session, database: str, name: str) -> TableSchema | None:
+    tables = session.dialect.catalogue.describe(session, Place((database, name)))
+    alike = [table for table in tables if table.names[-2:] == (database, name)]  # and none whose name has letters of other cases
+    return _schema(database, name, alike[0]) if alike else None
 
 
 def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,7 @@ from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
 from auditor.pipeline import retention, spark
 from auditor.pipeline.binlog.ddl import Value, added_value
-from auditor.pipeline.binlog.dump import Source, query, source_of
+from auditor.pipeline.binlog.dump import query, source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.binlog.refreshes import refreshes_of
@@ -62,19 +62,29 @@ SELECT column_name, column_type, is_nullable, column_default, extra, generation_
 FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{table}'"""
 
 
-def read_values(settings: Settings, name: str, schema: TableSchema) -> dict[str, Value] | None:
-    """Return what `added_value` says of each column of a pipeline's table, by the target's names.
+def read_values(settings: Settings, name: str, schemas: Mapping[str, TableSchema]) -> dict[str, dict[str, Value]]:
+    """Return by schema what `added_value` says of each column of pipelines' tables, by the target's names, over one connection.
 
-    None if the table has other columns by now, or the source cannot be asked: nothing waits for it.
+    A table that has other columns by now is left out, and so are all that the source cannot be asked for: nothing waits for it.
     """
+    values: dict[str, dict[str, Value]] = {}
+    try:
+        with closing(source_of(settings, name).connect()) as connection:
+            is_bare = "mariadb" not in server_version(connection).lower()  # MariaDB writes defaults as a statement does
+            for key, schema in schemas.items():
+                if (of_table := _projected(settings, name, schema, _read(connection, schema, is_bare))) is not None:
+                    values[key] = of_table
+    except AuditorError as error:
+        named = ", ".join(sorted(f"{schema.database}.{schema.table}" for key, schema in schemas.items() if key not in values)[:10])
+        extra = {"action": "catalogue_unread", "pipeline": name, "tables": len(schemas) - len(values)}
+        log.warning("%s: the catalogue's columns of %s cannot be read: %s", name, named, error, extra=extra)
+    return values
+
+
+def _projected(settings: Settings, name: str, schema: TableSchema, rows: Mapping[str, Value]) -> dict[str, Value] | None:
+    """Return the values of columns by the target's names, without those of masked ones; None if they are not those of the schema."""
     rules = settings.pipeline(name).columns_of(schema.table)
     excluded, renamed = {column.lower() for column in rules.exclude}, {old.lower(): new for old, new in rules.rename.items()}
-    try:
-        rows = _read(source_of(settings, name), schema)
-    except AuditorError as error:
-        extra = {"action": "catalogue_unread", "pipeline": name, "table": f"{schema.database}.{schema.table}"}
-        log.warning("%s: the catalogue's columns of %s cannot be read: %s", name, schema.table, error, extra=extra)
-        return None
     values = {renamed.get(column.lower(), column): value for column, value in rows.items() if column.lower() not in excluded}
     masked = {renamed.get(column.lower(), column).lower() for column in rules.mask}
     if {column.lower() for column in values} != {column.name.lower() for column in schema.columns}:
@@ -82,11 +92,9 @@ def read_values(settings: Settings, name: str, schema: TableSchema) -> dict[str,
     return {column: value for column, value in values.items() if column.lower() not in masked}
 
 
-def _read(source: Source, schema: TableSchema) -> dict[str, Value]:
+def _read(connection: Any, schema: TableSchema, is_bare: bool) -> dict[str, Value]:
     names = {"database": _quoted(schema.database), "table": _quoted(schema.table)}
-    with closing(source.connect()) as connection:
-        is_bare = "mariadb" not in server_version(connection).lower()  # MariaDB writes defaults as a statement does
-        rows = [[None if value is None else _text(value) for value in row] for row in query(connection, COLUMNS.format(**names))]
+    rows = [[None if value is None else _text(value) for value in row] for row in query(connection, COLUMNS.format(**names))]
     return {str(row[0]): _value(row[1:], is_bare) for row in rows}
 
 

@@ -25,6 +25,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.staged_sums import TaskSums
 from auditor.pipeline.part_writer import WrittenPart, write_parts
+from auditor.pipeline.worker_process import freeze_modules
 
 
 def project_ops(body: ChangeBody, table: str, rules: Rules) -> ChangeBody:
@@ -90,6 +91,7 @@ def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) 
 
     It runs in the process that decodes, so that what is excluded or masked reaches no disk.
     """
+    freeze_modules()
     try:
         notes: list[TableNote] = []
         sums, count = TaskSums(root), EventCount()

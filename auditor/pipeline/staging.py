@@ -49,8 +49,8 @@ class Staging:
     """Held while a batch is staged."""
     failure: AuditorError | None = None
     """Why the last batch could not be staged."""
-    complete: Callable[[TableSchema], Any] = lambda _: None
-    """Returns what the source's catalogue says of a schema's columns; None if it says nothing."""
+    complete: Callable[[Mapping[str, TableSchema]], Mapping[str, Any]] = lambda _: {}
+    """Returns what the source's catalogue says of the columns of schemas, by their ids; nothing of those of which it says nothing."""
     watch: Watch | None = None
     """Knows how far the source is ahead; `note_batch` is called for each batch that has events."""
 
@@ -96,8 +96,8 @@ class Staging:
 
     def _complete(self, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the source's catalogue says of schemas that were not seen before."""
-        unseen = [key for key in schemas if parts.get_schema(self.store, self.pipeline, key) is None]
-        return {key: self.complete(TableSchema.from_json(json.dumps(schemas[key]))) for key in unseen}
+        unseen = parts.list_unknown(self.store, self.pipeline, schemas)
+        return self.complete({key: TableSchema.from_json(json.dumps(schemas[key])) for key in unseen}) if unseen else {}
 
     def _of_each_table(self, notes: Sequence[TableNote]) -> list[TableNote]:
         """Return the notes, with one for each table of a database that was dropped."""

@@ -94,6 +94,11 @@ class Positions:
         """Return the statement that lists the tables with their positions and schema ids."""
         return _fill(self.dialect, "merge_positions", self._table(), self._pipeline())
 
+    def find(self, table: str) -> str:
+        """Return the statement that lists one table likewise."""
+        names = {**self._pipeline(), "table": self.dialect.literal(table)}
+        return _fill(self.dialect, "merge_position", self._table(), names)
+
     def list_others(self) -> str:
         """Return the statement that lists the tables of other pipelines, with these pipelines."""
         return _fill(self.dialect, "merge_positions_others", self._table(), self._pipeline())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Table, UniqueConstraint, and_, delete, func, insert, select, update
+from sqlalchemy import Column, Connection, Row, Table, UniqueConstraint, and_, bindparam, delete, func, insert, select, update
 
 from auditor.model import Part, TableNote
 from auditor.store import pipelines, schema_changes, table_notes
@@ -83,16 +83,14 @@ def record_batch(
 
     def work(connection: Connection) -> None:
         at = database_time(connection)
-        for schema_id, body in schemas.items():
-            if connection.execute(select(table_schemas.c.schema_id).where(_schema(pipeline, schema_id))).one_or_none() is None:
-                connection.execute(insert(table_schemas).values(pipeline=pipeline, schema_id=schema_id, body=body))
-        events = sum([_write_part(connection, pipeline, part, at) for part in batch])
-        for table in {part.table for part in batch}:
-            _note_table(connection, pipeline, table, "staged_through", max(part.last for part in batch if part.table == table))
+        _write_schemas(connection, pipeline, schemas)
+        events = _write_parts(connection, pipeline, batch, at)
+        through: dict[str, int] = {}
+        ends = [(part.table, part.last) for part in batch] + [(note.table, note.position) for note in notes if note.body.get("advances")]
+        for table, position in ends:
+            through[table] = max(position, through.get(table, 0))
+        _note_tables(connection, pipeline, "staged_through", through)
         table_notes.write_notes(connection, pipeline, notes)
-        for note in notes:
-            if note.body.get("advances"):
-                _note_table(connection, pipeline, note.table, "staged_through", note.position)
         schema_changes.note_schemas(connection, pipeline, batch, at, catalogue or {})
         newest = max(batch, key=lambda part: part.last, default=None)
         pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
@@ -115,6 +113,14 @@ def list_tables(store: Store, pipeline: str) -> dict[str, StagedTable]:
     return {row.table_name: StagedTable(row.staged_through, row.pruned_through) for row in rows}
 
 
+def get_table(store: Store, pipeline: str, table: str) -> StagedTable:
+    """Return how far one table's events were staged. Raises StoreError."""
+    same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == table)
+    with store.reading() as connection:
+        row = connection.execute(select(staged_tables).where(same)).one_or_none()
+    return StagedTable(row.staged_through, row.pruned_through) if row else StagedTable(0, 0)
+
+
 def list_pipelines(store: Store) -> list[tuple[str, str]]:
     """Return the tables of all pipelines of which events were staged: the pipeline's name and the table's. Raises StoreError."""
     with store.reading() as connection:
@@ -125,6 +131,17 @@ def list_paths(store: Store, pipeline: str) -> set[str]:
     """Return the paths of all parts of a pipeline. Raises StoreError."""
     with store.reading() as connection:
         return set(connection.execute(select(parts.c.path).where(parts.c.pipeline == pipeline)).scalars())
+
+
+def list_unknown(store: Store, pipeline: str, schema_ids: Iterable[str]) -> list[str]:
+    """Return which of these schemas are not written yet. Raises StoreError."""
+    asked = list(schema_ids)
+    if not asked:
+        return []
+    with store.reading() as connection:
+        known = select(table_schemas.c.schema_id).where(table_schemas.c.pipeline == pipeline, table_schemas.c.schema_id.in_(asked))
+        there = set(connection.execute(known).scalars())
+    return [schema_id for schema_id in asked if schema_id not in there]
 
 
 def get_schema(store: Store, pipeline: str, schema_id: str) -> Any:
@@ -176,9 +193,7 @@ def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: 
         expired = [
             row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, oldest)).all()
         ]
-        for row in expired:
-            connection.execute(delete(parts).where(parts.c.number == row.number))
-            _note_table(connection, pipeline, row.table_name, "pruned_through", row.last_position)
+        _delete_parts(connection, pipeline, expired)
         return [_part(row) for row in expired]
 
     return store.write(work)
@@ -193,15 +208,14 @@ def delete_oldest(store: Store, pipeline: str, passed: Mapping[str, int], size: 
     def work(connection: Connection) -> list[Part]:
         at = database_time(connection) + dt.timedelta(days=1)
         expired = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, at)).all()]
-        freed, deleted = 0, list[Part]()
+        freed, chosen = 0, list[Row[Any]]()
         for row in sorted(expired, key=lambda row: (row.staged_at, row.first_position)):
             if freed >= size:
                 break
-            connection.execute(delete(parts).where(parts.c.number == row.number))
-            _note_table(connection, pipeline, row.table_name, "pruned_through", row.last_position)
             freed += row.byte_count
-            deleted.append(_part(row))
-        return deleted
+            chosen.append(row)
+        _delete_parts(connection, pipeline, chosen)
+        return [_part(row) for row in chosen]
 
     return store.write(work)
 
@@ -223,6 +237,16 @@ def replace_file(store: Store, pipeline: str, part: Part) -> None:
     store.write(lambda connection: connection.execute(written))
 
 
+def _delete_parts(connection: Connection, pipeline: str, listed: Sequence[Row[Any]]) -> None:
+    """Delete parts within a transaction, and note up to which positions those of each table are gone."""
+    if listed:
+        connection.execute(delete(parts).where(parts.c.number == bindparam("known")), [{"known": row.number} for row in listed])
+    through: dict[str, int] = {}
+    for row in listed:
+        through[row.table_name] = max(row.last_position, through.get(row.table_name, 0))
+    _note_tables(connection, pipeline, "pruned_through", through)
+
+
 def _expired(pipeline: str, table: str, position: int, oldest: dt.datetime) -> Any:
     passed = (parts.c.last_position <= position, parts.c.staged_at < oldest)
     return select(parts).where(parts.c.pipeline == pipeline, parts.c.table_name == table, *passed).order_by(parts.c.first_position)
@@ -232,36 +256,66 @@ def _schema(pipeline: str, schema_id: str) -> Any:
     return and_(table_schemas.c.pipeline == pipeline, table_schemas.c.schema_id == schema_id)
 
 
-def _write_part(connection: Connection, pipeline: str, part: Part, at: dt.datetime) -> int:
-    """List a part, and return how many more rows are staged than before."""
-    same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
-    values = {
-        "last_position": part.last,
-        "row_count": part.rows,
-        "byte_count": part.bytes,
-        "schema_id": part.schema_id,
-        "path": part.path,
-        "last_time": part.time,
-        "checksum": part.checksum,
+def _write_schemas(connection: Connection, pipeline: str, schemas: Mapping[str, Any]) -> None:
+    """Write the schemas that are not known yet."""
+    if not schemas:
+        return
+    asked = and_(table_schemas.c.pipeline == pipeline, table_schemas.c.schema_id.in_(list(schemas)))
+    known = set(connection.execute(select(table_schemas.c.schema_id).where(asked)).scalars())
+    if new := [{"pipeline": pipeline, "schema_id": key, "body": body} for key, body in schemas.items() if key not in known]:
+        connection.execute(insert(table_schemas), new)
+
+
+def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], at: dt.datetime) -> int:
+    """List parts, with the same number of statements for any number of them; return how many more rows are staged than before."""
+    if not batch:
+        return 0
+    places = (parts.c.table_name.in_({part.table for part in batch}), parts.c.first_position >= min(part.first for part in batch))
+    listed = select(parts.c.number, parts.c.table_name, parts.c.first_position, parts.c.row_count)
+    before = {
+        (row.table_name, row.first_position): row for row in connection.execute(listed.where(parts.c.pipeline == pipeline, *places)).all()
     }
-    replaced = connection.execute(select(parts.c.row_count).where(same)).scalar()
-    if replaced is not None:
-        connection.execute(update(parts).where(same).values(**values))
-        return part.rows - int(replaced)
-    names = {"pipeline": pipeline, "table_name": part.table, "first_position": part.first}
-    connection.execute(insert(parts).values(**names, staged_at=at, **values))
-    return part.rows
+    new, replaced = list[dict[str, Any]](), list[dict[str, Any]]()
+    for part in {(part.table, part.first): part for part in batch}.values():
+        row = before.get((part.table, part.first))
+        values = {
+            "last_position": part.last,
+            "row_count": part.rows,
+            "byte_count": part.bytes,
+            "schema_id": part.schema_id,
+            "path": part.path,
+            "last_time": part.time,
+            "checksum": part.checksum,
+        }
+        if row is None:
+            new.append({"pipeline": pipeline, "table_name": part.table, "first_position": part.first, "staged_at": at, **values})
+        else:
+            replaced.append({"known": row.number, **values})
+    if new:
+        connection.execute(insert(parts), new)
+    if replaced:
+        connection.execute(update(parts).where(parts.c.number == bindparam("known")), replaced)
+    gone = sum(before[part.table, part.first].row_count for part in batch if (part.table, part.first) in before)
+    return sum(part.rows for part in batch) - gone
 
 
-def _note_table(connection: Connection, pipeline: str, table: str, column: str, position: int) -> None:
-    """Raise one of the positions of a table."""
-    same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == table)
-    staged = connection.execute(select(staged_tables).where(same)).one_or_none()
-    if staged is None:
-        values = {"staged_through": 0, "pruned_through": 0, column: position}
-        connection.execute(insert(staged_tables).values(pipeline=pipeline, table_name=table, **values))
-    elif getattr(staged, column) < position:
-        connection.execute(update(staged_tables).where(same).values({column: position}))
+def _note_tables(connection: Connection, pipeline: str, column: str, through: Mapping[str, int]) -> None:
+    """Raise one of the positions of tables to these, where it is lower."""
+    if not through:
+        return
+    asked = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name.in_(list(through)))
+    known = {row.table_name: getattr(row, column) for row in connection.execute(select(staged_tables).where(asked))}
+    new = [
+        {"pipeline": pipeline, "table_name": table, "staged_through": 0, "pruned_through": 0, column: position}
+        for table, position in through.items()
+        if table not in known
+    ]
+    raised = [{"named": table, "raised_to": position} for table, position in through.items() if known.get(table, position) < position]
+    if new:
+        connection.execute(insert(staged_tables), new)
+    if raised:
+        same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == bindparam("named"))
+        connection.execute(update(staged_tables).where(same).values({column: bindparam("raised_to")}), raised)
 
 
 def _part(row: Row[Any]) -> Part:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Table, and_, delete, insert, select, update
+from sqlalchemy import Column, Connection, Index, Table, and_, bindparam, delete, insert, select, update
 
 from auditor.model import Part
 from auditor.shapes.pipeline import MigrationState
@@ -64,19 +64,29 @@ class SchemaAt:
 
 def note_schemas(connection: Connection, pipeline: str, batch: Sequence[Part], at: dt.datetime, catalogue: Mapping[str, Any]) -> None:
     """Write within a transaction at which positions the tables of a batch have another schema than before."""
-    known: dict[str, str | None] = {}
+    if not batch:
+        return
+    asked = and_(schema_history.c.pipeline == pipeline, schema_history.c.table_name.in_({part.table for part in batch}))
+    columns = (schema_history.c.table_name, schema_history.c.position, schema_history.c.schema_id)
+    history: dict[str, dict[int, str]] = {}
+    for row in connection.execute(select(*columns).where(asked).order_by(schema_history.c.position)):
+        history.setdefault(row.table_name, {})[row.position] = row.schema_id
+    changed: dict[tuple[str, int], str] = {}
     for part in sorted(batch, key=lambda part: part.first):
-        if part.table not in known:
-            before = and_(schema_history.c.pipeline == pipeline, schema_history.c.table_name == part.table)
-            newest = select(schema_history.c.schema_id).where(before, schema_history.c.position <= part.first)
-            known[part.table] = connection.execute(newest.order_by(schema_history.c.position.desc()).limit(1)).scalar()
-        if known[part.table] != part.schema_id:
-            key = {"pipeline": pipeline, "table_name": part.table, "position": part.first}
-            same = and_(*(schema_history.c[column] == value for column, value in key.items()))
-            connection.execute(delete(schema_history).where(same))
-            values = {"schema_id": part.schema_id, "at": at, "catalogue": catalogue.get(part.schema_id)}
-            connection.execute(insert(schema_history).values(**key, **values))
-            known[part.table] = part.schema_id
+        of_table = history.setdefault(part.table, {})
+        before = [schema_id for position, schema_id in sorted(of_table.items()) if position <= part.first]
+        if before[-1:] != [part.schema_id]:
+            of_table[part.first] = changed[part.table, part.first] = part.schema_id
+    if not changed:
+        return
+    keys = [{"of_table": table, "at_position": position} for table, position in changed]
+    same = (schema_history.c.table_name == bindparam("of_table"), schema_history.c.position == bindparam("at_position"))
+    connection.execute(delete(schema_history).where(schema_history.c.pipeline == pipeline, *same), keys)
+    rows = [
+        {"pipeline": pipeline, "table_name": table, "position": position, "schema_id": key, "at": at, "catalogue": catalogue.get(key)}
+        for (table, position), key in changed.items()
+    ]
+    connection.execute(insert(schema_history), rows)
 
 
 def list_history(store: Store, pipeline: str, table: str | None = None) -> list[SchemaAt]:

@@ -10,6 +10,12 @@ WHERE Variable_name IN (
 -- One row per grant of the session's user, as the statement that made it.
 SHOW GRANTS
 
+-- name: pipeline_table
+-- One row if a table has rows of its own, as pipeline_tables lists them; how many rows there are.
+SELECT TABLE_NAME, COUNT(*) OVER ()
+FROM information_schema.TABLES
+WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
+
 -- name: pipeline_tables
 -- One row per table with rows, in every database of the server: its database, its name, whether it is system-versioned, and how many rows
 -- there are. Views have no rows of their own, and what a sequence holds is no row.

@@ -129,6 +129,7 @@ def installed() -> Iterator[None]:
     for module, name, replacement in (
         (staging, "stage_task", stage_task),
         (load, "load_task", load_task),
+        (load, "ALONE_BYTES", 64 << 10),  # so that some parts are loaded by tasks
         (files, "store_task", store_task),
         (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
         (run, "Staging", _SteppedStaging),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,9 +13,12 @@ import pytest
 
 from auditor.config import WriteSettings
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge import load
+from auditor.points import armed
 from auditor.store import pipelines
+from tests.live import engine_params
 from tests.pipeline.conftest import AND_LAKES, EVERY
-from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline.road import PIPELINE, Road, run_here
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
 ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
@@ -189,3 +195,31 @@ def test_what_one_target_alone_cannot_hold(road: Road) -> None:
         assert reports(road)["shop.x"].reason.startswith(f"shop.x.v holds a text with the character U+0000, and {name}: text ")
     else:
         assert road.rows("x") == [(1, "a\0b")]
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+@pytest.mark.parametrize("most", [0, 1 << 20], ids=["by tasks", "by the loader"])
+def test_parts_are_loaded_by_tasks_where_they_are_large(road: Road, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "ALONE_BYTES", most)
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"])))
+    road.stage(batch(update(ORDERS, 20, (["1", "pen", "1.50"], ["1", "pen", "2.50"]))))
+    loader, given = road.loader(), list[int]()
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        given.append(len(tasks))
+        return run_here(function, tasks)
+
+    loader.where = replace(loader.where, run_tasks=run)
+    assert loader.merge_all() == 2 and road.rows() == [(1, "pen", Decimal("2.50"))]
+    assert given == ([] if most else [2])
+
+
+def test_a_loader_ends_after_the_transaction_under_way(road: Road) -> None:
+    others = [table(f"many_{number}", ("id",), id="bigint") for number in range(5)]
+    road.stage(*(batch(announce(one, 1), insert(one, 10, ["1"])) for one in others))
+    loader, stopped = road.loader(), threading.Event()
+    service = loader.service(0, stopped, threading.Event(), threading.Event())
+    with armed("merge.report", stopped.set, nth=1):
+        service.start()
+        service.join()
+    assert sorted(reports(road)) == ["shop.many_0"]

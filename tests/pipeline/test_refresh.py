@@ -18,7 +18,7 @@ from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.refresh import chunk_writer
+from auditor.pipeline.refresh import carrier, chunk_writer
 from auditor.pipeline.refresh import use_cases as service
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.refresh.chunk_writer import ChunkWriter
@@ -347,3 +347,58 @@ def test_two_writers_of_segments_agree_on_chunks(road: LiveRoad, engine: LiveEng
         assert digests[0] == digests[1] and len(digests[0]) >= 7
     finally:
         second.close()
+
+
+def test_many_tables_take_a_few_connections_and_each_the_same_number_of_statements(
+    road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, counts = LiveLog(engine.url), {}
+    for number in range(6):
+        name = f"refreshed_many_{number}"
+        log.run(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
+    for tables_count in (2, 6):
+        opened = count_calls(monkeypatch, carrier, "open_writer")
+        before = asked_statements(log)
+        for number in range(tables_count):
+            refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.refreshed_many_{number}", ALL, "ops")
+        assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == tables_count
+        assert len(opened) == 1
+        counts[tables_count] = asked_statements(log) - before
+    of_a_table = (counts[6] - counts[2]) / 4
+    assert of_a_table <= counts[2] / 2 <= 60
+
+
+def test_what_no_table_can_do_without_is_asked_once(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = LiveLog(engine.url)
+    for number in range(3):
+        name = f"refreshed_many_{number}"
+        log.run(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (id int PRIMARY KEY)")
+        refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{name}", ALL, "ops")
+    asked: list[int] = []
+
+    def refuse(*_: object) -> Any:
+        asked.append(1)
+        raise RefreshRefused("the source is read_only")
+
+    monkeypatch.setattr(carrier, "open_writer", refuse)
+    assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 3
+    assert len(asked) == 1
+    assert {(one.state, one.reason) for one in refreshes.list_refreshes(road.store, PIPELINE)} == {("failed", "the source is read_only")}
+
+
+def asked_statements(log: LiveLog) -> int:
+    """How many statements the server was asked since it started."""
+    [(_, count)] = log.run("SHOW GLOBAL STATUS LIKE 'Questions'")
+    return int(count)
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[Any]:
+    """Note each call of a function, which is still made."""
+    calls, whole = list[Any](), getattr(module, name)
+
+    def noted(*given: Any) -> Any:
+        calls.append(given)
+        return whole(*given)
+
+    monkeypatch.setattr(module, name, noted)
+    return calls

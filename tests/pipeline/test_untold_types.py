@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from auditor.config import Audit
+from auditor.connections.writer import writing_dialect
 from auditor.model import Verdict
 from auditor.pipeline import check as checks
 from auditor.pipeline.refresh import source_tables
@@ -22,6 +23,7 @@ from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
 from auditor.service.pipelines import propose_audits
 from auditor.store import refreshes, table_notes
+from dialects.base import writing_of
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
@@ -101,6 +103,10 @@ def test_a_table_stops_by_name_until_its_years_have_four_digits(log: LiveLog, op
     log.run("ALTER TABLE short_y MODIFY y YEAR(4)", "INSERT INTO short_y VALUES (6, 1902)")
     assert road.said() == []
     road.skip()
+    if not writing_of(writing_dialect("warehouse", road.settings.connections["warehouse"])).MERGES_RANGES:
+        road.merge()  # the rows of before are copied again by a person
+        assert road.rows("short_y") == [(6, 1902)]
+        return
     refresh(road)
     road.merge()
     shown = sorted(log.run("SELECT * FROM short_y"))

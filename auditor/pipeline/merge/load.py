@@ -21,7 +21,9 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge.staged_rows import staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.staged_parts import read_part
+from auditor.pipeline.worker_process import freeze_modules
 from dialects import Dialect, Kind, Session
+from dialects.base import writing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,18 @@ RunTasks: TypeAlias = Callable[[Callable[[LoadTask], int | AuditorError], Sequen
 """Runs a function on tasks, wherever, and returns its results in order."""
 
 
-def load_side_by_side(run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
+ALONE_BYTES = 4 << 20
+"""Bytes of parts that a loader loads by its own session, although tasks could: running these takes longer than loading so little."""
+
+
+def load_changes(session: Session, run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
+    """Load parts into a staging table, and return the number of changes. Raises the first part's AuditorError."""
+    if writing_of(session.dialect).LOADS == "side by side" and sum(task.part.bytes for task in tasks) > ALONE_BYTES:
+        return _load_side_by_side(run_tasks, tasks)
+    return sum(_load_part(session, task) for task in tasks)
+
+
+def _load_side_by_side(run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
     """Load parts by tasks of their own, and return the number of changes. Raises the first task's AuditorError."""
     results = run_tasks(load_task, tasks)
     for result in results:
@@ -59,18 +72,19 @@ def load_side_by_side(run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
 
 def load_task(task: LoadTask) -> int | AuditorError:
     """Load one part in the session of this process; return the number of changes, or the error, which survives the way back."""
+    freeze_modules()
     key = (task.config_file, task.connection)
     try:
         if key not in _sessions:
             _sessions[key] = open_session(task.connection, settings_of(task.config_file).connections[task.connection])
-        return load_part(_sessions[key], task)
+        return _load_part(_sessions[key], task)
     except AuditorError as error:
         if key in _sessions:
             _sessions.pop(key).close()
         return error
 
 
-def load_part(session: Session, task: LoadTask) -> int:
+def _load_part(session: Session, task: LoadTask) -> int:
     """Load one part in this session, and return the number of changes. Raises AuditorError."""
     count = 0
     for rows in read_changes(task, session.dialect):

@@ -73,6 +73,8 @@ class Loader:
     """When (seconds of the clock) the target was last given the place up to which it holds every table."""
     _checked: set[str] = field(default_factory=set)
     """The tables with which `check_target` was called: others may be in other schemas."""
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    """Set when the loader is to end after the transaction under way."""
     _holding: Holding = field(init=False)
     """What audits hold."""
 
@@ -83,8 +85,9 @@ class Loader:
     def service(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
         """Return what merges every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is.
 
-        Nothing ends it but ``stopped``.
+        Nothing ends it but ``stopped``, after the transaction under way.
         """
+        self._stopped = stopped
 
         def merge() -> None:
             staged.clear()
@@ -158,7 +161,7 @@ class Loader:
                 held = positions.get(table, Held())
                 if table in waiting or held.position >= staged.staged_through:
                     continue
-                if self._holding.is_asked():
+                if self._is_asked_away():
                     break
                 try:
                     total += self._merge_table(session, table, held)
@@ -220,7 +223,7 @@ class Loader:
     def _merge_table(self, session: Session, table: str, held: Held) -> int:
         total = 0
         while True:
-            staged = parts.list_tables(self.where.store, self.where.pipeline)[table]
+            staged = parts.get_table(self.where.store, self.where.pipeline, table)
             began = self.clock()
             try:
                 merged = merge_next(session, self.where, table, held, staged, self._ready)
@@ -231,8 +234,12 @@ class Loader:
                 return total
             total += merged.events
             held = self._take(table, merged, began)
-            if self._holding.is_asked():  # there may always be more to merge
+            if self._is_asked_away():  # there may always be more to merge
                 return total
+
+    def _is_asked_away(self) -> bool:
+        """Return whether an audit, or the end of the process, waits for the transaction under way."""
+        return self._stopped.is_set() or self._holding.is_asked()
 
     def _take(self, table: str, merged: Merged, began: float) -> Held:
         self._failures.pop(table, None)

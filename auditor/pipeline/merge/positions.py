@@ -123,14 +123,18 @@ def _next_position(where: Where, part: Part, after: int) -> int | None:
 
 def check_unchanged(session: Session, where: Where, table: str, held: Held) -> None:
     """Check in a transaction that no other process has merged a table. Raises MergeFailed."""
-    now = read(session, positions_of(session, where, table)).get(table, Held())
+    now = _held(session, positions_of(session, where, table).find(table)).get(table, Held())
     if now != held:
         raise MergeFailed(f"{table}: another process has merged up to {describe(now.position)} meanwhile; it is looked at again")
 
 
 def read(session: Session, positions: Positions) -> dict[str, Held]:
     """Return what the table of positions says of each table; a row without a name is about the pipeline as a whole."""
-    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(positions.list()) if table}
+    return _held(session, positions.list())
+
+
+def _held(session: Session, statement: str) -> dict[str, Held]:
+    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(statement) if table}
 
 
 def get_schema(where: Where, schema_id: str) -> TableSchema:

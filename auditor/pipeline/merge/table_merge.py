@@ -20,7 +20,7 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import commits, keeping
 from auditor.pipeline.merge.ahead import Ahead
 from auditor.pipeline.merge.files import folder_of, stored_files
-from auditor.pipeline.merge.load import LoadTask, load_part, load_side_by_side, stage_columns
+from auditor.pipeline.merge.load import LoadTask, load_changes, stage_columns
 from auditor.pipeline.merge.places import check_place
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see
 from auditor.pipeline.merge.sharing import check_alone
@@ -187,12 +187,8 @@ def _count_events(where: Where, part: Part, after: int, through: int) -> int:
 @contextmanager
 def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence[LoadTask]) -> Iterator[tuple[int, Callable[[], None]]]:
     """Yield the number of changes that were loaded, and what is still to be done for that in the transaction that merges them."""
-    loads = writing_of(session.dialect).LOADS
-    if loads != "by files":
-        yield (
-            sum(load_part(session, task) for task in tasks) if loads == "alone" else load_side_by_side(where.run_tasks, tasks),
-            lambda: None,
-        )
+    if writing_of(session.dialect).LOADS != "by files":
+        yield load_changes(session, where.run_tasks, tasks), lambda: None
         return
     folder = folder_of(where.pipeline, where.schema)
     with stored_files(session, where.run_tasks, tasks, folder) as files:

@@ -19,8 +19,8 @@ from auditor.errors import AuditorError, LeaseTaken, RefreshRefused, StatementCa
 from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.check import read_schemas
-from auditor.pipeline.events import TableSchema
+from auditor.pipeline.check import read_schema
+from auditor.pipeline.events import Place, TableSchema
 from auditor.pipeline.refresh.chunk_writer import ChunkWriter
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
@@ -29,6 +29,7 @@ from auditor.shapes.pipeline import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
 from auditor.waits import waits
+from dialects import Session
 
 log = logging.getLogger(__name__)
 
@@ -73,72 +74,54 @@ class Carrier:
             return 0
         ended = 0
         self._lost.clear()
-        with leases.keep(self.store, "refreshes", self.pipeline, waits().pipeline_lease, self._lost.append):
+        lease = leases.keep(self.store, "refreshes", self.pipeline, waits().pipeline_lease, self._lost.append)
+        with lease, closing(_OpenSource(self.settings, self.pipeline)) as source:
             while not self.stopped.is_set() and (unfinished := refreshes.list_unfinished(self.store, self.pipeline)):
-                ended += self._carry(unfinished[0])
+                ended += self._carry(unfinished[0], source)
         return ended
 
-    def _carry(self, refresh: Refresh) -> bool:
+    def _carry(self, refresh: Refresh, source: _OpenSource) -> bool:
         """Write the rows of a refresh, and return whether it ended. Raises errors that may pass."""
         try:
-            self._write_chunks(refresh)
+            self._write_chunks(refresh, source)
         except (LeaseTaken, StatementCancelled, StoreError):
             raise
         except AuditorError as error:
             if error.retryable:
                 self._save(refresh, "running", dict(refresh.progress), str(error))
                 raise
+            source.close()  # in whatever state its sessions are now
             self._save(refresh, "failed", dict(refresh.progress), str(error))
             log.warning("%s: refresh of %s: %s", self.pipeline, refresh.table, error, extra={"action": "refresh_failed"})
         return not self.stopped.is_set()
 
-    def _write_chunks(self, refresh: Refresh) -> None:
-        schema, connection = self._read_schema(refresh.table), open_writer(self.settings, self.pipeline)
-        try:
-            tables = SourceTables(connection, refreshes_of(self.settings, self.pipeline))
-            tables.prepare()
-            plan = make_plan(KeyColumns(schema), refresh.scope)
-            writer = ChunkWriter(tables, writer_of(self.settings, self.pipeline), refresh.refresh, plan, secrets.token_hex(16))
-            progress = _Progress.of(refresh)
-            place, failures = writer.begin(), 0
-            while not plan.is_done(place) and not self.stopped.is_set():
-                self._report(refresh, progress, writer)
-                try:
-                    with self._throttle().statement(self._note_wait(refresh, progress), self.stopped):
-                        place, rows = writer.write(place)
-                    failures = 0
-                    progress.add(rows)
-                except AuditorError as error:
-                    failures += 1
-                    if not error.retryable or failures > MOST_FAILURES or isinstance(error, LeaseTaken):
-                        raise
-                    self.stopped.wait(waits().first_retry * failures)
-                    place = writer.begin()
-            if plan.is_done(place):
-                progress.end = self._log_end()
-                self._save(refresh, "done", progress.plain(writer))
-                writer.finish()
-                extra = {"action": "refreshed", "table": refresh.table, "rows": progress.rows, "chunks": progress.chunks}
-                line = f"{refresh.table}: {progress.rows:,} rows were sent in {progress.chunks:,} chunks"
-                log.info("%s: %s", self.pipeline, line, extra=extra)
-            else:
-                self._save(refresh, "running", progress.plain(writer))
-        finally:
-            with suppress(Exception):  # it may be lost
-                connection.close()
-
-    def _read_schema(self, table: str) -> TableSchema:
-        """Return the columns of a table as the source has them now. Raises RefreshRefused."""
-        pipeline = self.settings.pipeline(self.pipeline)
-        connection = self.settings.connections[pipeline.source.connection]
-        session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
-        try:
-            schemas = {f"{schema.database}.{schema.table}": schema for schema in read_schemas(session, pipeline).values()}
-        finally:
-            session.close()
-        if table not in schemas:
-            raise RefreshRefused(f"the source has no table {table} that the pipeline {self.pipeline} replicates")
-        return schemas[table]
+    def _write_chunks(self, refresh: Refresh, source: _OpenSource) -> None:
+        plan = make_plan(KeyColumns(source.read_schema(refresh.table)), refresh.scope)
+        writer = ChunkWriter(source.tables(), writer_of(self.settings, self.pipeline), refresh.refresh, plan, secrets.token_hex(16))
+        progress = _Progress.of(refresh)
+        place, failures = writer.begin(), 0
+        while not plan.is_done(place) and not self.stopped.is_set():
+            self._report(refresh, progress, writer)
+            try:
+                with self._throttle().statement(self._note_wait(refresh, progress), self.stopped):
+                    place, rows = writer.write(place)
+                failures = 0
+                progress.add(rows)
+            except AuditorError as error:
+                failures += 1
+                if not error.retryable or failures > MOST_FAILURES or isinstance(error, LeaseTaken):
+                    raise
+                self.stopped.wait(waits().first_retry * failures)
+                place = writer.begin()
+        if plan.is_done(place):
+            progress.end = self._log_end(source)
+            self._save(refresh, "done", progress.plain(writer))
+            writer.finish()
+            extra = {"action": "refreshed", "table": refresh.table, "rows": progress.rows, "chunks": progress.chunks}
+            line = f"{refresh.table}: {progress.rows:,} rows were sent in {progress.chunks:,} chunks"
+            log.info("%s: %s", self.pipeline, line, extra=extra)
+        else:
+            self._save(refresh, "running", progress.plain(writer))
 
     def _throttle(self) -> Any:
         name = self.settings.pipeline(self.pipeline).source.connection
@@ -159,12 +142,70 @@ class Carrier:
         refreshes.save_progress(self.store, refresh.refresh, state, progress, reason)
         self.on_progress(refreshes.get_refresh(self.store, refresh.refresh))
 
-    def _log_end(self) -> list[Any]:
+    def _log_end(self, source: _OpenSource) -> list[Any]:
         """Return where the source's log ends, which server's it is, and in which epoch of the stream."""
         epoch = (pipelines.get_pipeline(self.store, self.pipeline).source_offset or {}).get("epoch", 0)
-        with closing(source_of(self.settings, self.pipeline).connect()) as connection:
-            end = log_status(connection).end
-            return [end.file, end.offset, identify_server(connection), epoch]
+        end, server = source.log_end()
+        return [end.file, end.offset, server, epoch]
+
+
+class _OpenSource:
+    """The connections to a source by which any number of tables are sent; each is opened when it is needed first."""
+
+    def __init__(self, settings: Settings, pipeline: str) -> None:
+        self._settings, self._name = settings, pipeline
+        self._session: Session | None = None
+        self._reader: Any = None
+        self._tables: SourceTables | None = None
+        self._refusal: RefreshRefused | None = None
+        """Why nothing can be written there: that concerns every table alike, and is asked once."""
+
+    def read_schema(self, table: str) -> TableSchema:
+        """Return the columns of a table as the source has them now. Raises RefreshRefused."""
+        pipeline = self._settings.pipeline(self._name)
+        if self._session is None:
+            connection = self._settings.connections[pipeline.source.connection]
+            self._session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
+        schema = read_schema(self._session, pipeline, table)
+        if schema is None:
+            raise RefreshRefused(f"the source has no table {table} that the pipeline {self._name} replicates")
+        return schema
+
+    def tables(self) -> SourceTables:
+        """Return the schema of refreshes, made ready for writing. Raises RefreshRefused."""
+        if self._refusal:
+            raise self._refusal
+        if self._tables is None:
+            try:
+                self._tables = self._prepared_tables()
+            except RefreshRefused as error:
+                self._refusal = error
+                raise
+        return self._tables
+
+    def _prepared_tables(self) -> SourceTables:
+        tables = SourceTables(open_writer(self._settings, self._name), refreshes_of(self._settings, self._name))
+        try:
+            tables.prepare()
+        except BaseException:
+            tables.connection.close()
+            raise
+        return tables
+
+    def log_end(self) -> tuple[Place, str]:
+        """Return where the source's log ends now, and what identifies the server."""
+        if self._reader is None:
+            self._reader = source_of(self._settings, self._name).connect()
+        return log_status(self._reader).end, identify_server(self._reader)
+
+    def close(self) -> None:
+        """Close what is open; it is opened again when it is needed."""
+        opened = [self._session, self._reader, self._tables and self._tables.connection]
+        self._session = self._reader = self._tables = None
+        for connection in opened:
+            if connection is not None:
+                with suppress(Exception):  # it may be lost
+                    connection.close()
 
 
 MOST_FAILURES = 8

@@ -1,0 +1,262 @@
+"""Part tables: how long a change takes to be visible in the target when a pipeline carries many tables.
+
+The source commits small transactions over the tables at a steady rate. Rows are numbered in the order of their commits, and a reader of the
+target asks again and again for the greatest number in some of the tables: so it knows when each of their rows was there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from auditor.store import open_store, pipelines
+from benchmarks import road
+from benchmarks.servers import Servers
+from tests.servers import mysql, postgres
+from tests.servers.process import Unavailable
+
+PIPELINE, SCHEMA = "tables", "tables"
+ENGINES = ("mariadb",)
+SECONDS = 60.0
+"""How long changes are committed."""
+
+ROWS_PER_TRANSACTION = 5
+WATCHED = 20
+"""Tables that the reader of the target asks for."""
+
+POLL = 0.1
+"""Seconds between two looks at the target."""
+
+DRAIN = 120.0
+"""Seconds after the last commit in which the target must have come so far."""
+
+DEFINITION = (
+    "(id BIGINT PRIMARY KEY, customer INT NOT NULL, status VARCHAR(20), price DECIMAL(12,2), note VARCHAR(200), created DATETIME(6))"
+)
+
+CONFIGURATION = """\
+connections:
+  source: {{url: "{source}"}}
+  pg: {{url: "{target}", write: {{url: "{target}"}}}}
+audits: {{}}
+pipelines:
+  {pipeline}:
+    source: {{connection: source, tables: ["many_*"]}}
+    staging: {{path: "{folder}/staging"}}
+    targets: {{pg: {{connection: pg, schema: {schema}, every: 0s}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """So many tables, of which so many change, so many rows a second in all."""
+
+    tables: int
+    changing: int
+    rate: int
+
+
+SCENARIOS = (Scenario(1, 1, 1000), Scenario(20, 20, 1000), Scenario(200, 200, 1000), Scenario(2000, 200, 1000))
+
+
+@dataclass
+class Tables:
+    """One scenario; ``why`` has the reason if it did not run. Times are in seconds."""
+
+    scenario: str
+    server: str = ""
+    load: float = 0.0
+    events: int = 0
+    first: float = 0.0
+    """From the start of the process to the first row in the target."""
+    lags: dict[str, float] = field(default_factory=dict)
+    """From the commit of a watched row to when it was visible: the median (p50), of 99 in a hundred (p99), the longest."""
+    missing: int = 0
+    """Watched rows that did not arrive in time."""
+    together: float = 0.0
+    """From the commit of a transaction with a row in each changing table to when all were visible; 0 if they did not arrive."""
+    torn: float = 0.0
+    """Of these seconds, how long some of the rows were visible and others not."""
+    files: int = 0
+    cpu: dict[str, float] = field(default_factory=dict)
+    stop: float = 0.0
+    """From the signal to the end of the process."""
+    why: str = ""
+
+
+def measure(servers: Servers, engine: str, words: Sequence[str] = (), seconds: float = SECONDS) -> list[Tables]:
+    """Measure one engine as source, with PostgreSQL as target, in each scenario, or those whose number of tables is one of the words."""
+    results = []
+    for scenario in SCENARIOS:
+        if words and str(scenario.tables) not in words:
+            continue
+        result = Tables(f"{scenario.tables:,} tables, {scenario.changing:,} change, {scenario.rate:,} rows/s", load=os.getloadavg()[0])
+        print(f"tables: {result.scenario}", file=sys.stderr, flush=True)
+        try:
+            source, target = servers[engine], servers["postgres"]
+            result.server = source.version
+            with tempfile.TemporaryDirectory(prefix="tables-", dir=servers.directory) as folder:
+                _run(result, scenario, Path(folder), source.url, target.url, seconds)
+        except (Unavailable, RuntimeError) as reason:
+            result.why = str(reason)
+        results.append(result)
+    return results
+
+
+def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: str, seconds: float) -> None:
+    _drop(target)
+    values = {"source": source, "target": target, "folder": folder, "pipeline": PIPELINE, "schema": SCHEMA}
+    (folder / "auditor.yaml").write_text(CONFIGURATION.format(**values))
+    names = [f"many_{number:04d}" for number in range(scenario.tables)]
+    with closing(mysql.connect(source)) as connection, connection.cursor() as cursor:
+        for name in names:
+            cursor.execute(f"DROP TABLE IF EXISTS {name}")
+            cursor.execute(f"CREATE TABLE {name} {DEFINITION}")
+        try:
+            began = time.monotonic()
+            watched = road.Road("mariadb", "PostgreSQL")
+            with road.running(folder, PIPELINE, {}) as pipeline, road.watching(pipeline.pid, watched):
+                with closing(open_store(f"sqlite:///{folder}/auditor.db")) as store:
+                    road.wait(lambda: pipelines.get_pipeline(store, PIPELINE).source_offset is not None, pipeline)
+                changing = names[: scenario.changing]
+                for name in changing:
+                    cursor.execute(f"INSERT INTO {name} VALUES {_row(0)}")
+                with closing(postgres.connect(target)) as reader:
+                    road.wait(lambda: all(_greatest(reader, [name]) == {name: 0} for name in changing), pipeline)
+                    result.first = time.monotonic() - began
+                    _carry(result, scenario, source, reader, changing, seconds)
+                    _carry_one(result, cursor, reader, changing)
+                _write_backlog(cursor, changing, scenario.rate * 10)
+                stopping = time.monotonic()
+            result.stop = time.monotonic() - stopping
+            result.cpu = watched.cpu
+            result.files = sum(len(files) for _, _, files in os.walk(folder / "staging"))
+        finally:
+            for name in names:
+                cursor.execute(f"DROP TABLE IF EXISTS {name}")
+            _drop(target)
+
+
+def _carry(result: Tables, scenario: Scenario, source: str, reader: Any, changing: Sequence[str], seconds: float) -> None:
+    """Commit rows at the scenario's rate, and note when those of the watched tables are visible."""
+    watched = sorted(random.Random(1).sample(list(changing), min(WATCHED, len(changing))))
+    committed: dict[str, list[tuple[int, float]]] = {name: [] for name in watched}
+    seen = dict.fromkeys(watched, 0)
+    ended = threading.Event()
+    lags: list[float] = []
+    failed: list[BaseException] = []
+
+    def commit() -> None:
+        try:
+            result.events = _commit(source, scenario, changing, committed, seconds)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            ended.set()
+
+    writer = threading.Thread(target=commit, name="writer", daemon=True)
+    writer.start()
+    deadline = float("inf")
+    while time.monotonic() < deadline:
+        if ended.is_set():
+            deadline = min(deadline, time.monotonic() + DRAIN)
+        for name, number in _greatest(reader, watched).items():
+            now, rows = time.monotonic(), committed[name]
+            while seen[name] < len(rows) and rows[seen[name]][0] <= number:
+                lags.append(now - rows[seen[name]][1])
+                seen[name] += 1
+        if ended.is_set() and all(seen[name] == len(committed[name]) for name in watched):
+            break
+        time.sleep(POLL)
+    writer.join()
+    if failed:
+        raise failed[0]
+    result.missing = sum(len(committed[name]) - seen[name] for name in watched)
+    lags.sort()
+    if lags:
+        result.lags = {"p50": lags[len(lags) // 2], "p99": lags[len(lags) * 99 // 100], "longest": lags[-1]}
+
+
+def _commit(
+    source: str, scenario: Scenario, changing: Sequence[str], committed: Mapping[str, list[tuple[int, float]]], seconds: float
+) -> int:
+    """Commit transactions at a steady rate for so many seconds; return the number of rows."""
+    choice, number = random.Random(2), 0
+    began = time.monotonic()
+    with closing(mysql.connect(source)) as connection, connection.cursor() as cursor:
+        while (now := time.monotonic()) < began + seconds:
+            if number > (now - began) * scenario.rate:
+                time.sleep(ROWS_PER_TRANSACTION / scenario.rate)
+                continue
+            chosen = [choice.choice(changing) for _ in range(ROWS_PER_TRANSACTION)]
+            rows = [(name, number + place + 1) for place, name in enumerate(chosen)]
+            cursor.execute("BEGIN")
+            for name, row in rows:
+                cursor.execute(f"INSERT INTO {name} VALUES {_row(row)}")
+            cursor.execute("COMMIT")
+            at = time.monotonic()
+            for name, row in rows:
+                if name in committed:
+                    committed[name].append((row, at))
+            number += len(rows)
+    return number
+
+
+def _carry_one(result: Tables, cursor: Any, reader: Any, changing: Sequence[str]) -> None:
+    """Commit one transaction with a row in each table, and note when all of them are visible."""
+    row = 1 << 40
+    cursor.execute("BEGIN")
+    for name in changing:
+        cursor.execute(f"INSERT INTO {name} VALUES {_row(row)}")
+    cursor.execute("COMMIT")
+    began, torn = time.monotonic(), None
+    while time.monotonic() < began + DRAIN:
+        there = sum(number == row for number in _greatest(reader, changing).values())
+        now = time.monotonic()
+        if there == len(changing):
+            result.together, result.torn = now - began, now - torn if torn else 0.0
+            return
+        torn = torn or (now if there else None)
+        time.sleep(POLL / 5)
+
+
+def _write_backlog(cursor: Any, changing: Sequence[str], rows: int) -> None:
+    """Commit what a pipeline that is stopped now has not carried yet."""
+    first = 1 << 41
+    for start in range(0, rows, 100):
+        name = changing[start // 100 % len(changing)]
+        cursor.execute(f"INSERT INTO {name} VALUES " + ", ".join(_row(first + number) for number in range(start, start + 100)))
+
+
+def _greatest(reader: Any, names: Sequence[str]) -> dict[str, int]:
+    """Return the greatest number in each of these tables that is there and has rows, all at one moment."""
+    with reader.cursor() as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (SCHEMA,))
+        there = {name for (name,) in cursor.fetchall()}
+        asked = [f"SELECT '{name}', MAX(id) FROM {SCHEMA}.{name}" for name in names if name in there]
+        if not asked:
+            return {}
+        cursor.execute(" UNION ALL ".join(asked))
+        return {str(name): int(number) for name, number in cursor.fetchall() if number is not None}
+
+
+def _row(number: int) -> str:
+    return f"({number}, {number % 5000}, 'paid', {number % 100000 / 100}, 'a note of order {number}', '2026-01-02 03:04:05.000006')"
+
+
+def _drop(target: str) -> None:
+    with closing(postgres.connect(target)) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT format('DROP TABLE %%I.%%I', schemaname, tablename) FROM pg_tables WHERE schemaname = %s", (SCHEMA,))
+        for (statement,) in cursor.fetchall():  # one by one: a transaction has locks for some thousand tables only
+            cursor.execute(statement)
+        cursor.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
