@@ -295,7 +295,7 @@ def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], a
         connection.execute(insert(parts), new)
     if replaced:
         connection.execute(update(parts).where(parts.c.number == bindparam("known")), replaced)
-    gone = sum(before[part.table, part.first].row_count for part in batch if (part.table, part.first) in before)
+    gone: int = sum(before[part.table, part.first].row_count for part in batch if (part.table, part.first) in before)
     return sum(part.rows for part in batch) - gone
 
 
