@@ -16,6 +16,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from auditor.compare.comparator import Aligned, Flags, align
 from auditor.connections.reader import Reader
 from auditor.history.handover import Checkpoint
@@ -27,7 +29,6 @@ from auditor.sql import render
 from auditor.sql.key_number import LETTER_GROUPS
 from auditor.summary import arrays
 from auditor.summary.arrays import Integers, Summaries
-from auditor.summary.lazy_numpy import np
 from auditor.wording import plural
 
 MOST_IN_GROUPS = 0.8

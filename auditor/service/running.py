@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from auditor.config import Settings
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.model import Report, describe_other_settings
-from auditor.run import audit_run
 from auditor.service import definitions
 from auditor.service.definitions import apply_overrides, connections_of_run, without_own_settings
 
@@ -39,6 +38,8 @@ def run_audit(
         from auditor.service import stored_runs
 
         return stored_runs.start(settings, store, name, overrides, on_progress, reason=reason, requested_by=requested_by)
+    from auditor.run import audit_run  # which loads numpy
+
     configured = definitions.audit(settings, name)
     overrides = without_own_settings(configured, overrides)
     audit, slice = apply_overrides(configured, overrides)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from auditor.compare import accounting, syndromes
 from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned
@@ -11,7 +13,6 @@ from auditor.model import NULL_PARTITION, SIDES, Side
 from auditor.run.locate._work import Work, compare_rows, group_by_partition, place_of
 from auditor.summary.arrays import Integers
 from auditor.summary.key_number import POSITIONS
-from auditor.summary.lazy_numpy import np
 
 
 def decode_positions(work: Work) -> dict[int, tuple[int, ...] | None]:

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from auditor.compare import documents, jaccard, tolerance
 from auditor.compare.accounting import Key, Row
 from auditor.compare.comparator import Aligned
@@ -20,7 +22,6 @@ from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifferen
 from auditor.run.fetch import Fetcher, Place
 from auditor.sql.render import WORD_BITS
 from auditor.summary import key_number
-from auditor.summary.lazy_numpy import np
 from dialects import Session
 
 AT_ONCE = 8
