@@ -159,7 +159,7 @@ def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, sav
         left |= {number for number, touched in zip(grid, _find_touched(plan, grid, skipped), strict=True) if touched}
     if not left and not skipped:
         return None
-    if not equal.any() or plan.partitioning.strategy not in ("range", "hash"):
+    if not equal.any():
         return plan
     if plan.partitioning.strategy == "hash":
         return _plan_of_groups(reader, plan, scanned, sorted(left)) if plan.prescan and plan.prescan.groups else plan
