@@ -6,6 +6,8 @@ No export contains masked values.
 from __future__ import annotations
 
 import dataclasses
+from html import escape
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from auditor import model
@@ -55,16 +57,12 @@ class Report(model.Report):
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the listed differences as a data frame, with the columns of ``to_arrow``. Raises PackageMissing without pandas."""
-        from importlib.util import find_spec
-
         if find_spec("pandas") is None:
             raise PackageMissing("to_pandas() needs pandas, which is not installed: pip install pandas; to_arrow() needs no more than this")
         return self.to_arrow().to_pandas()
 
     def _repr_html_(self) -> str:
         """Return the report as HTML for a notebook, in a frame of its own, so that neither changes the other's style."""
-        from html import escape
-
         from auditor.report import render
 
         page = escape(render.run(self, None, "html"), quote=True)

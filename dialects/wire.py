@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ssl import CERT_REQUIRED, SSLSocket
 from typing import Any
 
 from dialects.waits import waits
@@ -170,8 +171,6 @@ _watchdog = _Watchdog()
 
 def describe_encryption(sock: Any) -> str:
     """Return how a socket of Python is encrypted, and what was verified of its server, as reports say it: ``by TLS 1.3, verified``."""
-    from ssl import CERT_REQUIRED, SSLSocket
-
     if not isinstance(sock, SSLSocket):
         return "by a local socket" if sock.family == socket.AF_UNIX else "in clear"
     is_trusted = sock.context.verify_mode == CERT_REQUIRED

@@ -5,7 +5,6 @@ The table of commands imports a command's module when it is called, so that ``au
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,18 +12,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TextIO, cast
 
+from auditor import startup
 from auditor.cli._parser import METHODS, parser
 from auditor.escaping import VisibleStream
 
-__all__ = ["DEBUG", "GC_THRESHOLD", "METHODS", "SWITCH_INTERVAL", "console_main", "main", "parser"]
-
-GC_THRESHOLD = 10_000
-"""Allocations between collections of the youngest generation: modules, and each page of runs, allocate thousands of objects."""
-
-SWITCH_INTERVAL = 0.0005
-"""Thread switch interval in seconds: a thread whose server has answered goes on although another one computes. With Python's default of
-5 ms, the list of audits took 75 ms beside a computing thread, because a request switches threads about a dozen times, and 19 ms with
-this."""
+__all__ = ["DEBUG", "METHODS", "console_main", "main", "parser"]
 
 DEBUG = "--debug"
 """The option that every command takes, in any place."""
@@ -84,8 +76,6 @@ def console_main() -> None:
         raise KeyboardInterrupt(number)
 
     signal.signal(signal.SIGTERM, interrupt)
-    gc.set_threshold(GC_THRESHOLD, 20, 20)
-    sys.setswitchinterval(SWITCH_INTERVAL)
     code = main()
-    gc.freeze()  # else the interpreter looks through all objects once more before it ends
+    startup.skip_last_collections()
     sys.exit(code)

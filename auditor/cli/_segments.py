@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import console, current_user, print_json, settings_and_store
@@ -47,8 +48,6 @@ def _table(audit_status: SegmentAuditStatus) -> object:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    import dataclasses
-
     from auditor.service import segment_audits, segment_files
 
     with settings_and_store(options) as (configured, store):
@@ -83,8 +82,6 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _copy(options: argparse.Namespace) -> int:
-    import dataclasses
-
     from auditor.pipeline.poison import log_file
     from auditor.service import segment_files
 

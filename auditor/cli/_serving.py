@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import gc
 import logging
 import os
 import sys
@@ -58,7 +57,6 @@ def serve(options: argparse.Namespace) -> int:
         notices = PipelineNotices(configured, store)
         app = create_app(configured, store, workers=workers, ticker=ticker, pipelines=processes, insecure=options.insecure)
         server = _make_server(app, service, host, port)
-        _reduce_pauses()
         workers.start()
         ticker.start()
         processes.start()
@@ -96,16 +94,6 @@ def _make_server(app: Any, service: Service, host: str, port: int) -> uvicorn.Se
     return uvicorn.Server(
         uvicorn.Config(app, **address, **quiet, **connection_options, timeout_graceful_shutdown=waits().shutdown_requests)
     )
-
-
-def _reduce_pauses() -> None:
-    """Shorten the pauses of garbage collection, which stops every thread.
-
-    All objects loaded so far are excluded from garbage collection, which otherwise took 0.1 s each time
-    (https://docs.python.org/3/library/gc.html#gc.freeze).
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _exit_after(seconds: float) -> None:

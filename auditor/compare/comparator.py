@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from auditor.model import NULL_PARTITION, SIDES, Comparison, Divergent, Score, Side, Verdict
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.codec import STATES, PartitionMap
-from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

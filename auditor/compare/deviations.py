@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from auditor.compare.accounting import MASK
 from auditor.compare.comparator import PUBLISHED_SCORE, Aligned
 from auditor.config import Counts
 from auditor.model import NULL_PARTITION, SIDES, ColumnPlan, Comparison, Measure, Plan, Side, Verdict
 from auditor.summary import measures
-from auditor.summary.lazy_numpy import np
 
 WHOLE = "the whole table"
 """Label of measures of all rows."""

@@ -25,11 +25,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from auditor.compare.comparator import Aligned
 from auditor.model import SIDES, Jaccard, Score
 from auditor.summary import minhash
 from auditor.summary.arrays import Integers
-from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from auditor.summary.arrays import Integers
 from auditor.summary.key_number import P
-from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

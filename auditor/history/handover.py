@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from auditor.errors import AuditorError, ColumnsChanged, PlanError, SessionSwitched
 from auditor.history.left_out import LeftOut
 from auditor.history.masking import Digest, not_stored
 from auditor.model import Chunk, Plan, Progress, Report, Side
-from auditor.summary.arrays import Summaries
-from auditor.summary.codec import PartitionMap
+
+if TYPE_CHECKING:
+    from auditor.summary.arrays import Summaries
+    from auditor.summary.codec import PartitionMap
 
 CountStatements = Callable[[Side], tuple[int, int]]
 """Returns how many statements of a side have ended, and how many are running."""

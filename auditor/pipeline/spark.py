@@ -21,6 +21,7 @@ from auditor.pipeline.folders import Folder
 from auditor.pipeline.staging import Staging
 from auditor.waits import waits
 from dialects import extras
+from dialects.spark import driver
 from dialects.spark.connect import in_thread
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ def start_session(master: str) -> SparkSession:
     if is_connect_url(master):
         connected: Any = dialects.connect(master)
         return connected.spark  # type: ignore[no-any-return]
-    from pyspark import SparkContext
-
     options = {"master": master}
     if is_local(master):
         options |= LOCAL_OPTIONS
@@ -77,7 +76,7 @@ def start_session(master: str) -> SparkSession:
     else:  # executors on other hosts call the driver
         host = os.environ.get("SPARK_LOCAL_HOSTNAME") or socket.getfqdn()
         options |= {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": host}
-    if SparkContext._active_spark_context:  # it is joined as it is: what Spark starts with can no longer be chosen
+    if driver.is_running():  # it is joined as it is: what Spark starts with can no longer be chosen
         options = {name: value for name, value in options.items() if name.startswith("spark.sql.")}
     session: Any = dialects.connect(f"spark://local?{urlencode(options)}")
     spark: SparkSession = session.spark
@@ -111,7 +110,7 @@ def check_alive(spark: SparkSession) -> None:
         if is_connect(spark):
             in_thread(lambda: spark.version, "alive").result(waits().spark_answer)
         else:
-            spark.sparkContext._jsc.sc().isStopped()
+            driver.ask_java(spark)
     except Exception as error:  # py4j's own, of gRPC, or of the socket
         what = "the Spark Connect server ended its session, or does not answer" if is_connect(spark) else "Spark's Java process ended"
         raise PipelineFailed(f"{what}; start the pipeline again, which continues where it stopped") from error

@@ -1,8 +1,7 @@
 """Decide whether a run begins with a pre-scan, by what that is expected to cost, and plan the pre-scan.
 
 A pre-scan reads one signature for each stretch of the table: about STRETCHES unions of neighbouring partitions where these are key ranges,
-each partition where they are times, and the whole table where they are buckets of a hash. Only what differs is then read by the method:
-the stretches that are not equal if they are key ranges, otherwise all of the table.
+and groups of keys, or the whole table, where they are buckets of a hash. Only what differs is then read by the method.
 
 Of key ranges it reads a digest instead where `find_digest_rows` finds that it can: one hash of the texts of many rows, in the order of the
 key. Then a stretch has about as many rows as one hash should cover.
@@ -47,14 +46,14 @@ LEAST_ROWS = 10_000
 """Tables with fewer rows are read by the method at once: the statements cost more than the rows."""
 
 COST = {
-    "exact": {"digests": 0.5, "range": 0.9, "numbered hash": 0.9, "hash": 0.65, "numbered time": 0.9, "time": 0.65},
-    "signature": {"digests": 0.55, "range": 1.0, "numbered hash": 0.95, "hash": 0.85, "numbered time": 1.0, "time": 1.0},
+    "exact": {"digests": 0.5, "range": 0.9, "numbered hash": 0.9, "hash": 0.65},
+    "signature": {"digests": 0.55, "range": 1.0, "numbered hash": 0.95, "hash": 0.85},
 }
 """Cost of a pre-scan as a multiple of a scan by the method, by method and strategy of partitions; "numbered" where each column of the key
 is a whole number or a date. Measured by `benchmarks/ratios.py` as CPU time on MariaDB, MySQL and PostgreSQL, and rounded up to the most
 expensive: of exact, digests 0.32 to 0.45, numbered hash 0.59 to 0.89 and others 0.60 to 0.65; of signature 0.40 to 0.51, 0.86 to 0.97
-and 0.68 to 0.83. Those of ranges without digests and of times were measured on the stand-in for Redshift and DuckDB as well. A pre-scan
-spends nothing on positions and power sums; of the signatures of ranges and times it spares nothing."""
+and 0.68 to 0.83. Those of ranges without digests were measured on the stand-in for Redshift and DuckDB as well. A pre-scan spends
+nothing on positions and power sums; of the signatures of ranges it spares nothing."""
 
 AIM_ROWS = 1 << 14
 """Rows of a stretch where nothing asks for fewer: about 64 stretches of a million rows."""
@@ -76,12 +75,6 @@ MOST_IN_LARGE = 0.1
 
 ORDERED_KINDS = frozenset({"integer", "decimal", "year", "date", "timestamp"})
 """Kinds whose values every engine has in the same order, which the further columns of a key must have."""
-
-WHOLE_KINDS = frozenset({"integer", "year"})
-
-BEFORE_YEARS, LAST_YEAR = 1900, 2155
-"""The years of MySQL's YEAR are 0 and those between, which alone it compares with its columns as they are written: 31 beside one means
-2031, and what is beyond the last means something else on each server. https://dev.mysql.com/doc/refman/9.4/en/year.html"""
 
 PLAIN_TEXT = re.compile(r"(text|varchar|char|character|character varying)\b", re.ASCII)
 """Native types of text that an index yields in its order when compared with a literal: citext is none of them."""
@@ -167,6 +160,8 @@ def _find_obstacle(plan: Plan, digest_rows: int) -> str:
         return "what is left out as in flight is followed bucket by bucket"
     if plan.partitioning.strategy == "range" and plan.span // plan.partitioning.size >= MAX_PARTITIONS:
         return f"the keys' range has more than {MAX_PARTITIONS:,} partitions, which would all be listed"
+    if plan.partitioning.strategy == "time":
+        return "a signature of each partition by time costs nearly as much as a scan"
     if plan.snapshot == "per_chunk":
         return "each chunk reads a snapshot of its own, so what differs could not be read again as it was"
     return ""
@@ -195,8 +190,7 @@ def _weigh(plan: Plan, shares: Sequence[float], prescan: Prescan, found_by: Meth
 def _priced_strategy(plan: Plan) -> str:
     """Return the key of COST for a plan's partitions."""
     shapes, strategy = forms(plan), plan.partitioning.strategy
-    numbered = strategy in ("hash", "time") and bool(shapes) and "uuid" not in shapes
-    return f"numbered {strategy}" if numbered else strategy
+    return "numbered hash" if strategy == "hash" and shapes and "uuid" not in shapes else strategy
 
 
 def _share_read_again(unequal: float, prescan: Prescan, buckets: int) -> float:
@@ -282,14 +276,14 @@ def _is_ordered(plan: Plan, tables: Mapping[Side, Endpoint]) -> bool:
 def _is_cut(column: ColumnPlan, side: Side, dialect: Dialect) -> bool:
     native = column.native[side]
     if _is_whole(column):
-        return native.name != "year" or not native.digits
+        return True
     if native.name in ("text", "char"):
         return bool(PLAIN_TEXT.match(column.types[side])) and (native.name == "text" or bool(native.digits))
     return native.name == "binary" or (native.name == "uuid" and dialect.ORDERS_UUIDS)
 
 
 def _is_whole(column: ColumnPlan) -> bool:
-    return {native.name for native in column.native.values()} <= WHOLE_KINDS
+    return {native.name for native in column.native.values()} == {"integer"}
 
 
 def read_ends(plan: Plan, side: Side, session: Session) -> tuple[str, str] | None:
@@ -318,9 +312,7 @@ def place_cuts(plan: Plan, dialects: Mapping[Side, Dialect], ends: Mapping[Side,
     column = plan.columns[0]
     if _is_whole(column):
         numbers = [int(end) for pair in pairs for end in pair]
-        has_years = any(native.name == "year" for native in column.native.values())
-        cut = _cut_years if has_years else _cut_evenly
-        cuts = cut(min(numbers), max(numbers)) if max(map(abs, numbers)) < KEYS else []
+        cuts = _cut_evenly(min(numbers), max(numbers)) if max(map(abs, numbers)) < KEYS else []
         return {side: tuple(str(cut) for cut in cuts) for side in SIDES} if cuts else {}
     forms = {side: _form(pair) for side, pair in ends.items() if pair}
     digits = {len(end.replace("-", "")) for pair in pairs for end in pair}
@@ -340,14 +332,6 @@ def _cut_evenly(least: int, greatest: int) -> list[int]:
     span = greatest - least + 1
     count = min(CUT_STRETCHES, span)
     return [least + span * number // count for number in range(count + 1)]
-
-
-def _cut_years(least: int, greatest: int) -> list[int]:
-    """Return cuts that a YEAR holds, evenly over the years that it holds; rows of its last year may lie beyond all."""
-    first, last = (0 if year <= BEFORE_YEARS else min(year, LAST_YEAR) - BEFORE_YEARS for year in (least, greatest))
-    years = [cut + BEFORE_YEARS if cut else 0 for cut in _cut_evenly(first, last)]
-    portable = [year for year in years if year <= LAST_YEAR]
-    return portable if len(portable) > 1 else []
 
 
 def _form(pair: Sequence[str]) -> tuple[int, ...] | None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
+
 from auditor import canonical
 from auditor.compare.accounting import MASK, Row
 from auditor.compare.comparator import Aligned, compare
@@ -29,7 +31,6 @@ from auditor.model import (
 from auditor.planning import planner
 from auditor.run.fetch import Fetcher
 from auditor.sql import render
-from auditor.summary.lazy_numpy import np
 from auditor.waits import waits
 from dialects import Session
 

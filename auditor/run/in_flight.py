@@ -25,6 +25,8 @@ import datetime as dt
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from auditor.compare import deviations, text_forms
 from auditor.compare.comparator import Aligned
 from auditor.connections.reader import Reader
@@ -52,7 +54,6 @@ from auditor.sql import key_number as sql_key_number
 from auditor.sql.render import partition_conditions
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.key_number import key_number
-from auditor.summary.lazy_numpy import np
 from dialects import Session
 
 MAX_OVERDUE = 100

@@ -16,6 +16,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from auditor.compare.comparator import Aligned, Flags, align
 from auditor.connections.reader import Reader
 from auditor.history.handover import Checkpoint
@@ -27,7 +29,6 @@ from auditor.sql import render
 from auditor.sql.key_number import LETTER_GROUPS
 from auditor.summary import arrays
 from auditor.summary.arrays import Integers, Summaries
-from auditor.summary.lazy_numpy import np
 from auditor.wording import plural
 
 MOST_IN_GROUPS = 0.8
@@ -158,7 +159,7 @@ def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, sav
         left |= {number for number, touched in zip(grid, _find_touched(plan, grid, skipped), strict=True) if touched}
     if not left and not skipped:
         return None
-    if not equal.any() or plan.partitioning.strategy not in ("range", "hash"):
+    if not equal.any():
         return plan
     if plan.partitioning.strategy == "hash":
         return _plan_of_groups(reader, plan, scanned, sorted(left)) if plan.prescan and plan.prescan.groups else plan

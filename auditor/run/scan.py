@@ -40,7 +40,6 @@ from auditor.sql import render
 from auditor.sql.user_sql import checked
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
-from auditor.summary.lazy_numpy import load_soon
 from dialects import Session
 
 ALIGNED = "the run is aligned, and a snapshot that is shared would be of another position"
@@ -82,7 +81,6 @@ def scan(reader: Reader, plan: Plan, stage: Stage | None = None) -> Aligned:
 
     Raises errors of the tree, with the side in front.
     """
-    load_soon()
     summaries = reader.on_sides(lambda side: _SideScan(reader, plan, side, stage or Stage()).run())
     rows = {side: int(summaries[side].rows.sum()) for side in reader.shards}
     parts = [summaries[side] for side in reader.shards or ("source",)]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from auditor import canonical
 from auditor.compare import jaccard, syndromes
 from auditor.compare.comparator import Aligned, align, compare
@@ -20,7 +22,6 @@ from auditor.errors import ResultError
 from auditor.model import NULL_PARTITION, SIDES, Comparison, Jaccard, Score, Side
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
-from auditor.summary.lazy_numpy import np
 
 Rows = tuple[list[str], list[Sequence[Any]]]
 """Names of columns, and the values of each row."""

@@ -22,7 +22,7 @@ from auditor.escaping import command, sentence, sql_comment
 from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
 from auditor.planning import build, filters, introspect, shards, slicing
 from auditor.planning.columns import Endpoint
-from auditor.service import console_results, definitions
+from auditor.service import definitions
 from auditor.sql import render
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ def compare_files(source: Path, target: Path, audit: Audit | None = None) -> Rep
     The verdict is unknown if other settings of the audit may allow the differences, which a saved result cannot show. Raises ResultError.
     """
     began = time.monotonic()
+    from auditor.service import console_results  # which loads numpy
+
     name, comparison, measured, decoded = console_results.compare_files(
         {"source": source, "target": target}, threshold=audit.threshold if audit else None, allow_empty=bool(audit and audit.allow_empty)
     )

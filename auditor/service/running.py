@@ -14,7 +14,6 @@ from auditor.config import Settings, validate_settings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.errors import ConfigError
 from auditor.model import SIDES, Report, describe_other_settings
-from auditor.run import audit_run
 from auditor.service import definitions
 from auditor.service.definitions import apply_overrides, connections_of_run, without_own_settings
 
@@ -44,6 +43,8 @@ def run_audit(
         from auditor.service import stored_runs
 
         return stored_runs.start(settings, store, name, overrides, on_progress, reason=reason, requested_by=requested_by)
+    from auditor.run import audit_run  # which loads numpy
+
     configured = definitions.audit(settings, name)
     overrides = without_own_settings(configured, overrides)
     audit, slice = apply_overrides(configured, overrides)

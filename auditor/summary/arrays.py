@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from auditor.model import NULL_PARTITION
 from auditor.summary import measures
 from auditor.summary.key_number import P
-from auditor.summary.lazy_numpy import np
 from dialects import ColumnBatch
 
 if TYPE_CHECKING:

@@ -44,10 +44,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import numpy as np
+
 from auditor.errors import StoreError
 from auditor.model import Side
 from auditor.summary.arrays import Integers, Summaries
-from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

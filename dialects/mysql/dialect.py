@@ -21,6 +21,7 @@ from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, Rounding
 from dialects.mysql import settings
 from dialects.mysql.catalogue import MySQLCatalogue
+from dialects.mysql.driver import lift_timeouts, socket_of
 from dialects.mysql.errors import translate_error
 from dialects.mysql.login import MySQLAddresses, open_connection
 from dialects.mysql.server import MySQLServer
@@ -308,15 +309,15 @@ class MySQL(MySQLText):
 
         def log_in() -> Any:
             connection = open_connection(url, self.addresses.DEFAULT_PORT)
-            connection._read_timeout = connection._write_timeout = None  # the session bounds what follows
+            lift_timeouts(connection)  # the session bounds what follows
             return connection
 
-        driver = Driver(str(url), url.patience, log_in, lambda connection: int(connection._sock.fileno()), translate_error)
+        driver = Driver(str(url), url.patience, log_in, lambda connection: int(socket_of(connection).fileno()), translate_error)
         connection = driver.connect()
         version = server_version(connection)
         dialect = self.for_server(version)
         session = MySQLSession(dialect, server_label(version), connection, driver)
-        session.reached = describe_encryption(connection._sock)
+        session.reached = describe_encryption(socket_of(connection))
         with session.closed_on_error():
             session.variants = versions.recognise(self.name, {"version": version})
             versions.refuse(str(url), session.variants)

@@ -13,16 +13,11 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
 
-from dialects.errors import StatementRefused
+from dialects.mysql import driver
+from dialects.mysql.driver import FULL, HEADER
 
 BLOCK = 1 << 18
 """Bytes that are read at once."""
-
-FULL = 0xFFFFFF
-"""The size of a packet that another continues."""
-
-HEADER = 4
-"""Bytes in front of each packet: its size, and its number."""
 
 NULL, TWO, THREE, EIGHT, ERROR = 0xFB, 0xFC, 0xFD, 0xFE, 0xFF
 """What a row's first byte says where it is not the length of its text: the bytes that have this, or that there is none."""
@@ -30,26 +25,8 @@ NULL, TWO, THREE, EIGHT, ERROR = 0xFB, 0xFC, 0xFD, 0xFE, 0xFF
 PREFIXES = {TWO: 3, THREE: 4, EIGHT: 9}
 """Bytes in front of a text whose length takes so many."""
 
-LONGEST_VALUE = 256 << 20
-"""Bytes of the longest row, or other answer, that is read from a server: a longer one is refused instead of held in memory."""
-
 LONGEST_EOF = 8
 """Bytes of the longest packet that ends a result: a row that begins alike is longer."""
-
-
-def status_of_end(packet: bytes) -> int:
-    """Return the server's status that a packet states which ends a result, or the columns in front of it.
-
-    https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_eof_packet.html
-    """
-    return int.from_bytes(packet[3:5], "little")
-
-
-def value_too_long() -> StatementRefused:
-    """Return the error of an answer that is longer than LONGEST_VALUE."""
-    return StatementRefused(
-        f"the server sent a row of more than {LONGEST_VALUE >> 20:,} MiB, which is not read; exclude the column of such values"
-    )
 
 
 def fetch_lines(connection: Any, sql: str) -> Generator[tuple[int, bytes | None]]:
@@ -57,14 +34,7 @@ def fetch_lines(connection: Any, sql: str) -> Generator[tuple[int, bytes | None]
 
     None stands for a block with a NULL. A block is what has arrived, so it may be of one row. Raises the driver's errors.
     """
-    from pymysql.cursors import SSCursor
-
-    cursor: Any = connection.cursor(SSCursor)
-    cursor.execute(sql)
-    result = cursor._result
-    cursor.connection = None  # what closes it must read nothing
-    result.unbuffered_active = False
-    rows = _Rows(connection)
+    rows = _Rows(connection, driver.begin_rows(connection, sql))
     try:
         while not rows.ended:
             texts = rows.read()
@@ -79,10 +49,9 @@ def fetch_lines(connection: Any, sql: str) -> Generator[tuple[int, bytes | None]
 class _Rows:
     """The rows of a result that have not been read yet."""
 
-    def __init__(self, connection: Any) -> None:
-        connection._sock.settimeout(connection._read_timeout)
+    def __init__(self, connection: Any, receive: Callable[[int], bytes]) -> None:
         self._connection = connection
-        self._receive: Callable[[int], bytes] = connection._rfile.read1
+        self._receive = receive
         self._data = b""
         self.ended = False
         """Whether the server has sent its last row, or an error."""
@@ -126,9 +95,9 @@ class _Rows:
         parts, size, total = [], FULL, 0
         while size == FULL:
             total += FULL
-            if total > LONGEST_VALUE:
+            if total > driver.LONGEST_VALUE:
                 self.ended = True
-                raise value_too_long()
+                raise driver.value_too_long()
             size = int.from_bytes(self._take(HEADER)[:3], "little")
             parts.append(self._take(size))
         whole = b"".join(parts)
@@ -157,4 +126,4 @@ class _Rows:
         self.ended = True
         if packet[0] == ERROR:
             raise_mysql_exception(packet)
-        self._connection.server_status = status_of_end(packet)
+        self._connection.server_status = driver.status_of_end(packet)

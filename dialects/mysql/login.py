@@ -3,25 +3,16 @@
 ``ssl_mode`` has the words of MySQL's client: DISABLED, PREFERRED (without a word), REQUIRED, VERIFY_CA and VERIFY_IDENTITY, which is meant
 where ``ssl_ca`` names an authority's certificate: a file, or ``system`` for those that this machine trusts. Option files (``~/.my.cnf``)
 are not read. https://dev.mysql.com/doc/refman/9.4/en/connection-options.html#encrypted-connection-options
-
-What only some logins need is left out: authorities' certificates, and a package of ciphers. To load both takes longer than the server takes
-to answer, and a tenth of a run's memory.
 """
 
 from __future__ import annotations
 
-import importlib
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 from dialects.addresses import Addresses
 from dialects.errors import BadUrl
-from dialects.mysql import lines
+from dialects.mysql.driver import connection_class
 from dialects.url import Url
 
 SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
@@ -33,23 +24,13 @@ SYSTEM = "system"
 OPTIONS = ("connect_timeout", "ssl", "ssl_ca", "ssl_cert", "ssl_key", "ssl_mode", "unix_socket")
 """What a URL may have."""
 
-CIPHER_MODULES = (
-    "cryptography.hazmat.primitives.hashes",
-    "cryptography.hazmat.primitives.serialization",
-    "cryptography.hazmat.primitives.asymmetric.padding",
-)
-"""Modules that PyMySQL imports at once, and uses only to encrypt a password that is sent without TLS."""
-
-_STANDING_IN = threading.Lock()
-"""Held while modules have stand-ins: both sides of a run log in at once, and one must not remove what the other is about to."""
-
 
 def open_connection(url: Url, port: int) -> Any:
     """Return a new connection of PyMySQL in autocommit mode; ``port`` is used if the URL has none. Raises BadUrl and the driver's errors.
 
     Each answer is waited for as long as the URL's ``connect_timeout`` says, or 10 seconds.
     """
-    return _connection_class()(
+    return connection_class()(
         host=url.host or "localhost",
         port=url.port or port,
         user=url.user or "",
@@ -115,89 +96,12 @@ def _tls(url: Url, mode: str) -> ssl.SSLContext:
     return context
 
 
-@cache
-def _connection_class() -> Any:
-    """Return PyMySQL's class with one TLS context for all connections that verify no certificate, and a limit of what it holds.
-
-    It keeps the server's status from the end of each result, too, of which PyMySQL keeps only that of a statement without one.
-    """
-    with _loaded_when_used(CIPHER_MODULES):
-        from pymysql.connections import Connection, MySQLResult
-
-    plain: Any = Connection  # whose annotations leave this method out
-    plain_result: Any = MySQLResult
-
-    class Result(plain_result):  # type: ignore[misc]
-        def _check_packet_is_eof(self, packet: Any) -> Any:
-            is_end, connection = super()._check_packet_is_eof(packet), self.connection
-            if is_end:
-                connection.server_status = lines.status_of_end(packet.get_all_data())
-            return is_end
-
-    class SharingConnection(plain):  # type: ignore[misc]
-        _held = 0
-
-        def _read_query_result(self, unbuffered: bool = False) -> Any:
-            self._result = None
-            result = Result(self)
-            result.init_unbuffered_query() if unbuffered else result.read()
-            self._result = result
-            if result.server_status is not None:
-                self.server_status = result.server_status
-            return result.affected_rows
-
-        def _read_bytes(self, num_bytes: int) -> Any:
-            if num_bytes == lines.FULL:  # a part of a packet that continues in the next
-                self._held += num_bytes
-                if self._held > lines.LONGEST_VALUE:
-                    self._force_close()
-                    raise lines.value_too_long()
-            elif num_bytes != lines.HEADER:
-                self._held = 0
-            return super()._read_bytes(num_bytes)
-
-        def _create_ssl_ctx(self, settings: Any) -> Any:
-            return super()._create_ssl_ctx(settings) if settings else _unverified_tls()
-
-    return SharingConnection
-
-
-@cache
 def _unverified_tls() -> ssl.SSLContext:
-    """Return the TLS context of connections that verify no certificate: PyMySQL's, without loading those of all known authorities."""
+    """Return the TLS context of a connection that is encrypted, and whose certificate is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-class _LoadedWhenUsed(ModuleType):
-    """Stands for a module, which is imported when something of it is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(self.__name__), name)
-
-
-@contextmanager
-def _loaded_when_used(names: tuple[str, ...]) -> Iterator[None]:
-    """Let what is imported meanwhile by ``from package import module`` bind a stand-in for each of these modules.
-
-    A package that is not installed has none, so that its import fails as before.
-    """
-    with _STANDING_IN:
-        stand_ins: list[tuple[ModuleType, str]] = []
-        for parent, _, name in (module.rpartition(".") for module in names):
-            with suppress(ImportError):
-                package = importlib.import_module(parent)
-                if not hasattr(package, name):
-                    setattr(package, name, _LoadedWhenUsed(f"{parent}.{name}"))
-                    stand_ins.append((package, name))
-        try:
-            yield
-        finally:
-            for package, name in stand_ins:
-                if isinstance(getattr(package, name), _LoadedWhenUsed):  # and not the module, which another thread has imported
-                    delattr(package, name)
 
 
 class MySQLAddresses(Addresses):

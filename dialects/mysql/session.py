@@ -13,6 +13,7 @@ from dialects.base import Session
 from dialects.kinds import Kind
 from dialects.log_places import PlacedSession
 from dialects.mysql import settings
+from dialects.mysql.driver import close_unread, run_command
 from dialects.mysql.lines import fetch_lines
 from dialects.mysql.writing import LINES
 from dialects.pooler import Probe, changes_of_session
@@ -213,12 +214,7 @@ class MySQLSession(DriverSession, PlacedSession):
             while rows := cursor.fetchmany(BATCH_ROWS):
                 yield list(rows)
         finally:
-            result = cursor._result
-            with suppress(Exception):  # closing reads the rest of the result, which fails on a lost connection
-                cursor.close()
-            if result:
-                result.unbuffered_active = False  # else the driver reads on when it is collected as garbage
-            cursor.connection = None
+            close_unread(cursor)
 
     def stream_lines(self, sql: str) -> Iterator[tuple[int, bytes | None]]:
         with closing(self.pass_on(fetch_lines(self.connection, sql))) as blocks:
@@ -269,8 +265,7 @@ class MySQLSession(DriverSession, PlacedSession):
 
             with self.waiting():
                 try:
-                    self.connection._execute_command(COM_SET_OPTION, b"\0\0")
-                    self.connection._read_packet()
+                    run_command(self.connection, COM_SET_OPTION, b"\0\0")
                     self._several = True
                 except Exception as error:
                     if not isinstance(self.driver.translate_error(error, ""), errors.StatementRefused):

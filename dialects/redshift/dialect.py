@@ -21,9 +21,10 @@ from dialects.kinds import Kind, parse_native
 from dialects.postgres.dialect import APPLICATION_NAME, Postgres
 from dialects.redshift import facts
 from dialects.redshift.catalogue import RedshiftCatalogue
+from dialects.redshift.driver import close_sockets_of_failed_login, socket_of
 from dialects.redshift.login import RedshiftAddresses, check_options, sign_in_options
 from dialects.redshift.server import RedshiftServer
-from dialects.redshift.session import DATE_STYLE, RedshiftSession, close_sockets_of_failed_login, translate_error
+from dialects.redshift.session import DATE_STYLE, RedshiftSession, translate_error
 from dialects.redshift.unload import unloading
 from dialects.redshift.writing import TABLE_FORM, RedshiftWriting
 from dialects.session import Driver
@@ -327,13 +328,15 @@ class Redshift(Postgres):
                 close_sockets_of_failed_login(error)
                 raise
             connection.autocommit = True
-            connection._usock.settimeout(None)  # the driver would apply its connect timeout to every statement; the session bounds those
+            socket_of(connection).settimeout(
+                None
+            )  # the driver would apply its connect timeout to every statement; the session bounds those
             return connection
 
-        driver = Driver(str(url), patience, log_in, lambda connection: int(connection._usock.fileno()), translate_error)
+        driver = Driver(str(url), patience, log_in, lambda connection: int(socket_of(connection).fileno()), translate_error)
         unloaded = unloading(url)
         session = RedshiftSession(self, "Amazon Redshift", driver.connect(), driver)
-        session.unloading, session.reached = unloaded, describe_encryption(session.connection._usock)
+        session.unloading, session.reached = unloaded, describe_encryption(socket_of(session.connection))
         with session.closed_on_error():
             session.pin(statement_timeout, lock_timeout)
             if group := url.options.get("query_group"):  # https://docs.aws.amazon.com/redshift/latest/dg/r_query_group.html

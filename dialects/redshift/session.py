@@ -16,6 +16,7 @@ from dialects.kinds import Kind
 from dialects.postgres.errors import error_class
 from dialects.postgres.session import CLOCKS_DIFFER_BY, PostgresSession
 from dialects.redshift import copy, unload
+from dialects.redshift.driver import stream_of
 from dialects.redshift.unload import Unloading
 from dialects.session import fetch_through_cursor
 from dialects.writing import StoredFile
@@ -144,21 +145,10 @@ class RedshiftSession(PostgresSession):
         return super().bytes_received() + self._unloaded_bytes
 
     def close(self) -> None:
-        stream = self.connection._sock  # if the driver cannot send its Terminate message, it leaves this stream open
+        stream = stream_of(self.connection)  # which the driver may leave open
         super().close()
         with suppress(Exception):
             stream.close()
-
-
-def close_sockets_of_failed_login(error: BaseException) -> None:
-    """Close the sockets of a failed login: the driver leaves them open in a connection object that it never returns."""
-    trace = error.__traceback__
-    while trace:
-        connection = trace.tb_frame.f_locals.get("self")
-        for stream in (getattr(connection, "_sock", None), getattr(connection, "_usock", None)):
-            with suppress(Exception):
-                stream.close()  # type: ignore[union-attr]
-        trace = trace.tb_next
 
 
 def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:

@@ -20,7 +20,7 @@ from dialects.base import Dialect, Session
 from dialects.catalogue import HashAlgorithm
 from dialects.floors import Floor
 from dialects.kinds import Kind
-from dialects.spark import connect, java, settings
+from dialects.spark import connect, driver, java, settings
 from dialects.spark.catalogue import SparkCatalogue
 from dialects.spark.login import SparkAddresses
 from dialects.spark.session import SparkSession, first_line, translate_error
@@ -241,7 +241,6 @@ class Spark(Dialect):
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         extras.require(*("Spark Connect", "connect") if url.scheme == "sc" else ("Spark", "spark"))
-        from pyspark import SparkContext
         from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession as Driver
 
@@ -257,7 +256,7 @@ class Spark(Dialect):
             builder = builder.config(option, value)
         try:
             with _STARTING:
-                is_started = SparkContext._active_spark_context is None
+                is_started = not driver.is_running()
                 spark = builder.getOrCreate().newSession()
                 settings.take(str(url), spark, options, is_started=is_started)
         except errors.AuditorError:

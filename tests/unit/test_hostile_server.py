@@ -7,8 +7,6 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -17,6 +15,7 @@ from auditor.errors import PipelineFailed, StoreError
 from auditor.pipeline import spark
 from auditor.store import open_store
 from dialects import errors
+from dialects.mysql import driver as mysql_driver
 from dialects.mysql import lines as mysql_lines
 
 FEATURES = 0xF7FF  # all but TLS
@@ -66,19 +65,19 @@ def test_file_that_a_server_asks_for_is_not_sent() -> None:
 
 
 def endless(line: socket.socket, number: int) -> None:
-    part = b"\xff" * mysql_lines.FULL
+    part = b"\xff" * mysql_driver.FULL
     for more in range(20):
         line.sendall(packet((number + more) % 256, b"\x01" + part[1:]))
 
 
 def test_answer_that_is_too_long_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql_lines, "LONGEST_VALUE", 40 << 20)
+    monkeypatch.setattr(mysql_driver, "LONGEST_VALUE", 40 << 20)
     with hostile(endless) as url, pytest.raises(errors.StatementRefused, match="a row of more than 40 MiB"):
         dialects.connect(url)
 
 
 def test_line_that_is_too_long_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql_lines, "LONGEST_VALUE", 40 << 20)
+    monkeypatch.setattr(mysql_driver, "LONGEST_VALUE", 40 << 20)
     near, far = socket.socketpair()
 
     def send() -> None:
@@ -88,9 +87,8 @@ def test_line_that_is_too_long_is_not_held(monkeypatch: pytest.MonkeyPatch) -> N
     thread = threading.Thread(target=send, daemon=True)
     thread.start()
     with near, far, near.makefile("rb") as file:
-        connection: Any = SimpleNamespace(_sock=near, _read_timeout=None, _rfile=file)
         with pytest.raises(errors.StatementRefused, match="a row of more than 40 MiB"):
-            mysql_lines._Rows(connection).read()
+            mysql_lines._Rows(None, file.read1).read()
         near.shutdown(socket.SHUT_RDWR)
         thread.join(10)
 

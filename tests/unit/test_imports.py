@@ -42,7 +42,7 @@ CHAINS = (
         "auditor.service.running": "",
         "auditor.cli._diff": "",
         "auditor.cli._init": "",
-        "auditor.cli._engines": "",
+        "auditor.cli._engines": "numpy",
         "auditor.bootstrap.tasks": "",  # what an executor does of a copy
     },
     # with one: commands, then the workers of the service, then pipelines and the processes that they consist of

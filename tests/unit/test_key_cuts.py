@@ -34,15 +34,9 @@ def test_numbers_are_cut_evenly_between_the_ends_of_both_sides() -> None:
     assert place_cuts(NUMBERS, BOTH, {"source": ("3", "5"), "target": ("4", "5")})["source"] == ("3", "4", "5", "6")
 
 
-def test_years_are_cut_at_years_that_the_type_holds() -> None:
-    years = plan_with(Kind("year"), Kind("integer"))
-    cuts = place_cuts(years, BOTH, {"source": ("0", "2026"), "target": ("0", "2031")})
-    assert cuts["source"] == cuts["target"] and (cuts["source"][:2], cuts["source"][-1]) == (("0", "1902"), "2032")
-    assert place_cuts(years, BOTH, {"source": ("2024", "2026"), "target": ("2024", "2026")})["source"] == ("2024", "2025", "2026", "2027")
-    cuts = place_cuts(years, BOTH, {"source": ("1901", "2155"), "target": ("-7", "9999")})
-    assert cuts["source"][0] == "0" and int(cuts["source"][-1]) <= prescan.LAST_YEAR
-    assert place_cuts(years, BOTH, dict.fromkeys(SIDES, ("2155", "2155"))) == {}
-    assert not years.has_integer_key
+def test_years_are_not_cut() -> None:
+    assert not prescan._is_cut(plan_with(Kind("year"), Kind("integer")).columns[0], "source", BOTH["source"])
+    assert prescan._is_cut(NUMBERS.columns[0], "source", BOTH["source"])
 
 
 def test_digits_are_cut_in_the_form_of_each_side() -> None:

@@ -66,13 +66,6 @@ def test_first_login_is_sent_before_what_the_answers_need_is_loaded(configured: 
     assert not told["store"], "a run that is not stored has no use for the store's library"
 
 
-@pytest.mark.parametrize("module", ["auditor.service.running", "auditor.run.audit_run", "auditor.run.live.comparison"])
-def test_modules_of_a_run_do_not_load_numpy(module: str) -> None:
-    """It is loaded while the servers work at the first statements of a scan."""
-    script = f"import sys, {module}; print('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
-
-
 class _Session:
     def __init__(self) -> None:
         self.closed = threading.Event()

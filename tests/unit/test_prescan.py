@@ -100,8 +100,8 @@ def test_stretches_are_about_64_unions_of_partitions() -> None:
     assert decide(part, audit(), ()).partitions == 2, "a run of a rolling audit reads 110 partitions"
     assert decide(plan(replace(RANGE, size=50_000)), audit(), ()).partitions == 1
     assert plan_of_stretches(plan(HASH)).partitioning.strategy == "whole"
-    days = Partitioning(strategy="time")
-    assert plan_of_stretches(plan(days)).partitioning == days
+    refused = decide(plan(Partitioning(strategy="time")), audit(prescan=True), ())
+    assert not refused.used and "partition by time" in refused.why
 
 
 def described(made: Plan, name: str = "mysql", primary_key: tuple[str, ...] = ("id",), in_order: bool = True) -> dict[Side, Endpoint]:

@@ -40,7 +40,6 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "range": {"partition": {"size": 3}},
     "wide range": {"partition": {"strategy": "range", "size": 40}},
     "hash": {"partition": {"strategy": "hash", "buckets": 4}},
-    "time": {"partition": {"strategy": "time", "column": "moved"}},
 }
 METHODS: st.SearchStrategy[Method] = st.sampled_from(("exact", "signature"))
 COUNTS = [20, pytest.param(600, marks=pytest.mark.slow)]
@@ -254,7 +253,7 @@ def test_damage_between_two_attempts_is_no_match(tables: Tables) -> None:
     rows: Rows = [(key, "a", 1) for key in range(60)]
     tables.fill("source", rows)
     tables.fill("target", rows)
-    for stop, layout in itertools.product((0, 3), ("range", "hash", "time")):
+    for stop, layout in itertools.product((0, 3), ("range", "hash")):
         tables.fill("target", rows)
         checkpoint = Interrupted(stop)
         tables.perform(checkpoint, prescan=True, **LAYOUTS[layout])
@@ -275,7 +274,7 @@ def test_a_prescan_that_the_scan_contradicts_is_no_match(tables: Tables, monkeyp
         return replace(found, sides={**found.sides, "target": replace(found.sides["target"], where="id <> 30")})
 
     monkeypatch.setattr(running, "plan_of_stretches", without_a_row)
-    for layout in ("range", "hash", "time"):
+    for layout in ("range", "hash"):
         report = tables.perform(prescan=True, **LAYOUTS[layout])
         assert report.verdict is Verdict.UNKNOWN and report.exit_code == 3, layout
         assert "1 part of the table differed in the pre-scan, and all their partitions were equal" in report.reasons[-1]

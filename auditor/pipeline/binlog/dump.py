@@ -12,7 +12,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
 from auditor.pipeline.events import FIRST_OFFSET, Place
 from auditor.waits import waits
 from dialects import extras
+from dialects.mysql import driver
 from dialects.mysql.dialect import MySQL
 from dialects.mysql.errors import driver_errors, translate_error
 from dialects.mysql.login import open_connection
@@ -223,13 +224,11 @@ class Dump:
             query(self.connection, "SET @mariadb_slave_capability = 4")
         place, flags = self.request.place, 0 if self.request.blocking else NON_BLOCKING
         body = struct.pack("<BIHI", COM_BINLOG_DUMP, place.offset, flags, self.request.server_id) + place.file.encode()
-        self.connection._write_bytes(struct.pack("<I", len(body))[:3] + b"\0" + body)
-        self.connection._sock.settimeout(waits().log_silence)
+        driver.begin_stream(self.connection, body, waits().log_silence)
 
     def close(self) -> None:
         """End the connection at once, whatever the server still wants to send."""
-        with suppress(Exception):  # whatever state the socket is in
-            self.connection._force_close()
+        driver.close_at_once(self.connection)
 
     def events(self, head: int | None = None) -> Iterator[tuple[bytes, int, int]]:
         """Yield (buffer, start, end) of each event, header first, until the log's end if the request does not block.
@@ -319,7 +318,7 @@ class Dump:
 
     def _receive(self) -> bytes:
         try:
-            received: bytes = self.connection._sock.recv(CHUNK)
+            received: bytes = driver.socket_of(self.connection).recv(CHUNK)
         except TimeoutError as error:
             silence = f"no event and no heartbeat for {waits().log_silence:g} s"
             raise ConnectionLost(f"connection {self.request.source.name}: {silence}") from error

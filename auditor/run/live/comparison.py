@@ -18,6 +18,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from auditor.compare import patterns, verdict
 from auditor.compare.comparator import Aligned, align, compare
 from auditor.compare.text_forms import as_shown
@@ -40,7 +42,6 @@ from auditor.run.scan import check_chunks, scan_side
 from auditor.sql import render
 from auditor.summary import arrays
 from auditor.summary.arrays import Integers, Summaries
-from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from auditor.errors import LiveSummariesWrong
 from auditor.summary.arrays import Integers, Summaries, concatenate
 from auditor.summary.key_number import P
-from auditor.summary.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

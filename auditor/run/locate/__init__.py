@@ -24,6 +24,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from auditor.compare import accounting, jaccard, ranges
 from auditor.compare.comparator import Aligned
 from auditor.compare.jaccard import Unresolved
@@ -38,7 +40,6 @@ from auditor.run.locate._refine import clear_equal_by_now, plan_of_partitions
 from auditor.run.locate._work import Tally, Work, compare_rows, group_by_partition
 from auditor.run.scan import scan
 from auditor.sql.render import WORD_BITS
-from auditor.summary.lazy_numpy import np
 
 __all__ = [
     "Located",

@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import numpy as np
+
 from auditor.compare import accounting, jaccard, ranges, sampling
 from auditor.compare.accounting import Row
 from auditor.compare.jaccard import Unresolved
@@ -20,7 +22,6 @@ from auditor.model import NULL_PARTITION, SIDES, Difference, Side, side_of
 from auditor.run.locate._refine import restrict_plan
 from auditor.run.locate._work import Work, accounts_for, compare_rows, group_by_partition
 from auditor.run.scan import scan
-from auditor.summary.lazy_numpy import np
 from dialects import Session
 
 BATCH_ROWS = 50_000

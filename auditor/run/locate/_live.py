@@ -15,6 +15,8 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from auditor.compare import jaccard, ranges, syndromes
 from auditor.compare.accounting import Row, hash_words
 from auditor.compare.comparator import Aligned
@@ -28,7 +30,6 @@ from auditor.run.locate import _list, _work
 from auditor.run.locate._work import Tally, Work, compare_rows, place_of
 from auditor.sql.render import WORD_BITS
 from auditor.summary.key_number import P
-from auditor.summary.lazy_numpy import np
 
 MOVED = "moved"
 """What a look has seen of a row that changed in the source after the position."""

@@ -6,6 +6,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from auditor.compare import ranges, sampling
 from auditor.compare.comparator import Aligned
 from auditor.compare.ranges import OneSidedRows
@@ -16,7 +18,6 @@ from auditor.model import NULL_PARTITION, SIDES, Chunk, Partitioning, Plan, cons
 from auditor.run.locate._work import Tally, Work
 from auditor.run.scan import scan
 from auditor.sql.render import partition_conditions
-from auditor.summary.lazy_numpy import np
 
 MAX_PARTITIONS = 1 << 20
 """The most partitions of a second scan."""

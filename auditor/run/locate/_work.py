@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from auditor.compare import accounting, documents, jaccard, syndromes, tolerance
 from auditor.compare.accounting import Key, Row
 from auditor.compare.comparator import Aligned
@@ -25,7 +27,6 @@ from auditor.sql.render import WORD_BITS
 from auditor.summary import key_number
 from auditor.summary.arrays import Integers
 from auditor.summary.key_number import POSITIONS
-from auditor.summary.lazy_numpy import np
 from dialects import Session
 
 AT_ONCE = 8

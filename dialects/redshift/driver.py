@@ -1,0 +1,33 @@
+"""What is used of redshift_connector that it does not promise: whatever begins with an underscore there is used in this module alone.
+
+A connection has a socket (``_usock``) and a buffered stream over it (``_sock``), and no public name for either.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+TRIED = ("2.2.0",)
+"""The versions of redshift_connector on which all of this was tried."""
+
+
+def socket_of(connection: Any) -> Any:
+    """Return the socket, of TLS or not, beneath a connection."""
+    return connection._usock
+
+
+def stream_of(connection: Any) -> Any:
+    """Return the stream over a connection's socket, which stays open if the driver cannot send its Terminate message."""
+    return connection._sock
+
+
+def close_sockets_of_failed_login(error: BaseException) -> None:
+    """Close the sockets of a failed login: the driver leaves them open in a connection object that it never returns."""
+    trace = error.__traceback__
+    while trace:
+        connection = trace.tb_frame.f_locals.get("self")
+        for stream in (getattr(connection, "_sock", None), getattr(connection, "_usock", None)):
+            with suppress(Exception):
+                stream.close()  # type: ignore[union-attr]
+        trace = trace.tb_next
