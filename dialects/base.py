@@ -1,10 +1,7 @@
-"""The interface of an engine: a ``Dialect`` (facts, and short methods that return pieces of SQL text) and a ``Session``.
+"""The interface of an engine: a ``Dialect`` (facts, and parts whose short methods return pieces of SQL text) and a ``Session``.
 
 They are defined together because each needs the other: a dialect opens sessions and reads the catalogue through them; a session is
 pinned with the statements of its dialect.
-
-The docstring of a method that returns SQL states, in output characters, what the SQL must yield. Parameters: ``c`` is SQL text of an
-expression, ``native`` the canonical kind of that expression's own type. The SQL yields NULL where ``c`` is NULL unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -17,17 +14,17 @@ from typing import Any, ClassVar
 import sql_templates
 from dialects import versions
 from dialects.addresses import Addresses
-from dialects.arithmetic import Arithmetic
+from dialects.canonical import Canonical
 from dialects.catalogue import PROTECTIONS, UNKNOWN_ORIGINS, Column, Origins, Place, ScanEstimate, ServerTimes, Table, TableName
 from dialects.errors import AccessDenied, AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.facts import Fact
 from dialects.hashes import Hashes
-from dialects.kinds import Kind, parse_native, refine
 from dialects.names import Names
-from dialects.partitions import Partitions
-from dialects.stored_values import StoredValues
+from dialects.numbers import Numbers
 from dialects.table_form import ColumnForm, TableForm
-from dialects.templates import Templates
+from dialects.text import Text
+from dialects.times import Times
+from dialects.types import Types
 from dialects.url import Url
 from dialects.versions import Recognised
 from dialects.writing import Hazard, Loading, Writing
@@ -216,14 +213,27 @@ class Server:
         return ""
 
 
-class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
-    """One engine. The docstring of the package ``dialects`` says how to add another."""
+class Dialect(ABC):
+    """One engine: facts, and parts, each with the pieces of SQL of a subject.
+
+    The docstring of the package ``dialects`` says how to add another.
+    """
+
+    name: ClassVar[str]
+    """The engine's name: in entry points, template directories and messages."""
 
     schemes: ClassVar[tuple[str, ...]]
     """URL schemes of this engine."""
 
     sqlglot_dialect: ClassVar[str]
     """The name of this engine's SQL in sqlglot."""
+
+    TEMPLATES: ClassVar[str] = "sql_templates"
+    """The package whose ``.sql`` files hold this class's templates, as ``import`` writes it. A template that is in none of them is taken
+    from the package of the class that it derives from, and in the end from the common one."""
+
+    UNAVAILABLE_TEMPLATES: ClassVar[frozenset[str]] = frozenset()
+    """Templates of the classes that it derives from that do not work on this engine; ``template`` raises LookupError for them."""
 
     ROW_STORE: ClassVar[bool] = True
     """Whether rows are stored together and key ranges are read through an index; scans are then cut into smaller chunks."""
@@ -255,16 +265,9 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     SUMS_WHOLE_WORDS: ClassVar[bool] = False
     """Whether one sum of a row's whole word is cheaper than one of each half; the engine's template is then ``signature_joined``."""
 
-    MAX_JOINED_BYTES: int = 0
-    """The most bytes of text that the engine joins from many rows, in the order of a primary key, to hash them as one; 0 where it does
-    not, or where that would cost more than hashing each row. Where it is not 0, bytes are hashed as well as text is."""
-
     CUTS_STORED_TEXTS: ClassVar[bool] = False
     """Whether a text that is stored in a derived table may lose its end, because the server expects computed texts to be shorter than they
     are. The results of such an engine are counted beside their texts: see ``Session.stream_counted``."""
-
-    ORDERS_UUIDS: ClassVar[bool] = False
-    """Whether the native type of UUIDs is ordered by their digits."""
 
     HAS_LATERAL: ClassVar[bool] = False
     """Whether a subquery in FROM may refer to what stands before it: one statement then reads any number of ranges of a key."""
@@ -293,9 +296,6 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     READ_CONSISTENCY: ClassVar[str] = "each statement reads its own consistent state"
     """What the statements of a run see on this engine, as a clause for the notes of a plan."""
 
-    UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
-    """SQL of the server's current time in UTC, as a timestamp without time zone."""
-
     CURRENT_DATABASE: ClassVar[str] = "CURRENT_DATABASE()"
     """SQL of the name that the first part of a table's name in three parts must have."""
 
@@ -306,23 +306,32 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     """The longest statement that the server accepts; where an engine has no such limit, one that costs it no memory to speak of.
     Redshift's is 16 MB: https://docs.aws.amazon.com/redshift/latest/dg/c_redshift-sql.html"""
 
-    HAS_MD5: bool = True
-    """Whether the server has MD5()."""
-
-    MAX_DECIMAL_DIGITS: ClassVar[int] = 38
-    """The maximum precision of a decimal, in digits."""
-
-    KIND_BY_TYPE: ClassVar[Mapping[str, Kind]] = {}
-    """Canonical kind by native type name (lower case, without brackets); numbers in the type's brackets refine the kind."""
-
-    UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
-    """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
-
     TABLE_FORM: ClassVar[TableForm] = TableForm()
     """How the definition of a table is written."""
 
     LINE_SETTINGS: ClassVar[Sequence[str]] = ()
     """Statements after which a session of a source writes numbers as text with all their digits."""
+
+    names: Names
+    """How names and literals are written."""
+
+    text: Text
+    """What is done with texts."""
+
+    numbers: Numbers
+    """What is done with numbers."""
+
+    times: Times
+    """What is done with dates and times."""
+
+    canonical: Canonical
+    """How canonical text is written."""
+
+    hashes: Hashes
+    """How texts are hashed."""
+
+    types: Types
+    """The native types."""
 
     addresses: Addresses
     """How the engine's URLs are read."""
@@ -339,6 +348,25 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     FACTS: ClassVar[Sequence[Fact]] = ()
     """Single facts on which the engine's SQL rests, where no server of it was at hand to try them on; ``auditor certify`` asks for them."""
 
+    @classmethod
+    def template_packages(cls) -> tuple[str, ...]:
+        """Return the packages in which templates are looked up, the engine's own first."""
+        return tuple(vars(base)["TEMPLATES"] for base in cls.__mro__ if "TEMPLATES" in vars(base))
+
+    def template(self, name: str) -> str:
+        """Return the text of a template for this engine. Raises LookupError if it has none."""
+        if name in self.UNAVAILABLE_TEMPLATES:
+            raise LookupError(f"template {name} is not available on {self.name}")
+        return sql_templates.load(name, self.template_packages())
+
+    def catalogue_query(self, name: str, fragments: Mapping[str, str]) -> str:
+        """Return the statement of a template, whose holes are filled with those of the fragments that it has holes for.
+
+        Raises LookupError if the engine has no such template.
+        """
+        template = self.template(name)
+        return sql_templates.fill(template, {hole: fragments[hole] for hole in sql_templates.holes(template)})
+
     def counted(self, sql: str) -> str:
         """Return a statement whose rows are those of a SELECT, in any order, with how many they are in front of each.
 
@@ -347,20 +375,6 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
         recognised, to the last row: see ``Session.stream_whole``.
         """
         return sql_templates.fill(self.template("counted"), {"statement": sql.rstrip()})
-
-    def stored_text(self, text: str) -> str:
-        """A text of at most 255 characters that is not cut where it is stored in a derived table."""
-        return text
-
-    def kind(self, native: str) -> Kind | None:
-        """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""
-        parsed = parse_native(native)
-        known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
-        return refine(known, parsed) if known and parsed else None
-
-    @abstractmethod
-    def seconds_since(self, c: str) -> str:
-        """Seconds from a timestamp to the server's current time, as a number; a timestamp without time zone is taken as UTC."""
 
     # the connection
 

@@ -15,10 +15,6 @@ Loads = Literal["side by side", "alone", "by files"]
 """Who loads rows into a staging table: several sessions at once; the one session that merges them; or that session,
 from files that tasks store."""
 
-
-BEFORE_CHRIST = " BC"
-"""What a canonical date or time before the year 1 ends with."""
-
 HazardKind = Literal[
     "view", "storage", "trigger", "cascade", "generated", "identity", "on update", "default", "required", "unique", "row security",
     "partitions", "expression of", "nulls equal", "refers", "referred",
