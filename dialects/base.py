@@ -68,13 +68,13 @@ class Catalogue:
         schema, name = (None, *place.parts)[-2:]
         asked = [part.lower() for part in (schema, name) if part is not None]
         columns_by_table: dict[tuple[str, str], list[Column]] = {}
-        names = {"schema": session.dialect.literal(schema), "table": session.dialect.literal(name)}
+        names = {"schema": session.dialect.names.literal(schema), "table": session.dialect.names.literal(name)}
         for in_schema, table, column, native, nullable, *loose in session.query_listed(session.dialect.catalogue_query("columns", names)):
             if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
                 continue  # a catalogue's collation may take "ete" for "été"
             collation = str(loose[0]) if loose and loose[0] is not None else None
             columns_by_table.setdefault((str(in_schema), str(table)), []).append(
-                Column(str(column), str(native), session.dialect.kind(str(native)), bool(nullable), collation)
+                Column(str(column), str(native), session.dialect.types.kind(str(native)), bool(nullable), collation)
             )
         return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
 
@@ -110,7 +110,8 @@ class Catalogue:
             return Origins(unknown=UNKNOWN_ORIGINS["missing"])
         try:
             sql = session.dialect.catalogue_query(
-                template, {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+                template,
+                {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])},
             )
         except LookupError:
             return Origins(unknown=UNKNOWN_ORIGINS["missing"])
@@ -123,7 +124,8 @@ class Catalogue:
         """Return the sentences of a template's rows, each once."""
         try:
             sql = session.dialect.catalogue_query(
-                template, {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+                template,
+                {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])},
             )
         except LookupError:
             return []
@@ -140,17 +142,17 @@ class Catalogue:
 
     def hazards(self, session: Session, table: Table) -> list[Hazard]:
         """Return what of a described table decides what a write does to it. Raises LookupError if the engine cannot be patched."""
-        names = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+        names = {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])}
         return [
             Hazard(kind, str(name), str(column or ""))
             for kind, name, column in session.query(session.dialect.catalogue_query("hazards", names))
         ]
 
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
-        literals = {"schema": session.dialect.literal(names[0]), "table": session.dialect.literal(names[1])}
+        literals = {"schema": session.dialect.names.literal(names[0]), "table": session.dialect.names.literal(names[1])}
         key = [str(row[0]) for row in session.query_listed(session.dialect.catalogue_query("primary_key", literals))]
         rows, yields_in_order = self._read_size(session, literals)
-        return Table(session.dialect.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
+        return Table(session.dialect.names.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
 
     def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
         """Return how many rows the engine believes that a table has, None where it does not say, and ``Table.yields_in_order``."""
@@ -180,9 +182,9 @@ class Server:
     def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
         """Return the seconds since the latest time in a column (UTC unless it has a zone), by the server's clock; infinite if it has none,
         negative if that time is in the future."""
-        latest = session.dialect.seconds_since(f"MAX({session.dialect.quote(column)})")
+        latest = session.dialect.times.seconds_since(f"MAX({session.dialect.names.quote(column)})")
         age = session.query(
-            session.dialect.catalogue_query("heartbeat_age", {"age": latest, "table": session.dialect.table(*place.parts)})
+            session.dialect.catalogue_query("heartbeat_age", {"age": latest, "table": session.dialect.names.table(*place.parts)})
         )[0][0]
         return math.inf if age is None else float(age)
 

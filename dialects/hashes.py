@@ -98,13 +98,14 @@ class Hashes(ABC):
         return f"CASE WHEN {self.byte_count(kind, c, native)} <= {most} THEN {self.canonical.canonical_text(kind, c, native)} END"
 
     def byte_count(self, kind: Kind, c: str, native: Kind) -> str:
-        """The bytes of a canonical text, or of a binary value itself."""
-        return f"OCTET_LENGTH({self._data(kind, c, native)})"
+        """How many bytes those are."""
+        return f"OCTET_LENGTH({self.hashed_bytes(kind, c, native)})"
 
     def hexadecimal_pieces(self, kind: Kind, c: str, native: Kind, pieces: int) -> list[str]:
         """The pieces of ``digest_of_pieces``, those beyond the end of a value empty."""
-        digits, size = self.text.hex_text(self._data(kind, c, native)), 2 * PIECE_BYTES
+        digits, size = self.text.hex_text(self.hashed_bytes(kind, c, native)), 2 * PIECE_BYTES
         return [f"SUBSTRING({digits}, {1 + number * size}, {size if number + 1 < pieces else NO_END})" for number in range(pieces)]
 
-    def _data(self, kind: Kind, c: str, native: Kind) -> str:
+    def hashed_bytes(self, kind: Kind, c: str, native: Kind) -> str:
+        """The bytes of a canonical text, of a binary value its own."""
         return c if kind.name == "binary" else self.text.utf8(self.canonical.canonical_text(kind, c, native))

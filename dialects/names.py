@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 
 
-class Names(ABC):
+class Names:
     """How an engine writes names and literals."""
 
     def quote(self, identifier: str) -> str:
@@ -35,9 +34,12 @@ class Names(ABC):
         """A table name of the given parts (catalogue, schema, table), each quoted, joined by points."""
         return ".".join(self.quote(part) for part in parts)
 
-    @abstractmethod
     def string_literal(self, value: str) -> str:
-        """A text literal that yields exactly ``value``, whatever characters it contains (but U+0000, where text cannot hold it)."""
+        """A text literal that yields exactly ``value``, whatever characters it contains (but U+0000, where text cannot hold it).
+
+        This is standard SQL's, which is wrong where a backslash begins an escape.
+        """
+        return "'" + value.replace("'", "''") + "'"
 
     def written_time(self, text: str) -> str:
         """Return how a literal writes a date or timestamp given as canonical text. Raises LookupError, with why, if none does."""

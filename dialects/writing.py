@@ -219,7 +219,7 @@ class Writing:
         ``retyped`` are columns of its key that get another native type where `RETYPES_KEYS` is not set; none where it is.
         """
         del retyped
-        return [f"ALTER TABLE {table} DROP COLUMN {session.dialect.quote(name)}" for name in columns]
+        return [f"ALTER TABLE {table} DROP COLUMN {session.dialect.names.quote(name)}" for name in columns]
 
     def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
         """Return why no table, or column, can have a name, after which that is written; '' if one can."""

@@ -48,14 +48,14 @@ def read_dependents(session: Session, table: Table) -> Dependents:
     """Return what hangs on a described table; nothing on one that is files below a folder."""
     if writer_class(session.dialect).COMMITS:
         return Dependents([])
-    literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+    literals = {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])}
     rows = session.query(sql_templates.fill(session.dialect.template("dependents"), literals))
     return Dependents([(str(kind), str(name)) for kind, name in rows])
 
 
 def read_bound(session: Session, table: Table) -> list[str]:
     """Return what a table would lose if another took its name, as its server describes it."""
-    literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+    literals = {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])}
     return [str(what) for (what,) in session.query(sql_templates.fill(session.dialect.template("bootstrap_bound"), literals))]
 
 
@@ -212,8 +212,8 @@ def plan_bootstrap(
     statements = BootstrapStatements(
         plan,
         dialect,
-        dialect.table(*table_parts(table), stage),
-        dialect.table(*table_parts(table), old),
+        dialect.names.table(*table_parts(table), stage),
+        dialect.names.table(*table_parts(table), old),
         [column.expression["target"] for column in loaded],
         overriding=bool(set(facts.named("identity")) & set(written)),
     )
@@ -298,7 +298,7 @@ def _read_facts(session: Session, table: Table) -> TargetFacts:
 
 
 def _target_names(columns: Sequence[ColumnPlan], table: Table, dialect: Dialect) -> list[str]:
-    by_sql = {dialect.quote(column.name): column.name for column in table.columns}
+    by_sql = {dialect.names.quote(column.name): column.name for column in table.columns}
     return [by_sql[column.expression["target"]] for column in columns]
 
 

@@ -300,7 +300,7 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
     """Yield which values the source may hold, and the target cannot, as far as both catalogues tell."""
     table, dialect = f"{schema.database}.{schema.table}", session.dialect
     for column in schema.columns:
-        if column.type.startswith("time") and not column.type.startswith("timestamp") and not dialect.LONG_CLOCKS:
+        if column.type.startswith("time") and not column.type.startswith("timestamp") and not dialect.types.LONG_CLOCKS:
             yield f"{table}.{column.name} is {column.type}: a duration that is negative or beyond 24 hours would stop the table"
     there = find_table(session, *place)
     names = {target: source for source, target in made.names.items()}
@@ -308,7 +308,7 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
     for target in there.columns if there else ():
         source = columns.get(names.get(target.name, ""))
         if source and source.nullable and not target.nullable and source.name not in schema.key:
-            way_out = f"ALTER TABLE {there.sql if there else ''} ALTER COLUMN {dialect.quote(target.name)} DROP NOT NULL"
+            way_out = f"ALTER TABLE {there.sql if there else ''} ALTER COLUMN {dialect.names.quote(target.name)} DROP NOT NULL"
             yield (
                 f"{table}.{source.name} may be NULL in the source, and not in the target: a NULL would stop the table; run there: {way_out}"
             )

@@ -138,7 +138,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def commit(self, commit: Commit) -> bool:
         with self._writing(self.name_of(commit.table)) as name:
-            columns = ", ".join(self.dialect.quote(column) for column in (commit.operation, *commit.columns))
+            columns = ", ".join(self.dialect.names.quote(column) for column in (commit.operation, *commit.columns))
             changes = self.arrow(f"SELECT {columns} FROM {commit.changes}")
             return commits.commit_changes(lambda: self.open_version(name), name, changes, commit)
 
@@ -148,7 +148,7 @@ class DeltaSession(DuckDBSession, Committing):
         if opened is None:
             raise errors.NoSuchObject(f"{name}: there is no such table any more")
         view.refuse_taken_names(name, (column.name for column in opened.snapshot.columns), (view.OPERATION,))
-        before = self.dialect.quote(BEFORE)
+        before = self.dialect.names.quote(BEFORE)
         super().execute(f"CREATE TEMPORARY TABLE {before} AS SELECT * FROM {table} WHERE {condition}")
         super().execute(f"DROP VIEW {table}")
         super().execute(f"CREATE TABLE {table} AS SELECT * FROM {before}")
@@ -163,7 +163,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def _end_changes(self, key: Sequence[str]) -> tuple[Opened, pa.Table]:
         """Roll back what was done to the rows that were taken out; return their table, and what would be changed in it."""
-        table, before, quote = self._taken_out, self.dialect.quote(BEFORE), self.dialect.quote
+        table, before, quote = self._taken_out, self.dialect.names.quote(BEFORE), self.dialect.names.quote
         same = " AND ".join(f"b.{quote(column)} = t.{quote(column)}" for column in key)
         gone = f"SELECT 'd' AS auditor_op, * FROM {before} AS b WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         changes = self.arrow(f"SELECT 'i' AS auditor_op, * FROM {table} UNION ALL {gone}")
@@ -192,7 +192,7 @@ class DeltaSession(DuckDBSession, Committing):
         opened = self.open(self.name_of(table))
         if opened is None:
             raise errors.NoSuchObject(f"{table}: there is no such table any more")
-        natives = {self.dialect.quote(column.name): column.native for column in opened.snapshot.columns}
+        natives = {self.dialect.names.quote(column.name): column.native for column in opened.snapshot.columns}
         values = [f"CAST({value} AS {natives[name]}) AS {name}" for name, value in zip(columns, file_values(columns), strict=True)]
         rows = (
             f"SELECT {', '.join(values)} FROM {read_files(self.dialect, columns, paths)}" if paths else f"SELECT * FROM {table} WHERE 1 = 0"
@@ -266,7 +266,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def _view(self, name: str, table: DeltaTable) -> Opened:
         snapshot = self._as_duckdb_writes(self.read_snapshot(table, name))
-        source, quote = view.reader(self._paths(name, snapshot), self.dialect.string_literal), self.dialect.quote
+        source, quote = view.reader(self._paths(name, snapshot), self.dialect.names.string_literal), self.dialect.names.quote
         deleted = self._hide_deleted(name, table, snapshot) if snapshot.has_deletions else ""
         types = view.types_in_files(source, super().query) if snapshot.files else {}
         taken = {column.physical.lower() for column in snapshot.columns}.intersection(view.PLACES)
@@ -309,7 +309,7 @@ class DeltaSession(DuckDBSession, Committing):
         import pyarrow as pa
 
         rows = list(deleted_rows(table, snapshot))
-        hidden = self.dialect.quote(f"auditor deleted {name}")
+        hidden = self.dialect.names.quote(f"auditor deleted {name}")
         deleted = pa.table({"file": pa.array([row[0] for row in rows], pa.int64()), "row": pa.array([row[1] for row in rows], pa.int64())})
         self.connection.register("deleted_rows", deleted)
         try:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dialects import errors
-from dialects.addresses import Addresses
+from dialects.addresses import Addresses, FileAddresses
 from dialects.base import Catalogue, Dialect, Session
 from dialects.duckdb import settings
 from dialects.duckdb.catalogue import DuckDBCatalogue
 from dialects.duckdb.expressions import HUGEINT, DuckDBCanonical, DuckDBHashes, DuckDBNames, DuckDBNumbers, DuckDBText, DuckDBTimes
-from dialects.duckdb.login import ACCESS_MODES, DuckDBAddresses, check_path, is_opened_by_extension
+from dialects.duckdb.login import ACCESS_MODES, check_path, is_opened_by_extension
 from dialects.duckdb.session import DuckDBSession, first_line
 from dialects.duckdb.writing import DuckDBWriting
 from dialects.floors import Floor
@@ -80,7 +80,7 @@ class DuckDB(Dialect):
     canonical = DuckDBCanonical(times)
     hashes = DuckDBHashes(canonical)
     types = DuckDBTypes(name)
-    addresses: Addresses = DuckDBAddresses(name)
+    addresses: Addresses = FileAddresses(name)
     catalogue: Catalogue = DuckDBCatalogue()
     writing = DuckDBWriting(name)
     TABLE_FORM: ClassVar[TableForm] = TableForm(change=("ALTER TABLE {table} ALTER COLUMN {column} SET DATA TYPE {type}",))

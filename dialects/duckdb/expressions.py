@@ -25,7 +25,7 @@ class DuckDBNames(Names):
     def string_literal(self, value: str) -> str:
         if "\0" in value:  # which would end the statement
             return f"DECODE({self.binary_literal(value.encode())})"
-        return "'" + value.replace("'", "''") + "'"
+        return super().string_literal(value)
 
     def written_time(self, text: str) -> str:
         day, _, clock = super().written_time(text).removesuffix(BC).partition(" ")

@@ -14,7 +14,7 @@ from dialects.base import ColumnBatch, Dialect, arrow_columns
 from dialects.duckdb import settings
 from dialects.kinds import Kind
 from dialects.session import InProcessSession
-from dialects.time_text import BC
+from dialects.times import BC
 
 LONGEST_LINE = 1 << 30
 """Bytes of the longest line that is read from a file."""
@@ -73,7 +73,7 @@ class DuckDBSession(InProcessSession):
         return int(rows[0][0]) if rows else 0
 
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        names = [self.dialect.quote(name) for name in columns]
+        names = [self.dialect.names.quote(name) for name in columns]
         values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]
         with self.translated():
             self.connection.register("staged_rows", rows)
@@ -102,7 +102,7 @@ class DuckDBSession(InProcessSession):
 def read_files(dialect: Dialect, columns: Mapping[str, Kind], paths: Sequence[str]) -> str:
     """Return SQL of the table of texts that files of lines hold: ``c0`` and so on. https://duckdb.org/docs/stable/data/csv/overview"""
     types = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(columns)))
-    files = ", ".join(dialect.string_literal(path) for path in paths)
+    files = ", ".join(dialect.names.string_literal(path) for path in paths)
     return (
         f"READ_CSV([{files}], columns = {{{types}}}, auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"',"
         f" nullstr = '', allow_quoted_nulls = false, parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"

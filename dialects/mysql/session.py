@@ -151,7 +151,7 @@ class MySQLSession(DriverSession, PlacedSession):
         return str(self.query("SELECT @@GLOBAL.server_uuid")[0][0])
 
     def storage_engine(self, table: Sequence[str]) -> str:
-        schema, name = (self.dialect.literal(part) for part in table[-2:])
+        schema, name = (self.dialect.names.literal(part) for part in table[-2:])
         rows = self.query(f"SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}")
         engine = str(rows[0][0] or "a view") if rows else "unknown"
         return "" if engine.lower() == "innodb" else engine
@@ -177,7 +177,7 @@ class MySQLSession(DriverSession, PlacedSession):
     def are_executed(self, ids: str, executed: str) -> bool:
         if not ids:
             return True
-        literal = self.dialect.string_literal
+        literal = self.dialect.names.string_literal
         return bool(self.query(f"SELECT GTID_SUBSET({literal(ids)}, {literal(executed)})")[0][0])
 
     def begin_locked(self, table: str, helper: Session, log_end: Callable[[], str]) -> str:
@@ -283,7 +283,7 @@ class MySQLSession(DriverSession, PlacedSession):
         # https://dev.mysql.com/doc/refman/9.4/en/load-data.html
         lines = text_lines(columns, rows, LINES)
         pieces = (lines.slice(first, BATCH_ROWS).to_pylist() for first in range(0, len(lines), BATCH_ROWS))
-        self._insert(table, [self.dialect.quote(name) for name in columns], pieces)
+        self._insert(table, [self.dialect.names.quote(name) for name in columns], pieces)
 
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
         self._insert(table, columns, (block.decode().split("\n")[:-1] for block in blocks))

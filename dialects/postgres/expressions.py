@@ -32,9 +32,6 @@ JOINED_AT_ONCE = 8
 class PostgresNames(Names):
     """How PostgreSQL writes names and literals."""
 
-    def string_literal(self, value: str) -> str:
-        return "'" + value.replace("'", "''") + "'"
-
     def binary_literal(self, value: bytes) -> str:
         return f"DECODE('{value.hex()}', 'hex')"
 

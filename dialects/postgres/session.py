@@ -94,7 +94,7 @@ class PostgresSession(DriverSession):
 
     def join_snapshot(self, name: str) -> None:
         Session.begin(self)
-        self.execute(f"SET TRANSACTION SNAPSHOT {self.dialect.string_literal(name)}")  # before any query
+        self.execute(f"SET TRANSACTION SNAPSHOT {self.dialect.names.string_literal(name)}")  # before any query
         self.begin_holding()
 
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
@@ -102,7 +102,7 @@ class PostgresSession(DriverSession):
             yield from fetch_through_cursor(cursor, sql, several_statements=True)
 
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        names = ", ".join(self.dialect.quote(name) for name in columns)
+        names = ", ".join(self.dialect.names.quote(name) for name in columns)
         with self.waiting(), self.connection.cursor() as cursor:
             cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", copy_text(columns, rows))
         self.statements += 1

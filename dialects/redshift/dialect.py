@@ -168,7 +168,7 @@ class Redshift(Postgres):
         with session.closed_on_error():
             session.pin(statement_timeout, lock_timeout)
             if group := url.options.get("query_group"):  # https://docs.aws.amazon.com/redshift/latest/dg/r_query_group.html
-                session.execute(f"SET query_group TO {self.string_literal(group)}")
+                session.execute(f"SET query_group TO {self.names.string_literal(group)}")
             session.read_process_id()
         session.wait_for_statements(statement_timeout)
         return session

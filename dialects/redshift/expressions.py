@@ -197,7 +197,7 @@ class RedshiftHashes(Hashes):
         )
 
     def hexadecimal_pieces(self, kind: Kind, c: str, native: Kind, pieces: int) -> list[str]:
-        data = f"JSON_SERIALIZE_TO_VARBYTE({c})" if native.name == "json" else self._data(kind, c, native)
+        data = f"JSON_SERIALIZE_TO_VARBYTE({c})" if native.name == "json" else self.hashed_bytes(kind, c, native)
         short = f"CASE WHEN {self.byte_count(kind, c, native)} <= {pieces * PIECE_BYTES} THEN {data} END"
         return [self.text.hex_text(f"SUBSTRING({short}, {1 + number * PIECE_BYTES}, {PIECE_BYTES})") for number in range(pieces)]
 

@@ -150,7 +150,7 @@ class Spark(Dialect):
         session = SparkSession(self, f"Spark {spark.version}", spark, statement_timeout)
         session.pin(statement_timeout, lock_timeout)
         if url.database:
-            session.execute(f"USE {self.quote(url.database)}")
+            session.execute(f"USE {self.names.quote(url.database)}")
         session.statements = 0
         return session
 

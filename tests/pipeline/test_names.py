@@ -106,17 +106,18 @@ def test_schemas_are_made_of_the_whole_name_in_the_source(road: Road) -> None:
     road.loader().merge_all()
     road.stage_task(batch(comes(ORDERS, 20, ["2", "shop"])))
     road.loader().merge_all()
-    found = [road.query(f"SELECT item FROM {road.dialect.table(one, 'orders')} ORDER BY id") for one in schemas]
+    found = [road.query(f"SELECT item FROM {road.dialect.names.table(one, 'orders')} ORDER BY id") for one in schemas]
     try:
         assert found == [[("shop",), ("shop",)], [("billing",)]] and set(reports(road).values()) == {("merged", "")}
         if road.dialect.name not in ("delta", "parquet"):
             assert [
-                road.query(f"SELECT table_name FROM {road.dialect.table(one, 'auditor_positions')} ORDER BY table_name") for one in schemas
+                road.query(f"SELECT table_name FROM {road.dialect.names.table(one, 'auditor_positions')} ORDER BY table_name")
+                for one in schemas
             ] == [[("",), ("shop.orders",)], [("",), ("billing.orders",)]]
     finally:
         for one in schemas if road.dialect.name not in ("delta", "parquet") else ():
             cascade = "" if road.dialect.name == "mysql" else " CASCADE"
-            road.execute(f"DROP SCHEMA IF EXISTS {road.dialect.quote(one)}{cascade}")
+            road.execute(f"DROP SCHEMA IF EXISTS {road.dialect.names.quote(one)}{cascade}")
 
 
 @pytest.mark.parametrize("engine", [one for one in TARGETS if one.id in QUICK], indirect=True)
@@ -169,14 +170,14 @@ def put_away(road: Road, back: bool) -> None:
         folder = road.folder / "lake" / road.schema
         (folder / old).rename(folder / new)
     else:
-        road.execute(TableStatements(road.dialect, road.dialect.table(road.schema, old)).rename_table(new))
+        road.execute(TableStatements(road.dialect, road.dialect.names.table(road.schema, old)).rename_table(new))
 
 
 def drop(road: Road, name: str) -> None:
     if road.dialect.name in ("delta", "parquet"):
         shutil.rmtree(road.folder / "lake" / road.schema / name)
     else:
-        road.execute(f"DROP TABLE {road.dialect.table(road.schema, name)}")
+        road.execute(f"DROP TABLE {road.dialect.names.table(road.schema, name)}")
 
 
 @pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
@@ -225,7 +226,7 @@ def test_a_schema_that_was_dropped_by_hand_is_not_filled_with_the_parts_that_are
     if road.dialect.name in ("delta", "parquet"):
         shutil.rmtree(road.folder / "lake" / road.schema)
     else:
-        road.execute(f"DROP SCHEMA {road.dialect.quote(road.schema)}{'' if road.dialect.name == 'mysql' else ' CASCADE'}")
+        road.execute(f"DROP SCHEMA {road.dialect.names.quote(road.schema)}{'' if road.dialect.name == 'mysql' else ' CASCADE'}")
     road.stage_task(batch(comes(ORDERS, 20, ["2", "new"])))
     road.loader().merge_all()
     state, sentence = reports(road)["shop.orders"]
@@ -390,10 +391,12 @@ def test_tables_of_any_name_arrive_from_a_log(source: str, engines: Engines, tmp
                 )
             road.merge()
             duckdb = dialects.get("duckdb")
-            assert [road.query(f"SELECT id FROM {duckdb.table('shop', name)}") for name in NAMES] == [[(one,)] for one in range(len(NAMES))]
+            assert [road.query(f"SELECT id FROM {duckdb.names.table('shop', name)}") for name in NAMES] == [
+                [(one,)] for one in range(len(NAMES))
+            ]
             log.run(*(f"TRUNCATE TABLE {one}" for one in written.values()))
             road.merge()
-            assert [name for name in NAMES if road.query(f"SELECT id FROM {duckdb.table('shop', name)}")] == []
+            assert [name for name in NAMES if road.query(f"SELECT id FROM {duckdb.names.table('shop', name)}")] == []
         finally:
             road.close()
 

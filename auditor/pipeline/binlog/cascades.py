@@ -76,7 +76,7 @@ def read_references(ask: Callable[[str], Sequence[Sequence[Any]]], server: str) 
     for row in ask(CHILDREN):
         database, table = (_text(value) for value in row)
         with suppress(NoSuchObject):  # dropped meanwhile
-            [(_, definition)] = ask(f"SHOW CREATE TABLE {MySQL().table(database, table)}")
+            [(_, definition)] = ask(f"SHOW CREATE TABLE {MySQL().names.table(database, table)}")
             references += made_references(_text(definition), database, 0)
     return references
 

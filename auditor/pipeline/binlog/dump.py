@@ -89,7 +89,7 @@ class Source:
         return self._describe_columns(database, table, "COALESCE(generation_expression, '')")
 
     def _describe_columns(self, database: str, table: str, what: str) -> dict[str, str]:
-        literal = MySQL().string_literal
+        literal = MySQL().names.string_literal
         wanted = f"table_schema = {literal(database)} AND table_name = {literal(table)}"
         sql = f"SELECT column_name, {what} FROM information_schema.columns WHERE {wanted}"
         with closing(self.connect()) as connection:

@@ -103,7 +103,7 @@ def _filtered(connection: Any, selection: Selection, databases: Sequence[str], f
 
     if not databases or not any(named(option) for option in _OPTIONS):
         return []
-    listed = query(connection, TABLES.format(databases=", ".join(MySQL().string_literal(database) for database in databases)))
+    listed = query(connection, TABLES.format(databases=", ".join(MySQL().names.string_literal(database) for database in databases)))
     filtered = []
     for database, table in ((_text(database), _text(table)) for database, table in listed):
         if not selection.has(database, table):

@@ -589,7 +589,7 @@ class RowEvents:
 
 def _transactional(source: Source, tables: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """Return those of these tables whose engine undoes what a transaction wrote."""
-    literal = MySQL().string_literal
+    literal = MySQL().names.string_literal
     names = ", ".join(f"({literal(database)}, {literal(table)})" for database, table in sorted(tables))
     with closing(source.connect()) as connection:
         return {(str(database), str(table)) for database, table in query(connection, TRANSACTIONAL.format(names=names))}

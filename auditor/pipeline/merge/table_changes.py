@@ -148,7 +148,7 @@ def _renames(session: Session, where: Where, origins: Mapping[str, str], there: 
         (schema, name), between = where.place(new), f"auditor_moved_{number}"
         if found := there[old]:
             first.append(TableStatements(dialect, found.sql).rename_table(between))
-            second.append(TableStatements(dialect, dialect.table(schema, between)).rename_table(name))
+            second.append(TableStatements(dialect, dialect.names.table(schema, between)).rename_table(name))
     return first + second
 
 

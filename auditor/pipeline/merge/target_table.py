@@ -94,7 +94,7 @@ def make_statement(
     """Return a table of these names for rows of ``schema``, and the statement that makes it. Raises ColumnRefused and ConfigError."""
     table, names = f"{schema.database}.{schema.table}", {column.name: column.name for column in schema.columns}
     statements = MergeStatements(
-        dialect, into[0], pipeline, table, dialect.table(*into), list(names), schema.key, _loose(dialect, schema, names)
+        dialect, into[0], pipeline, table, dialect.names.table(*into), list(names), schema.key, _loose(dialect, schema, names)
     )
     clauses = table_keys(dialect, table, list(names), {"dist": keys.dist_key, "sort": keys.sort_key})
     nullable = [column.name for column in schema.columns if column.nullable]
@@ -124,7 +124,7 @@ def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
     """Return the bytes of the longest values of columns of these types, where the engine bounds them."""
     if not writing_of(dialect).REFUSES_LONG_VALUES:
         return {}
-    kinds = {name: dialect.kind(native) for name, native in natives.items()}
+    kinds = {name: dialect.types.kind(native) for name, native in natives.items()}
     return {name: kind.bytes for name, kind in kinds.items() if kind and kind.bytes}
 
 
@@ -145,9 +145,9 @@ def _native(dialect: Dialect, table: str, column: ColumnSchema, in_key: bool) ->
     way_out = f"exclude it: columns: {{{table.partition('.')[2]}: {{exclude: [{column.name}]}}}}"
     if kind is None:
         raise ColumnRefused(f"{table}.{column.name} is of type {column.type}, which no target holds; {way_out}")
-    if kind.name == "decimal" and (kind.digits or 0) > dialect.MAX_DECIMAL_DIGITS:
+    if kind.name == "decimal" and (kind.digits or 0) > dialect.types.MAX_DECIMAL_DIGITS:
         raise ColumnRefused(
-            f"{table}.{column.name} is {column.type}, and {dialect.name} holds {dialect.MAX_DECIMAL_DIGITS} digits at most; {way_out}"
+            f"{table}.{column.name} is {column.type}, and {dialect.name} holds {dialect.types.MAX_DECIMAL_DIGITS} digits at most; {way_out}"
         )
     try:
         return native_type(dialect, Column(column.name, column.type, kind, column.nullable), in_key)
@@ -165,7 +165,7 @@ def native_types(dialect: Dialect, schema: TableSchema) -> dict[str, str]:
 def find_table(session: Session, into: str, table: str) -> Table | None:
     """Return a table of a target's schema; None if there is none of that name, in letters of other cases only where these are the same."""
     found = session.dialect.catalogue.describe(session, Place((into, table)))
-    exact = [one for one in found if one.sql == session.dialect.table(into, table)]
+    exact = [one for one in found if one.sql == session.dialect.names.table(into, table)]
     fold = folding(session)
     alike = [one for one in found if fold(one.names[-1]) == fold(table)]
     return next(iter(exact or alike), None)
@@ -201,6 +201,6 @@ def _match(
     now = {column.name.lower() for column in schema.columns}
     for dropped in earlier.columns if earlier else ():
         if dropped.name.lower() not in now and dropped.name.lower() in there:
-            mend = f"ALTER TABLE {found.sql} DROP COLUMN {dialect.quote(there[dropped.name.lower()].name)}"
+            mend = f"ALTER TABLE {found.sql} DROP COLUMN {dialect.names.quote(there[dropped.name.lower()].name)}"
             raise SchemaChanged(f"{table} no longer has the column {dropped.name!r}, which the target has; run there: {mend}")
     return names

@@ -391,7 +391,7 @@ class Trial:
         """Return what the target holds now: of each key a number of its row."""
         if self.here.dialect.OPENS_FILES:
             self.pipeline.release()
-        quote = self.here.dialect.quote
+        quote = self.here.dialect.names.quote
         with self.here.writing() as session:
             rows = session.query(f"SELECT {quote(KEY)}, {quote('small')} FROM {self.here.table(TABLE)}")
         return {int(key): None if small is None else int(small) for key, small in rows}
