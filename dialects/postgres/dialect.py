@@ -142,7 +142,7 @@ class Postgres(Dialect):
     server: Server = PostgresServer()
     writing: PostgresWriting = PostgresWriting(name)
 
-    def __init__(self, encoding: str = "UTF8", *, merges_at_once: bool = False) -> None:
+    def __init__(self, encoding: str = "UTF8", *, merges_at_once: bool = True) -> None:
         is_utf8 = encoding == "UTF8"
         self.names = PostgresNames()
         self.text = PostgresText(self.names, is_utf8=is_utf8)
