@@ -344,11 +344,16 @@ class Dialect(ABC):
     server: Server = Server()
     """What the server says of its load, and of how it runs statements."""
 
-    writing: Writing | None = None
-    """How the engine is written to; None for one that pipelines and repairs do not write."""
+    writing: Writing
+    """How the engine is written to. One that pipelines and repairs do not write has none: ask ``is_written`` before."""
 
     FACTS: ClassVar[Sequence[Fact]] = ()
     """Single facts on which the engine's SQL rests, where no server of it was at hand to try them on; ``auditor certify`` asks for them."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether pipelines and repairs write to the engine."""
+        return hasattr(self, "writing")
 
     @classmethod
     def template_packages(cls) -> tuple[str, ...]:
@@ -394,12 +399,6 @@ class Dialect(ABC):
     @abstractmethod
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         """Open a connection, pin it and return its session; timeouts in seconds. Raises errors of ``dialects.errors``."""
-
-
-def writing_of(dialect: Dialect) -> Writing:
-    """Return how an engine is written to that was asked before whether it is."""
-    assert dialect.writing is not None, f"{dialect.name} is not written"
-    return dialect.writing
 
 
 class Session(Loading, ABC):

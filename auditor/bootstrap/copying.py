@@ -28,7 +28,6 @@ from auditor.points import reach
 from auditor.repair.target_writer import target_writer, writer_class
 from auditor.store import bootstraps
 from dialects import Session
-from dialects.base import writing_of
 from dialects.writing import StoredFile
 
 log = logging.getLogger(__name__)
@@ -227,7 +226,7 @@ def copy_by_executors(copying: Copying, numbers: Sequence[int], *, loaded_before
     ranges = bootstraps.list_ranges(job.store, bootstrap)
     range_files.write_manifest(job.files_of(bootstrap), ranges)
     copying.target.wait_until_calm()
-    if not writing_of(plan.target).READS_FILES:
+    if not plan.target.writing.READS_FILES:
         _load_side_by_side(copying, job.executors, loaded_before=loaded_before)
     elif writer_class(plan.target).STORES_FILES:
         _store_and_load(copying, job.executors)

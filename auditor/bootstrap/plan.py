@@ -23,7 +23,6 @@ from auditor.shapes.bootstrap import Swap
 from auditor.sql import render
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from dialects import Dialect, Place, Session, Table
-from dialects.base import writing_of
 
 CARRIED = "owner, grants, comments, defaults, sequences, storage settings, replica identity, names of indexes and constraints"
 """What every table has that goes to the one that takes its name."""
@@ -159,7 +158,7 @@ class BootstrapPlan:
     @property
     def renames_at_once(self) -> bool:
         """Whether one statement exchanges both tables' names, outside of transactions."""
-        return self.swap == "by rename" and not writing_of(self.target).CARRIES_ON_RENAME
+        return self.swap == "by rename" and not self.target.writing.CARRIES_ON_RENAME
 
     @property
     def is_whole(self) -> bool:
@@ -190,7 +189,7 @@ def plan_bootstrap(
     tables = introspect.describe_tables(reader, audit)
     draft = planner.draft(name, audit, tables, "exact")
     dialect, table = tables["target"].dialect, tables["target"].table
-    if why := reader.session("target").why_no_files() if writing_of(dialect).READS_FILES else "":
+    if why := reader.session("target").why_no_files() if dialect.writing.READS_FILES else "":
         raise BootstrapRefused(f"{table.sql} cannot be copied again as it is: {why}")
     if tuple(spans) != EVERYTHING and not draft.has_integer_key:
         raise BootstrapRefused("a range of keys needs a key of one integer column; copy the whole table")
@@ -218,7 +217,7 @@ def plan_bootstrap(
         overriding=bool(set(facts.named("identity")) & set(written)),
     )
     is_all = tuple(spans) == EVERYTHING and not plan.sides["target"].where
-    large = is_all and rows > rename_above and writing_of(dialect).CARRIES_ON_RENAME
+    large = is_all and rows > rename_above and dialect.writing.CARRIES_ON_RENAME
     bound = reader.ask_side("target", lambda _, session: read_bound(session, table)) if large else []
     swap, why = _choose_swap(dialect, dependents, tuple(spans) == EVERYTHING, is_filtered=not is_all, large=large, bound=bound)
     if writer.COMMITS:
@@ -250,7 +249,7 @@ def plan_bootstrap(
 def _choose_road(is_spread: bool, source: Dialect, target: Dialect) -> Road:
     """Return how rows travel. Raises BootstrapRefused where executors are to read what one process alone can."""
     if not is_spread:
-        return "files" if writing_of(target).READS_FILES else "direct"
+        return "files" if target.writing.READS_FILES else "direct"
     if source.OPENS_FILES or source.TABLES_ARE_FILES:
         raise BootstrapRefused(
             f"tables of {source.name} are read by one process, not by executors of Spark; leave out --spark, and above: under write: spark:"
@@ -352,7 +351,7 @@ def _choose_swap(
         return "in place", f"it is large, but a rename would lose {', '.join(bound)}"
     if large:
         return "by rename", "it is large, and what is bound to the old table can be carried to the new one"
-    if not writing_of(dialect).SWAPS_BY_RENAME:
+    if not dialect.writing.SWAPS_BY_RENAME:
         return "in place", "so what hangs on the table stays: views, foreign keys, grants, publications, sequences"
     if dependents.named("parent"):
         return "in place", f"a rename would lose the foreign keys to {', '.join(dependents.named('parent'))}"
@@ -360,7 +359,7 @@ def _choose_swap(
 
 
 def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> Sequence[str]:
-    if swap == "by rename" and writing_of(dialect).CARRIES_ON_RENAME:
+    if swap == "by rename" and dialect.writing.CARRIES_ON_RENAME:
         return describe_carried(dependents, old)
     if swap == "by commit":
         return [
@@ -370,7 +369,7 @@ def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> 
     if swap == "by rename":
         return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
     effects = [f"the replaced rows stay in {old}, without grants and defaults"]
-    if writing_of(dialect).LOCK_WRITERS:
+    if dialect.writing.LOCK_WRITERS:
         effects.append("other writers wait while rows are exchanged; its own wait for the table is short, and repeated")
     if kept := [*dependents.named("view"), *dependents.named("publication")]:
         effects.append(f"{', '.join(kept)}: read the table as before; a publication sends every replaced row")

@@ -18,7 +18,6 @@ from auditor.sql.render import where
 from auditor.sql.row_changes import MarkStatements
 from auditor.waits import waits
 from dialects import Session
-from dialects.base import writing_of
 from sql_templates import fill
 
 EXCHANGE = 1
@@ -147,7 +146,7 @@ class _MarkedExchange(_Exchange):
     def _run(self) -> None:
         dialect = self.plan.target
         try:
-            for statement in writing_of(dialect).BEGIN_EXCHANGE or writing_of(dialect).BEGIN_WRITES:
+            for statement in dialect.writing.BEGIN_EXCHANGE or dialect.writing.BEGIN_WRITES:
                 self.session.execute(statement)
             self._exchange()
             reach("bootstrap.commit")
@@ -182,7 +181,7 @@ class _RowExchange(_MarkedExchange):
 
     def _exchange(self) -> None:
         session, plan, statements = self.session, self.plan, self.plan.statements
-        if writing_of(plan.target).LOCK_WRITERS:
+        if plan.target.writing.LOCK_WRITERS:
             session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
         reach("bootstrap.swap")
         session.execute(self.marks.insert(EXCHANGE))

@@ -48,7 +48,7 @@ def load_table(url: str, table: str, data: pa.Table, kinds: Kinds, key: str | No
     with closing(_connect(parsed, dialect)) as session:
         _drop_own_table(session, place, [name for name, _ in kinds])
         _create(session, place, kinds, key)
-        (_load_texts if dialect.OPENS_FILES and dialect.writing else _insert)(session, place, data, kinds)
+        (_load_texts if dialect.OPENS_FILES and dialect.is_written else _insert)(session, place, data, kinds)
         if key is None and session.dialect.ROW_STORE:
             _index(session, place, kinds[0][0])
     return place

@@ -29,7 +29,6 @@ from auditor.pipeline.merge.target_table import TargetTable, examine, find_table
 from auditor.sql.merge import is_own_table
 from auditor.waits import waits
 from dialects import Place, Session, Table, versions
-from dialects.base import writing_of
 
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night can continue."""
@@ -313,7 +312,7 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
                 f"{table}.{source.name} may be NULL in the source, and not in the target: a NULL would stop the table; run there: {way_out}"
             )
         length, longest = (_length(native) for native in (source.type if source else "", target.native))
-        if source and length and longest and longest < length and not writing_of(dialect).REFUSES_LONG_VALUES:
+        if source and length and longest and longest < length and not dialect.writing.REFUSES_LONG_VALUES:
             yield (
                 f"{table}.{source.name} is {source.type}, and {target.native} in the target: a longer value would stop the table; widen the"
                 " target's column"

@@ -10,7 +10,6 @@ from auditor.config import ConnectionSettings
 from auditor.connections.writer import create_table, open_patch_session, patching_dialect, transaction
 from auditor.errors import AccessDenied, ConfigError, NoSuchObject, StatementRefused
 from dialects import Dialect, Kind, Place
-from dialects.base import writing_of
 
 HEADS = "auditor_evidence_heads"
 """The table, beside that of the target."""
@@ -23,7 +22,7 @@ def write_head(name: str, connection: ConnectionSettings, target: Place, audit: 
     grant.
     """
     dialect = patching_dialect(name, connection)
-    if writing_of(dialect).WRITES_COMMITS or target.path:
+    if dialect.writing.WRITES_COMMITS or target.path:
         raise ConfigError(
             f"the connection {name!r}: heads of evidence are rows of a table, which {dialect.name} has not here; use a bucket"
         )

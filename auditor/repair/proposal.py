@@ -120,7 +120,7 @@ def propose(
         plan = planner.draft(report.audit, audit, tables, "exact")
         _check_columns(stored, plan, report)
         dialect = reader.session("target").dialect
-        if dialect.writing is None:
+        if not dialect.is_written:
             raise PatchRefused(f"the rows of {dialect.name}'s tables cannot be changed one by one; copy the range again")
         transfer = plan_transfer(plan, audit, dialect)
         _check_selection(selection, transfer)

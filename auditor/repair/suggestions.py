@@ -46,7 +46,7 @@ def suggest(report: Report, audit: Audit, target: ConnectionSettings, rates: Rat
     situation = _Situation(report, audit, target.write or WriteSettings(url=""), rates)
     dialect = _dialect(target)
     is_table = dialect is not None and not audit.target.place.path
-    is_written = is_table and dialect is not None and dialect.writing is not None
+    is_written = is_table and dialect is not None and dialect.is_written
     ways = {way.tool: way for way in situation.ways(is_written)}
     if not ways:
         return None

@@ -50,7 +50,7 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
     texts = (defined.comment, *(column.comment for column in defined.columns))
     if any("'" in text or "\\" in text for text in texts) and not all(line.startswith("--") for line in lines):
         yield from (
-            f"{statement};\n" for statement in (dialect.writing.WRITE_SETTINGS if dialect.writing else ())
+            f"{statement};\n" for statement in (dialect.writing.WRITE_SETTINGS if dialect.is_written else ())
         )  # by which literals end where they are meant to
     yield from lines or [sql_comment("The target's table is as it should be.")]
 

@@ -10,7 +10,6 @@ from typing import Any
 import sql_templates
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
-from dialects.base import writing_of
 from dialects.writing import Writing
 
 CHANGE_COLUMNS: Mapping[str, Kind] = {
@@ -76,7 +75,7 @@ class Positions:
     @property
     def writing(self) -> Writing:
         """How the target's engine is written to."""
-        return writing_of(self.dialect)
+        return self.dialect.writing
 
     def create(self) -> str:
         """Return the statement that makes the table of positions if it is missing."""
@@ -142,7 +141,7 @@ class MergeStatements:
     @property
     def writing(self) -> Writing:
         """How the target's engine is written to."""
-        return writing_of(self.dialect)
+        return self.dialect.writing
 
     @property
     def prefix(self) -> str:

@@ -12,7 +12,6 @@ from auditor.sql.literals import canonical_literal
 from auditor.sql.row_text import row_text
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
-from dialects.base import writing_of
 
 MARKERS = "auditor_patch_marks"
 """The table of a target in which batches of patches leave their marks."""
@@ -52,7 +51,7 @@ class RowStatements:
             columns=", ".join(column.expression["target"] for column, _ in written),
             values=", ".join(self._literal(column, text) for column, text in written),
             key=self._key(new),
-            overriding=writing_of(self.dialect).OVERRIDES_IDENTITY if self.overriding else "",
+            overriding=self.dialect.writing.OVERRIDES_IDENTITY if self.overriding else "",
         )
 
     def update(self, old: Texts, new: Texts, digest: str, names: Collection[str]) -> str:

@@ -16,7 +16,6 @@ from auditor.model import Chunk, ColumnPlan, Plan
 from auditor.sql.render import where
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
-from dialects.base import writing_of
 from dialects.kinds import FREE_TEXT_KINDS
 from dialects.writing import LineFormat
 from sql_templates import fill
@@ -53,7 +52,7 @@ class BootstrapStatements:
 
         With ``whole`` it has all that it needs to take the target's name.
         """
-        template = "bootstrap_whole_create" if whole and writing_of(self.dialect).CARRIES_ON_RENAME else "bootstrap_stage_create"
+        template = "bootstrap_whole_create" if whole and self.dialect.writing.CARRIES_ON_RENAME else "bootstrap_stage_create"
         return self._fill(template, stage=table, target=self.target)
 
     def drop(self, table: str) -> str:
@@ -66,12 +65,12 @@ class BootstrapStatements:
 
     def lock_writers(self, chunk: Chunk, *, has_primary_key: bool) -> str:
         """Return the statement that keeps other writers off a range of the target's rows."""
-        by_key = writing_of(self.dialect).LOCK_BY_KEY if has_primary_key else ""
-        return writing_of(self.dialect).LOCK_WRITERS.format(table=self.target, by_key=by_key, where=where(self.plan, "target", chunk))
+        by_key = self.dialect.writing.LOCK_BY_KEY if has_primary_key else ""
+        return self.dialect.writing.LOCK_WRITERS.format(table=self.target, by_key=by_key, where=where(self.plan, "target", chunk))
 
     def copy(self, table: str, into: str, chunk: Chunk) -> str:
         """Return the statement that copies a range of rows from one table to another."""
-        overriding = writing_of(self.dialect).OVERRIDES_IDENTITY.strip() if self.overriding else ""
+        overriding = self.dialect.writing.OVERRIDES_IDENTITY.strip() if self.overriding else ""
         return self._fill(
             "bootstrap_copy",
             table=table,
@@ -94,11 +93,11 @@ def read_lines(plan: Plan, columns: list[ColumnPlan], source: Dialect, target: D
 
     ``columns`` are those that are loaded, in their order. Raises ColumnRefused for a column whose values the target cannot load.
     """
-    assert writing_of(target).LINES
-    parts = [_line_value(column, source, writing_of(target).LINES) for column in columns]
-    between = source.names.string_literal(writing_of(target).LINES.between)
+    assert target.writing.LINES
+    parts = [_line_value(column, source, target.writing.LINES) for column in columns]
+    between = source.names.string_literal(target.writing.LINES.between)
     pieces = [piece for part in parts for piece in (between, part)][1:]
-    ends = [source.names.string_literal(end) if end else "" for end in (writing_of(target).LINES.begin, writing_of(target).LINES.end)]
+    ends = [source.names.string_literal(end) if end else "" for end in (target.writing.LINES.begin, target.writing.LINES.end)]
     line = source.text.concat([piece for piece in (ends[0], *pieces, ends[1]) if piece])
     fragments = {"line": line, "table": plan.sides["source"].table, "where": where(plan, "source", chunk)}
     return checked(fill(source.template("copy_lines"), fragments), source)

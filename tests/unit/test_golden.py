@@ -30,7 +30,6 @@ from auditor.sql.table_definition import table_keys
 from auditor.testing.statements import CHUNK, COLUMNS, plan_of
 from auditor.testing.statements import render_statements as render_statements_of_audits
 from dialects import Column, Dialect, Kind
-from dialects.base import writing_of
 from dialects.table_form import TableKey
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -88,11 +87,11 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     found["counted"] = dialect.counted(render.summary(exact, "source", dialect, CHUNK))
     counted = {"table": "t", "within": "1 = 1", "condition": "(price > 2)"}
     found["bare_count"] = sql_templates.fill(dialect.template("bare_count"), counted)
-    if dialect.writing:
+    if dialect.is_written:
         found["patch"] = ";\n".join(_patch_statements(dialect, exact))
-    if dialect.writing and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
+    if dialect.is_written and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
         found["bootstrap"] = ";\n".join(_bootstrap_statements(dialect, exact))
-    if dialect.writing:
+    if dialect.is_written:
         found["merge"] = ";\n".join(_merge_statements(dialect))
     if dialect.name == "mysql":
         found["refresh"] = ";\n".join(_refresh_statements(dialect))
@@ -148,7 +147,7 @@ def _bootstrap_statements(dialect: Dialect, plan: Plan) -> list[str]:
     """Return the statements of a bootstrap of a table."""
     stage, old = dialect.names.table("shop", "auditor_new"), dialect.names.table("shop", "orders_old")
     statements = BootstrapStatements(plan, dialect, stage, old, [dialect.names.quote(name) for name, _ in COLUMNS])
-    swap = [statements.rename()] if writing_of(dialect).SWAPS_BY_RENAME else []
+    swap = [statements.rename()] if dialect.writing.SWAPS_BY_RENAME else []
     swap += [statements.copy(statements.target, old, Chunk()), statements.clear(statements.target, CHUNK), statements.drop(stage)]
     plain = [column for column in plan.columns if column.name != "name"]  # a text's line feeds are written as they are
     return [statements.create(stage), read_lines(plan, plain, dialect, dialect, CHUNK), *swap]
@@ -156,9 +155,9 @@ def _bootstrap_statements(dialect: Dialect, plan: Plan) -> list[str]:
 
 def _merge_statements(dialect: Dialect) -> list[str]:
     """Return every statement by which a pipeline brings changes into a target, in their order."""
-    loose = ["name"] if writing_of(dialect).EQUAL_TEXTS_DIFFER else []
+    loose = ["name"] if dialect.writing.EQUAL_TEXTS_DIFFER else []
     names = ["id", "name", "price"]
-    apart = ["price"] if writing_of(dialect).MERGES_BY_UPDATE else []
+    apart = ["price"] if dialect.writing.MERGES_BY_UPDATE else []
     table = MergeStatements(dialect, "dwh", "shop", "shop.orders", dialect.names.table("dwh", "orders"), names, names[:2], loose, apart)
     positions = Positions(dialect, "dwh", "shop")
     described = [Column("id", "bigint", Kind("integer"), False), Column("name", "varchar(40)", Kind("text"), False)]
@@ -168,7 +167,7 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     clauses = table_keys(dialect, "shop.orders", names, keys)
     known = [positions.create(), positions.list(), positions.list_others()]
     before = [*known, table.create_target(types, ["price"], clauses), *table.create_stage()]
-    ranges = writing_of(dialect).MERGES_RANGES
+    ranges = dialect.writing.MERGES_RANGES
     chunk = [*table.list_bounds("a1"), *table.merge("a1", [Bound(4096, 2, 1, 0)])] if ranges else table.merge("a1")
     written = positions.write("shop.orders", 4096, "0123456789ab")
     inside = [*positions.lock(), *table.lock_stage(), table.count_staged("a1"), *written, *chunk]
@@ -224,7 +223,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     dialect = dialects.get(engine_name)
     assert "${" not in render_statements(dialect)[name]
     parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
-    merging = 3 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") + dialect.writing.MERGES_RANGES if dialect.writing else 0
+    merging = 3 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") + dialect.writing.MERGES_RANGES if dialect.is_written else 0
     assert len(parsed) == {"merge": merging, "refresh": 5}.get(name, 1)
     every = render_statements(dialect)[name].split(";\n")
     changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]

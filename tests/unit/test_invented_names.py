@@ -134,7 +134,7 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
         borders = distributions.borders(column, least, greatest, 4)
         found[f"histogram {column.kind}"] = distributions.histogram(plan, column, "source", dialect, borders)
         found[f"histogram's bounds {column.kind}"] = distributions.histogram_bounds(plan, column, "source", dialect)
-    if dialect.writing:
+    if dialect.is_written:
         rows = RowStatements(replace(plan, columns=plan.columns[:3]), dialect)
         old, new = ["7", "draft", "1.50"], ["7", "sent", "1.50"]
         found |= {
@@ -142,7 +142,7 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
             "update": rows.update(old, new, "ab" * 32, [value.name]),
             "delete": rows.delete(old, "ab" * 32),
         }
-    if dialect.writing and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
+    if dialect.is_written and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
         copied = [column.expression["target"] for column in plan.columns[:3]]
         bootstrap = BootstrapStatements(plan, dialect, dialect.names.table("shop", "new"), dialect.names.table("shop", "old"), copied)
         found["lines"] = read_lines(plan, [key, price], dialect, dialect, CHUNK)
@@ -278,9 +278,9 @@ def test_every_template_that_reads_a_table_is_among_them(engine: str, monkeypatc
 
 def _for_others(dialect: Dialect) -> set[str]:
     """Return the templates that are there for other engines, or for what this one cannot do."""
-    found = set() if dialect.writing else {"patch_insert", "patch_update", "patch_delete"}
+    found = set() if dialect.is_written else {"patch_insert", "patch_update", "patch_delete"}
     found |= {"signature_whole"} if dialect.SUMS_WHOLE_WORDS else set()
-    if not dialect.writing or "bootstrap_stage_create" in dialect.UNAVAILABLE_TEMPLATES:
+    if not dialect.is_written or "bootstrap_stage_create" in dialect.UNAVAILABLE_TEMPLATES:
         found |= {"copy_lines", "bootstrap_copy", "bootstrap_clear"}
     if not dialect.hashes.MAX_JOINED_BYTES:
         found |= {"stretches", "stretch_outside"}

@@ -13,7 +13,6 @@ from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError
 from auditor.pipeline.merge.load import LoadTask, read_changes, settings_of, stage_columns
 from dialects import Session
-from dialects.base import writing_of
 from dialects.writing import StoredFile
 
 log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ def store_task(task: tuple[LoadTask, str, str]) -> StoredFile | AuditorError:
         dialect = writing_dialect(load.connection, connection)
         assert connection.write
         url = dialects.parse_url(connection.write.url)
-        files = writing_of(dialect).files
+        files = dialect.writing.files
         assert files
         return files.store_lines(url, folder, name, stage_columns(load), read_changes(load, dialect))
     except AuditorError as error:

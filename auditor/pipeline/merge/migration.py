@@ -14,7 +14,6 @@ from auditor.pipeline.merge.column_origins import Origins
 from auditor.sql.literals import canonical_literal
 from auditor.sql.table_definition import TableStatements
 from dialects import Column, Dialect, Kind, Table
-from dialects.base import writing_of
 from dialects.writing import Writing
 
 CLOCKS = {"timestamp", "timestamptz"}
@@ -53,7 +52,7 @@ class Plan:
     @property
     def writing(self) -> Writing:
         """How the target's engine is written to."""
-        return writing_of(self.dialect)
+        return self.dialect.writing
 
     def make(self) -> Migration:
         """Return the migration. Steps that somebody did by hand are left out.

@@ -17,7 +17,6 @@ from auditor.sql.merge import MergeStatements
 from auditor.sql.table_definition import TableStatements, table_keys
 from auditor.waits import waits
 from dialects import Column, Dialect, Kind, Place, Session, Table
-from dialects.base import writing_of
 from dialects.writing import Hazard
 
 NO_KEYS = TargetKeys()
@@ -69,7 +68,7 @@ def examine(
     if found is None:
         made, statement = make_statement(dialect, into, pipeline, schema, keys)
         return replace(made, longest=_longest(dialect, natives)), statement
-    hazards = session.dialect.catalogue.hazards(session, found) if writing_of(session.dialect).MERGES_BY_UPDATE else []
+    hazards = session.dialect.catalogue.hazards(session, found) if session.dialect.writing.MERGES_BY_UPDATE else []
     _check_storage(session, table, found, hazards)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
@@ -106,10 +105,10 @@ def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -
     table = f"{schema.database}.{schema.table}"
     ways = zip(into, ("a schema of another name", f"tables: {{{table}: {{name: ANOTHER}}}} of the target"), strict=True)
     for name, way in ways:
-        if why := writing_of(dialect).refuse_name(name, "table"):
+        if why := dialect.writing.refuse_name(name, "table"):
             raise ColumnRefused(f"{table}: the name {name} {why}; give it another one by {way}")
     for column in schema.columns:
-        if why := writing_of(dialect).refuse_name(column.name, "column"):
+        if why := dialect.writing.refuse_name(column.name, "column"):
             renamed = f"columns: {{{schema.table}: {{rename: {{{column.name}: ANOTHER}}}}}}"
             raise ColumnRefused(f"{table}: the column's name {column.name} {why}; give it another one by {renamed}, or exclude it")
 
@@ -117,12 +116,12 @@ def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -
 def _loose(dialect: Dialect, schema: TableSchema, names: Mapping[str, str]) -> tuple[str, ...]:
     """Return the target's names of the columns of the key that the engine may find equal although their texts differ."""
     kinds = {column.name: source_kind(column) for column in schema.columns if column.name in schema.key}
-    return tuple(names[name] for name, kind in kinds.items() if writing_of(dialect).EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
+    return tuple(names[name] for name, kind in kinds.items() if dialect.writing.EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
 
 
 def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
     """Return the bytes of the longest values of columns of these types, where the engine bounds them."""
-    if not writing_of(dialect).REFUSES_LONG_VALUES:
+    if not dialect.writing.REFUSES_LONG_VALUES:
         return {}
     kinds = {name: dialect.types.kind(native) for name, native in natives.items()}
     return {name: kind.bytes for name, kind in kinds.items() if kind and kind.bytes}
@@ -130,7 +129,7 @@ def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
 
 def _check_storage(session: Session, table: str, found: Table, hazards: Sequence[Hazard]) -> None:
     """Raise SchemaChanged if the table cannot be changed in a transaction."""
-    if not writing_of(session.dialect).MIXES_STORAGE:
+    if not session.dialect.writing.MIXES_STORAGE:
         return
     engines = [one.name for one in hazards if one.kind == "storage"]
     if engines:
@@ -173,7 +172,7 @@ def find_table(session: Session, into: str, table: str) -> Table | None:
 
 def folding(session: Session) -> Callable[[str], str]:
     """Return a function that makes names of tables equal that the target takes for one."""
-    writing = writing_of(session.dialect)
+    writing = session.dialect.writing
     if writing.FOLDS_NAMES_IF and not int(session.query(writing.FOLDS_NAMES_IF)[0][0]):
         return str
     folds: Mapping[str, Callable[[str], str]] = {"": str, "A to Z": lambda name: name.translate(_SMALL_LETTERS), "all": str.lower}

@@ -37,7 +37,6 @@ from auditor.service.two_tables import audit_tables
 from auditor.store import open_store, pipelines
 from auditor.waits import waits
 from dialects import Kind
-from dialects.base import writing_of
 
 PIPELINE, TARGET, DATABASE, TABLE = "certify", "target", "certify", "orders"
 COLUMNS = {
@@ -259,7 +258,7 @@ class Trial:
 
     def run(self, steps: Sequence[str]) -> None:
         """Try everything, in order."""
-        self.by_hand = not writing_of(self.here.dialect).CHANGES_TABLES
+        self.by_hand = not self.here.dialect.writing.CHANGES_TABLES
         work: list[tuple[str, Callable[[], None]]] = [
             (f"{self.count:,} rows are loaded", self._load),
             ("inserts, updates, deletes and changed keys are merged", self._change),
