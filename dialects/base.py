@@ -19,6 +19,7 @@ from dialects.catalogue import PROTECTIONS, UNKNOWN_ORIGINS, Column, Origins, Pl
 from dialects.errors import AccessDenied, AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.facts import Fact
 from dialects.hashes import Hashes
+from dialects.kinds import Kind
 from dialects.names import Names
 from dialects.numbers import Numbers
 from dialects.table_form import ColumnForm, TableForm
@@ -27,7 +28,7 @@ from dialects.times import Times
 from dialects.types import Types
 from dialects.url import Url
 from dialects.versions import Recognised
-from dialects.writing import Hazard, Loading, Writing
+from dialects.writing import Hazard, StoredFile, Writing
 
 ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
@@ -401,8 +402,57 @@ class Dialect(ABC):
         """Open a connection, pin it and return its session; timeouts in seconds. Raises errors of ``dialects.errors``."""
 
 
-class Session(Loading, ABC):
+class Loading(ABC):
+    """How a session writes rows. What its engine does not state (``Writing.LOADS``, ``READS_FILES``) is refused."""
+
+    @abstractmethod
+    def write(self, sql: str) -> int:
+        """Run a statement that writes, and return how many rows it changed. Raises EngineError."""
+
+    def write_each(self, statements: Sequence[str]) -> list[int]:
+        """Run statements that write in their order, and return how many rows each changed. Raises EngineError at the first that fails.
+
+        A server that takes several statements at once is asked once.
+        """
+        return [self.write(sql) for sql in statements]
+
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+        """Insert the rows of an Arrow table of texts into a table with these columns; ``table`` is its name as SQL text.
+
+        Texts are what the engine's type of the column's kind reads: numbers in digits, times in ISO format and UTC, texts as they are,
+        binary strings in lower-case hexadecimal digits, bit strings in binary digits. Raises EngineError.
+        """
+        raise StatementRefused("this engine cannot be loaded")
+
+    def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
+        """Insert rows given as lines of the dialect's LINES, in blocks of whole lines in UTF-8; names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine takes no lines")
+
+    def why_no_files(self) -> str:
+        """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
+        return ""
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError.
+
+        An engine that reads files elsewhere gets copies below ``folder``, which are deleted afterwards.
+        """
+        raise StatementRefused("this engine reads no files of lines")
+
+    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
+        """Insert the rows of files that ``store_lines`` wrote below ``folder``, all or none; names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine reads no files of lines")
+
+    def remove_stored(self, folder: str) -> int:
+        """Delete what lies below a folder of ``store_lines``, and return how many files that were. Raises UnloadFailed."""
+        raise StatementRefused("this engine reads no files of lines")
+
+
+class Session(ABC):
     """One pinned, read-only connection. Use it in one thread at a time; only ``cancel`` may be called from another."""
+
+    loading: Loading
+    """How rows are written; a session of an engine that is not written has none."""
 
     def __init__(self, dialect: Dialect, server: str) -> None:
         self.dialect = dialect

@@ -189,7 +189,7 @@ def plan_bootstrap(
     tables = introspect.describe_tables(reader, audit)
     draft = planner.draft(name, audit, tables, "exact")
     dialect, table = tables["target"].dialect, tables["target"].table
-    if why := reader.session("target").why_no_files() if dialect.writing.READS_FILES else "":
+    if why := reader.session("target").loading.why_no_files() if dialect.writing.READS_FILES else "":
         raise BootstrapRefused(f"{table.sql} cannot be copied again as it is: {why}")
     if tuple(spans) != EVERYTHING and not draft.has_integer_key:
         raise BootstrapRefused("a range of keys needs a key of one integer column; copy the whole table")

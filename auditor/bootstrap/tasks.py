@@ -88,7 +88,7 @@ def load_range(task: LoadTask) -> tuple[int, AuditorError | None]:
                 session.execute("BEGIN")
                 if task.clear:
                     session.execute(task.clear)
-                session.load_lines(task.table, task.columns, _checked_lines(task.path, task.sha256))
+                session.loading.load_lines(task.table, task.columns, _checked_lines(task.path, task.sha256))
                 session.execute("COMMIT")
             except EngineError:
                 with suppress(AuditorError):  # the connection may be lost, and with it the transaction

@@ -76,7 +76,7 @@ def open_session(name: str, connection: ConnectionSettings) -> Session:
     dialect = writing_dialect(name, connection)
     writing = dialect.writing
     session = _connect(dialect, connection, [*writing.WRITE_SETTINGS, *writing.MERGE_SETTINGS])
-    if writing.LOADS == "by files" and (why := session.why_no_files()):
+    if writing.LOADS == "by files" and (why := session.loading.why_no_files()):
         session.close()
         raise ConfigError(f"the connection {name!r}: {why}")
     return session

@@ -108,7 +108,7 @@ def _insert(session: Session, place: Place, data: pa.Table, _: Kinds) -> None:
 def _load_texts(session: Session, place: Place, data: pa.Table, kinds: Kinds) -> None:
     """Fill the table at once, for an engine in this process that loads rows as texts."""
     texts = pa.table([pc.cast(column, pa.string()) for column in data.columns], names=data.column_names)
-    session.load(session.dialect.names.table(*place.parts), dict(kinds), texts)
+    session.loading.load(session.dialect.names.table(*place.parts), dict(kinds), texts)
 
 
 def insert_values(dialect: Dialect, data: pa.Table) -> Iterator[str]:

@@ -226,7 +226,7 @@ class BatchWriter:
         try:
             self._take_out(list(ghosts.values()))
             for key, row in ghosts.items():
-                if session.write(self.proposal.statements.delete(row.texts, row.digest)):
+                if session.loading.write(self.proposal.statements.delete(row.texts, row.digest)):
                     taken.add(key)
         except BaseException:
             with suppress(AuditorError):
@@ -263,11 +263,11 @@ class BatchWriter:
         """Run a batch's statements and return the keys of the rows that were no longer as they were read."""
         left: set[Key] = set()
         has_parts = len({step.change.key for step, _ in statements}) < len(statements)
-        counts = iter([] if has_parts else self.target.session.write_each([sql for _, sql in statements]))
+        counts = iter([] if has_parts else self.target.session.loading.write_each([sql for _, sql in statements]))
         for step, sql in statements:
             if step.change.key in left:
                 continue  # the second part of a row whose first part found it changed
-            count = self.target.session.write(sql) if has_parts else next(counts)
+            count = self.target.session.loading.write(sql) if has_parts else next(counts)
             if count == 0:
                 left.add(step.change.key)
             elif count > 1:

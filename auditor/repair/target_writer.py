@@ -163,7 +163,7 @@ class StoredFilesWriter(TransactionWriter):
 
     def remove_stored(self, folder: str) -> int:
         """Delete the files; 0 where the connection names no storage."""
-        return 0 if self.session.why_no_files() else self.session.remove_stored(folder)
+        return 0 if self.session.loading.why_no_files() else self.session.loading.remove_stored(folder)
 
 
 class CommitWriter(TargetWriter):

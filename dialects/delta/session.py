@@ -19,7 +19,7 @@ from dialects.committing import Commit, Committing
 from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
-from dialects.duckdb.session import DuckDBSession, file_values, read_files
+from dialects.duckdb.session import DuckDBLoading, DuckDBSession, file_values, read_files
 from dialects.kinds import Kind
 from dialects.writing import Hazard
 
@@ -53,6 +53,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float, root: Root, may_write: bool) -> None:
         super().__init__(dialect, server, connection, timeout)
+        self.loading = DeltaLoading(self)
         self.root = root
         self._may_write = may_write
         self._opened: dict[str, Opened] = {}
@@ -100,10 +101,6 @@ class DeltaSession(DuckDBSession, Committing):
             self._add_column(**added.groupdict())
         else:
             super().execute(sql)
-
-    def write(self, sql: str) -> int:
-        self._show(sql)
-        return super().write(sql)
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         self._show(sql)
@@ -186,18 +183,6 @@ class DeltaSession(DuckDBSession, Committing):
             return commits.replace_rows(
                 newest, name, lambda: self.connection.sql(rows).to_arrow_reader(BATCH_ROWS), condition, marks, expected
             )
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        """Put the rows of files of lines in place of all rows, by one commit."""
-        opened = self.open(self.name_of(table))
-        if opened is None:
-            raise errors.NoSuchObject(f"{table}: there is no such table any more")
-        natives = {self.dialect.names.quote(column.name): column.native for column in opened.snapshot.columns}
-        values = [f"CAST({value} AS {natives[name]}) AS {name}" for name, value in zip(columns, file_values(columns), strict=True)]
-        rows = (
-            f"SELECT {', '.join(values)} FROM {read_files(self.dialect, columns, paths)}" if paths else f"SELECT * FROM {table} WHERE 1 = 0"
-        )
-        self.replace_rows(table, rows, "", {}, {})
 
     def fence(self, table: str, mark: str, number: int) -> bool:
         with self._writing(self.name_of(table)) as name:
@@ -338,3 +323,25 @@ def translated(name: str) -> Iterator[None]:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+class DeltaLoading(DuckDBLoading):
+    """How rows are written to Delta tables, and to those of files that a pointer lists."""
+
+    def __init__(self, session: DeltaSession) -> None:
+        super().__init__(session)
+        self.delta = session
+
+    def write(self, sql: str) -> int:
+        self.delta._show(sql)
+        return super().write(sql)
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        """Put the rows of files of lines in place of all rows, by one commit."""
+        opened = self.delta.open(self.delta.name_of(table))
+        if opened is None:
+            raise errors.NoSuchObject(f"{table}: there is no such table any more")
+        natives = {self.delta.dialect.names.quote(column.name): column.native for column in opened.snapshot.columns}
+        values = [f"CAST({value} AS {natives[name]}) AS {name}" for name, value in zip(columns, file_values(columns), strict=True)]
+        lines = f"SELECT {', '.join(values)} FROM {read_files(self.delta.dialect, columns, paths)}" if paths else ""
+        self.delta.replace_rows(table, lines or f"SELECT * FROM {table} WHERE 1 = 0", "", {}, {})

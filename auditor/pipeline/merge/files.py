@@ -56,7 +56,7 @@ def store_task(task: tuple[LoadTask, str, str]) -> StoredFile | AuditorError:
 def remove_files(session: Session, folder: str) -> None:
     """Delete files that were copied, or that a process left behind which was killed; if that fails, a later one deletes them."""
     try:
-        if count := session.remove_stored(folder):
+        if count := session.loading.remove_stored(folder):
             log.debug("%d files below %s were deleted", count, folder, extra={"action": "files_deleted"})
     except AuditorError as error:
         log.warning("files below %s remain: %s", folder, error, extra={"action": "files_remain"})

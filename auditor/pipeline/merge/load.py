@@ -74,7 +74,7 @@ def load_part(session: Session, task: LoadTask) -> int:
     """Load one part in this session, and return the number of changes. Raises AuditorError."""
     count = 0
     for rows in read_changes(task, session.dialect):
-        session.load(task.table.statements.stage, stage_columns(task), rows)
+        session.loading.load(task.table.statements.stage, stage_columns(task), rows)
         count += rows.num_rows
     return count
 

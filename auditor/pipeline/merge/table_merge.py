@@ -200,7 +200,7 @@ def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence
             for statement in target.statements.create_stage():
                 session.execute(statement)
             names = [session.dialect.names.quote(name) for name in stage_columns(tasks[0])]
-            session.copy_stored(target.statements.stage, names, f"{folder}/{tasks[0].attempt}", files)
+            session.loading.copy_stored(target.statements.stage, names, f"{folder}/{tasks[0].attempt}", files)
 
         yield sum(file.rows for file in files), copy
 

@@ -249,7 +249,7 @@ def _try_target(book: Book, here: Scratch, twin: Scratch, folder: Path, scale: S
     """Try a target, unless files must be loaded and the session has no place for them."""
     if here.dialect.writing.LOADS == "by files":
         with here.writing() as session:
-            why = session.why_no_files()
+            why = session.loading.why_no_files()
         if why:
             book.skip("target", "everything", why)
             return
