@@ -101,7 +101,7 @@ def _cases(url: str, table: str, dialect: Dialect) -> dict[str, list[str]]:
 
 def bare_scan(plan: Plan, dialect: Dialect, chunk: Chunk) -> str:
     """Return a statement that hashes every row and yields the least hash of each partition."""
-    digest = dialect.row_hash(row_text.row_text(plan, "source", dialect), plan.hash)
+    digest = dialect.hashes.row_hash(row_text.row_text(plan, "source", dialect), plan.hash)
     key = plan.columns[0].expression["source"]
     fence = f", {dialect.OPTIMIZER_BARRIER_COLUMN} AS fence" if dialect.OPTIMIZER_BARRIER_COLUMN else ""
     return f"""\
@@ -118,9 +118,9 @@ ORDER BY partition_id"""
 
 def published_statement(plan: Plan, dialect: Dialect) -> str:
     """Return the statement as published: words and minhashes over a plain derived table, without chunks or barrier."""
-    digest = dialect.row_hash(row_text.row_text(plan, "source", dialect), "md5")
-    words = ", ".join(f"{dialect.word(digest, 8 * j + 1, 8)} AS w{j}" for j in range(4))
-    sums = ", ".join(dialect.integer_sum(f"w{j}") for j in range(4))
+    digest = dialect.hashes.row_hash(row_text.row_text(plan, "source", dialect), "md5")
+    words = ", ".join(f"{dialect.numbers.word(digest, 8 * j + 1, 8)} AS w{j}" for j in range(4))
+    sums = ", ".join(dialect.numbers.integer_sum(f"w{j}") for j in range(4))
     minima = ", ".join(f"MIN(((w3 * {a} + {b}) % {MODULUS}) & {MASK})" for a, b in constants(PUBLISHED_K))
     key = plan.columns[0].expression["source"]
     return f"""\

@@ -92,7 +92,7 @@ def _cases(plan: Plan, session: Session) -> dict[str, list[str]]:
     text = row_text.row_text(plan, "source", dialect)
     stretches = plan_of_stretches(replace(plan, prescan=_prescan(plan, session)))
     return {
-        BASE: [f"SELECT SUM(LENGTH({dialect.row_hash(text, plan.hash)})) FROM {plan.sides['source'].table}"],
+        BASE: [f"SELECT SUM(LENGTH({dialect.hashes.row_hash(text, plan.hash)})) FROM {plan.sides['source'].table}"],
         "pre-scan": _summaries(stretches, dialect),
         "signature": _summaries(replace(plan, method="signature", t=0), dialect),
         "floor": [_plain_sums(plan, dialect)],
@@ -102,7 +102,7 @@ def _cases(plan: Plan, session: Session) -> dict[str, list[str]]:
 
 def _prescan(plan: Plan, session: Session) -> Prescan:
     """Return how a run would begin: by digests where the engine has them, by groups of keys that are no single integer elsewhere."""
-    size, has_digests = plan.partitioning.size, session.dialect.MAX_JOINED_BYTES > 0
+    size, has_digests = plan.partitioning.size, session.dialect.hashes.MAX_JOINED_BYTES > 0
     if not size and has_digests:
         ends = prescan.read_ends(plan, "source", session)
         cuts = prescan.place_cuts(plan, dict.fromkeys(SIDES, session.dialect), dict.fromkeys(SIDES, ends))

@@ -5,12 +5,15 @@ the dialect of the product that the vendor derived its own from), with
 
 * ``name``, ``schemes`` and ``sqlglot_dialect``: the engine's name here, in URLs and in sqlglot;
 * the class attributes that differ from the defaults in ``dialects.base.Dialect``;
-* ``KIND_BY_TYPE`` and ``TYPE_BY_KIND``: the mapping between native types and canonical kinds;
-* the methods that return SQL text; the docstrings in ``dialects.base``, ``dialects.canonical_text`` and ``dialects.comparison`` are their
-  contracts;
-* ``pin_statements`` and ``connect``, which imports the driver only when it is called;
-* ``catalogue``, ``server`` and ``writing``: its parts, as objects of classes that derive from those of ``dialects.base`` and
-  ``dialects.writing``, where it differs from these; it has no ``writing`` where pipelines and repairs do not write to it.
+* its parts, of which each is built of the one before it: ``names``, ``text``, ``numbers``, ``times``, ``canonical`` and ``hashes``, whose
+  methods return SQL text, and ``types``, the mapping between native types and canonical kinds. Their classes derive from those of the
+  modules of these names here, whose docstrings are their contracts;
+* ``addresses``, ``catalogue``, ``server`` and ``writing``: more parts, of classes that derive from those of ``dialects.addresses``,
+  ``dialects.base`` and ``dialects.writing``; it has no ``writing`` where pipelines and repairs do not write to it;
+* ``pin_statements`` and ``connect``, which imports the driver only when it is called.
+
+The modules of an engine's package have the same names in each: ``dialect`` (facts, types, ``connect``), ``expressions`` (the SQL),
+``session``, ``login``, ``settings``, ``catalogue``, ``server``, ``writing`` and ``errors``, as far as there is something to say.
 
 Engines are discovered through the entry-point group ``auditor.dialects`` of any installed distribution: ``name = "module:Class"``. The
 catalogue queries of an engine are templates in the package that its class names (``TEMPLATES``): ``tables``, ``columns``,
@@ -26,17 +29,28 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from dialects.base import ColumnBatch, Dialect, Session
+from dialects.canonical import Canonical
 from dialects.catalogue import Column, HashAlgorithm, Origins, Place, ScanEstimate, ServerTimes, Table, TableName, TimeUnit
 from dialects.errors import BadUrl, EngineBroken
+from dialects.hashes import Hashes
 from dialects.kinds import Kind
+from dialects.names import Names
+from dialects.numbers import Numbers
+from dialects.text import Text
+from dialects.times import Times
+from dialects.types import Types
 from dialects.url import Url, parse_url
 
 __all__ = [
+    "Canonical",
     "Column",
     "ColumnBatch",
     "Dialect",
     "HashAlgorithm",
+    "Hashes",
     "Kind",
+    "Names",
+    "Numbers",
     "Origins",
     "Place",
     "ScanEstimate",
@@ -44,7 +58,10 @@ __all__ = [
     "Session",
     "Table",
     "TableName",
+    "Text",
     "TimeUnit",
+    "Times",
+    "Types",
     "Url",
     "by_scheme",
     "connect",
@@ -57,6 +74,9 @@ __all__ = [
 
 GROUP = "auditor.dialects"
 """The entry-point group of dialects."""
+
+PARTS = ("names", "text", "numbers", "times", "canonical", "hashes", "types", "addresses")
+"""What an engine must have of its own."""
 
 NAMED_OTHERWISE = {"mariadb": "mysql", "mariadb+pymysql": "mysql", "parquet": "delta", "parquet+s3": "delta"}
 """Engines of URL schemes that do not begin with the engine's name: asked first, so that no other has to be loaded."""
@@ -92,6 +112,8 @@ def get(name: str) -> Dialect:
         if not (isinstance(dialect_class, type) and issubclass(dialect_class, Dialect)):
             raise TypeError("it is not a subclass of dialects.Dialect")
         dialect: Dialect = dialect_class()
+        if missing := [part for part in PARTS if not hasattr(dialect, part)]:
+            raise TypeError(f"it has no {', '.join(missing)}")
     except Exception as error:  # of a package that is not ours
         raise EngineBroken(f"the engine {name!r} ({entry.value}) cannot be loaded: {error}; repair its package, or uninstall it") from error
     return dialect

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from dialects.url import Url
@@ -38,3 +40,13 @@ class Addresses:
     def write_url(self, url: Url) -> Url:
         """Return the URL with which a session may write."""
         return url
+
+
+class FileAddresses(Addresses):
+    """How URLs are read of an engine whose database is a file, which is opened to be read unless ``access_mode`` is ``read_write``."""
+
+    def database_id(self, url: Url) -> str:
+        return f"{self.engine}://{Path(url.database).resolve()}"
+
+    def write_url(self, url: Url) -> Url:
+        return replace(url, options={**url.options, "access_mode": "read_write"})

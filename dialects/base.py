@@ -1,10 +1,7 @@
-"""The interface of an engine: a ``Dialect`` (facts, and short methods that return pieces of SQL text) and a ``Session``.
+"""The interface of an engine: a ``Dialect`` (facts, and parts whose short methods return pieces of SQL text) and a ``Session``.
 
 They are defined together because each needs the other: a dialect opens sessions and reads the catalogue through them; a session is
 pinned with the statements of its dialect.
-
-The docstring of a method that returns SQL states, in output characters, what the SQL must yield. Parameters: ``c`` is SQL text of an
-expression, ``native`` the canonical kind of that expression's own type. The SQL yields NULL where ``c`` is NULL unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -17,20 +14,21 @@ from typing import Any, ClassVar
 import sql_templates
 from dialects import versions
 from dialects.addresses import Addresses
-from dialects.arithmetic import Arithmetic
+from dialects.canonical import Canonical
 from dialects.catalogue import PROTECTIONS, UNKNOWN_ORIGINS, Column, Origins, Place, ScanEstimate, ServerTimes, Table, TableName
 from dialects.errors import AccessDenied, AuditorError, NoSuchObject, ResultIncomplete, StatementRefused
 from dialects.facts import Fact
 from dialects.hashes import Hashes
-from dialects.kinds import Kind, parse_native, refine
+from dialects.kinds import Kind
 from dialects.names import Names
-from dialects.partitions import Partitions
-from dialects.stored_values import StoredValues
+from dialects.numbers import Numbers
 from dialects.table_form import ColumnForm, TableForm
-from dialects.templates import Templates
+from dialects.text import Text
+from dialects.times import Times
+from dialects.types import Types
 from dialects.url import Url
 from dialects.versions import Recognised
-from dialects.writing import Hazard, Loading, Writing
+from dialects.writing import Hazard, StoredFile, Writing
 
 ColumnBatch = list[Sequence[Any]]
 """One batch of a result by columns: a sequence of values per column, all of equal length."""
@@ -71,13 +69,13 @@ class Catalogue:
         schema, name = (None, *place.parts)[-2:]
         asked = [part.lower() for part in (schema, name) if part is not None]
         columns_by_table: dict[tuple[str, str], list[Column]] = {}
-        names = {"schema": session.dialect.literal(schema), "table": session.dialect.literal(name)}
+        names = {"schema": session.dialect.names.literal(schema), "table": session.dialect.names.literal(name)}
         for in_schema, table, column, native, nullable, *loose in session.query_listed(session.dialect.catalogue_query("columns", names)):
             if [str(in_schema).lower(), str(table).lower()][-len(asked) :] != asked:
                 continue  # a catalogue's collation may take "ete" for "été"
             collation = str(loose[0]) if loose and loose[0] is not None else None
             columns_by_table.setdefault((str(in_schema), str(table)), []).append(
-                Column(str(column), str(native), session.dialect.kind(str(native)), bool(nullable), collation)
+                Column(str(column), str(native), session.dialect.types.kind(str(native)), bool(nullable), collation)
             )
         return [self._describe_table(session, names, columns) for names, columns in columns_by_table.items()]
 
@@ -113,7 +111,8 @@ class Catalogue:
             return Origins(unknown=UNKNOWN_ORIGINS["missing"])
         try:
             sql = session.dialect.catalogue_query(
-                template, {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+                template,
+                {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])},
             )
         except LookupError:
             return Origins(unknown=UNKNOWN_ORIGINS["missing"])
@@ -126,7 +125,8 @@ class Catalogue:
         """Return the sentences of a template's rows, each once."""
         try:
             sql = session.dialect.catalogue_query(
-                template, {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+                template,
+                {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])},
             )
         except LookupError:
             return []
@@ -143,17 +143,17 @@ class Catalogue:
 
     def hazards(self, session: Session, table: Table) -> list[Hazard]:
         """Return what of a described table decides what a write does to it. Raises LookupError if the engine cannot be patched."""
-        names = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+        names = {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])}
         return [
             Hazard(kind, str(name), str(column or ""))
             for kind, name, column in session.query(session.dialect.catalogue_query("hazards", names))
         ]
 
     def _describe_table(self, session: Session, names: tuple[str, str], columns: list[Column]) -> Table:
-        literals = {"schema": session.dialect.literal(names[0]), "table": session.dialect.literal(names[1])}
+        literals = {"schema": session.dialect.names.literal(names[0]), "table": session.dialect.names.literal(names[1])}
         key = [str(row[0]) for row in session.query_listed(session.dialect.catalogue_query("primary_key", literals))]
         rows, yields_in_order = self._read_size(session, literals)
-        return Table(session.dialect.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
+        return Table(session.dialect.names.table(*names), tuple(columns), tuple(key), rows, names, yields_in_order)
 
     def _read_size(self, session: Session, names: Mapping[str, str]) -> tuple[int | None, bool]:
         """Return how many rows the engine believes that a table has, None where it does not say, and ``Table.yields_in_order``."""
@@ -183,9 +183,9 @@ class Server:
     def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
         """Return the seconds since the latest time in a column (UTC unless it has a zone), by the server's clock; infinite if it has none,
         negative if that time is in the future."""
-        latest = session.dialect.seconds_since(f"MAX({session.dialect.quote(column)})")
+        latest = session.dialect.times.seconds_since(f"MAX({session.dialect.names.quote(column)})")
         age = session.query(
-            session.dialect.catalogue_query("heartbeat_age", {"age": latest, "table": session.dialect.table(*place.parts)})
+            session.dialect.catalogue_query("heartbeat_age", {"age": latest, "table": session.dialect.names.table(*place.parts)})
         )[0][0]
         return math.inf if age is None else float(age)
 
@@ -216,14 +216,27 @@ class Server:
         return ""
 
 
-class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
-    """One engine. The docstring of the package ``dialects`` says how to add another."""
+class Dialect(ABC):
+    """One engine: facts, and parts, each with the pieces of SQL of a subject.
+
+    The docstring of the package ``dialects`` says how to add another.
+    """
+
+    name: ClassVar[str]
+    """The engine's name: in entry points, template directories and messages."""
 
     schemes: ClassVar[tuple[str, ...]]
     """URL schemes of this engine."""
 
     sqlglot_dialect: ClassVar[str]
     """The name of this engine's SQL in sqlglot."""
+
+    TEMPLATES: ClassVar[str] = "sql_templates"
+    """The package whose ``.sql`` files hold this class's templates, as ``import`` writes it. A template that is in none of them is taken
+    from the package of the class that it derives from, and in the end from the common one."""
+
+    UNAVAILABLE_TEMPLATES: ClassVar[frozenset[str]] = frozenset()
+    """Templates of the classes that it derives from that do not work on this engine; ``template`` raises LookupError for them."""
 
     ROW_STORE: ClassVar[bool] = True
     """Whether rows are stored together and key ranges are read through an index; scans are then cut into smaller chunks."""
@@ -255,16 +268,9 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     SUMS_WHOLE_WORDS: ClassVar[bool] = False
     """Whether one sum of a row's whole word is cheaper than one of each half; the engine's template is then ``signature_joined``."""
 
-    MAX_JOINED_BYTES: int = 0
-    """The most bytes of text that the engine joins from many rows, in the order of a primary key, to hash them as one; 0 where it does
-    not, or where that would cost more than hashing each row. Where it is not 0, bytes are hashed as well as text is."""
-
     CUTS_STORED_TEXTS: ClassVar[bool] = False
     """Whether a text that is stored in a derived table may lose its end, because the server expects computed texts to be shorter than they
     are. The results of such an engine are counted beside their texts: see ``Session.stream_counted``."""
-
-    ORDERS_UUIDS: ClassVar[bool] = False
-    """Whether the native type of UUIDs is ordered by their digits."""
 
     HAS_LATERAL: ClassVar[bool] = False
     """Whether a subquery in FROM may refer to what stands before it: one statement then reads any number of ranges of a key."""
@@ -293,9 +299,6 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     READ_CONSISTENCY: ClassVar[str] = "each statement reads its own consistent state"
     """What the statements of a run see on this engine, as a clause for the notes of a plan."""
 
-    UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
-    """SQL of the server's current time in UTC, as a timestamp without time zone."""
-
     CURRENT_DATABASE: ClassVar[str] = "CURRENT_DATABASE()"
     """SQL of the name that the first part of a table's name in three parts must have."""
 
@@ -306,23 +309,32 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     """The longest statement that the server accepts; where an engine has no such limit, one that costs it no memory to speak of.
     Redshift's is 16 MB: https://docs.aws.amazon.com/redshift/latest/dg/c_redshift-sql.html"""
 
-    HAS_MD5: bool = True
-    """Whether the server has MD5()."""
-
-    MAX_DECIMAL_DIGITS: ClassVar[int] = 38
-    """The maximum precision of a decimal, in digits."""
-
-    KIND_BY_TYPE: ClassVar[Mapping[str, Kind]] = {}
-    """Canonical kind by native type name (lower case, without brackets); numbers in the type's brackets refine the kind."""
-
-    UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
-    """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
-
     TABLE_FORM: ClassVar[TableForm] = TableForm()
     """How the definition of a table is written."""
 
     LINE_SETTINGS: ClassVar[Sequence[str]] = ()
     """Statements after which a session of a source writes numbers as text with all their digits."""
+
+    names: Names
+    """How names and literals are written."""
+
+    text: Text
+    """What is done with texts."""
+
+    numbers: Numbers
+    """What is done with numbers."""
+
+    times: Times
+    """What is done with dates and times."""
+
+    canonical: Canonical
+    """How canonical text is written."""
+
+    hashes: Hashes
+    """How texts are hashed."""
+
+    types: Types
+    """The native types."""
 
     addresses: Addresses
     """How the engine's URLs are read."""
@@ -333,11 +345,35 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
     server: Server = Server()
     """What the server says of its load, and of how it runs statements."""
 
-    writing: Writing | None = None
-    """How the engine is written to; None for one that pipelines and repairs do not write."""
+    writing: Writing
+    """How the engine is written to. One that pipelines and repairs do not write has none: ask ``is_written`` before."""
 
     FACTS: ClassVar[Sequence[Fact]] = ()
     """Single facts on which the engine's SQL rests, where no server of it was at hand to try them on; ``auditor certify`` asks for them."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether pipelines and repairs write to the engine."""
+        return hasattr(self, "writing")
+
+    @classmethod
+    def template_packages(cls) -> tuple[str, ...]:
+        """Return the packages in which templates are looked up, the engine's own first."""
+        return tuple(vars(base)["TEMPLATES"] for base in cls.__mro__ if "TEMPLATES" in vars(base))
+
+    def template(self, name: str) -> str:
+        """Return the text of a template for this engine. Raises LookupError if it has none."""
+        if name in self.UNAVAILABLE_TEMPLATES:
+            raise LookupError(f"template {name} is not available on {self.name}")
+        return sql_templates.load(name, self.template_packages())
+
+    def catalogue_query(self, name: str, fragments: Mapping[str, str]) -> str:
+        """Return the statement of a template, whose holes are filled with those of the fragments that it has holes for.
+
+        Raises LookupError if the engine has no such template.
+        """
+        template = self.template(name)
+        return sql_templates.fill(template, {hole: fragments[hole] for hole in sql_templates.holes(template)})
 
     def counted(self, sql: str) -> str:
         """Return a statement whose rows are those of a SELECT, in any order, with how many they are in front of each.
@@ -347,20 +383,6 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
         recognised, to the last row: see ``Session.stream_whole``.
         """
         return sql_templates.fill(self.template("counted"), {"statement": sql.rstrip()})
-
-    def stored_text(self, text: str) -> str:
-        """A text of at most 255 characters that is not cut where it is stored in a derived table."""
-        return text
-
-    def kind(self, native: str) -> Kind | None:
-        """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""
-        parsed = parse_native(native)
-        known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
-        return refine(known, parsed) if known and parsed else None
-
-    @abstractmethod
-    def seconds_since(self, c: str) -> str:
-        """Seconds from a timestamp to the server's current time, as a number; a timestamp without time zone is taken as UTC."""
 
     # the connection
 
@@ -380,14 +402,57 @@ class Dialect(Names, Partitions, Arithmetic, StoredValues, Hashes, Templates):
         """Open a connection, pin it and return its session; timeouts in seconds. Raises errors of ``dialects.errors``."""
 
 
-def writing_of(dialect: Dialect) -> Writing:
-    """Return how an engine is written to that was asked before whether it is."""
-    assert dialect.writing is not None, f"{dialect.name} is not written"
-    return dialect.writing
+class Loading(ABC):
+    """How a session writes rows. What its engine does not state (``Writing.LOADS``, ``READS_FILES``) is refused."""
+
+    @abstractmethod
+    def write(self, sql: str) -> int:
+        """Run a statement that writes, and return how many rows it changed. Raises EngineError."""
+
+    def write_each(self, statements: Sequence[str]) -> list[int]:
+        """Run statements that write in their order, and return how many rows each changed. Raises EngineError at the first that fails.
+
+        A server that takes several statements at once is asked once.
+        """
+        return [self.write(sql) for sql in statements]
+
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+        """Insert the rows of an Arrow table of texts into a table with these columns; ``table`` is its name as SQL text.
+
+        Texts are what the engine's type of the column's kind reads: numbers in digits, times in ISO format and UTC, texts as they are,
+        binary strings in lower-case hexadecimal digits, bit strings in binary digits. Raises EngineError.
+        """
+        raise StatementRefused("this engine cannot be loaded")
+
+    def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
+        """Insert rows given as lines of the dialect's LINES, in blocks of whole lines in UTF-8; names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine takes no lines")
+
+    def why_no_files(self) -> str:
+        """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
+        return ""
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError.
+
+        An engine that reads files elsewhere gets copies below ``folder``, which are deleted afterwards.
+        """
+        raise StatementRefused("this engine reads no files of lines")
+
+    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
+        """Insert the rows of files that ``store_lines`` wrote below ``folder``, all or none; names as SQL text. Raises EngineError."""
+        raise StatementRefused("this engine reads no files of lines")
+
+    def remove_stored(self, folder: str) -> int:
+        """Delete what lies below a folder of ``store_lines``, and return how many files that were. Raises UnloadFailed."""
+        raise StatementRefused("this engine reads no files of lines")
 
 
-class Session(Loading, ABC):
+class Session(ABC):
     """One pinned, read-only connection. Use it in one thread at a time; only ``cancel`` may be called from another."""
+
+    loading: Loading
+    """How rows are written; a session of an engine that is not written has none."""
 
     def __init__(self, dialect: Dialect, server: str) -> None:
         self.dialect = dialect

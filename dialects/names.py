@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
-from dialects.canonical_text import CanonicalText
-from dialects.kinds import Kind
+import re
 
 
-class Names(CanonicalText):
-    """The part of a dialect that writes names and literals."""
+class Names:
+    """How an engine writes names and literals."""
 
-    @abstractmethod
     def quote(self, identifier: str) -> str:
         """Return the identifier quoted, so that it may contain any character."""
+        return '"' + identifier.replace('"', '""') + '"'
 
     def literal(self, value: str | int | None) -> str:
         """A literal of text, integer or NULL."""
@@ -21,9 +18,9 @@ class Names(CanonicalText):
             return "NULL"
         return str(value) if isinstance(value, int) else self.string_literal(value)
 
-    @abstractmethod
     def binary_literal(self, value: bytes) -> str:
         """A literal of these bytes, of the engine's binary type."""
+        return f"X'{value.hex()}'"
 
     def timestamp_literal(self, text: str) -> str:
         """A timestamp literal, without time zone, of a UTC time written ``2001-02-03 04:05:06.000007``."""
@@ -33,11 +30,19 @@ class Names(CanonicalText):
         """A date literal of a day written ``2001-02-03``."""
         return f"DATE {self.string_literal(text)}"
 
-    def wall_time(self, c: str, native: Kind, zone: str) -> str:
-        """The timestamp, without time zone, that clocks of an IANA zone show at the times of ``c``, which are those of UTC."""
-        utc = c if native.name == "timestamptz" else f"({c} AT TIME ZONE 'UTC')"
-        return f"({utc} AT TIME ZONE {self.string_literal(zone)})"
-
     def table(self, *parts: str) -> str:
         """A table name of the given parts (catalogue, schema, table), each quoted, joined by points."""
         return ".".join(self.quote(part) for part in parts)
+
+    def string_literal(self, value: str) -> str:
+        """A text literal that yields exactly ``value``, whatever characters it contains (but U+0000, where text cannot hold it).
+
+        This is standard SQL's, which is wrong where a backslash begins an escape.
+        """
+        return "'" + value.replace("'", "''") + "'"
+
+    def written_time(self, text: str) -> str:
+        """Return how a literal writes a date or timestamp given as canonical text. Raises LookupError, with why, if none does."""
+        if re.search(r"-00\b", text.partition(" ")[0]):
+            raise LookupError("a date without a month or day, which only MySQL and MariaDB store")
+        return text

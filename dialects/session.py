@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from dialects import alarms, wire
-from dialects.base import ColumnBatch, Dialect, Session
+from dialects.base import ColumnBatch, Dialect, Loading, Session
 from dialects.errors import (
     AuditorError,
     ServerSilent,
@@ -269,18 +269,6 @@ class DriverSession(Session):
         self._hold_answered()
         self.statements += 1
 
-    def write(self, sql: str) -> int:
-        with self.waiting():
-            cursor = self.connection.cursor()
-            try:
-                cursor.execute(sql)
-                changed = int(cursor.rowcount)
-            finally:
-                with suppress(Exception):
-                    cursor.close()
-        self.statements += 1
-        return changed
-
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         with closing(self.pass_on(self.fetch_batches(sql))) as batches:
             for rows in batches:
@@ -382,6 +370,25 @@ def fetch_through_cursor(
     finally:
         with suppress(Exception):  # an error has ended the transaction and its cursors
             cursor.execute(f"CLOSE {name}")
+
+
+class DriverLoading(Loading):
+    """How rows are written over a driver's connection."""
+
+    def __init__(self, session: DriverSession) -> None:
+        self.session = session
+
+    def write(self, sql: str) -> int:
+        with self.session.waiting():
+            cursor = self.session.connection.cursor()
+            try:
+                cursor.execute(sql)
+                changed = int(cursor.rowcount)
+            finally:
+                with suppress(Exception):
+                    cursor.close()
+        self.session.statements += 1
+        return changed
 
 
 class InProcessSession(Session):

@@ -7,17 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from dialects.errors import StatementRefused
 from dialects.kinds import Kind
 from dialects.url import Url
 
 Loads = Literal["side by side", "alone", "by files"]
 """Who loads rows into a staging table: several sessions at once; the one session that merges them; or that session,
 from files that tasks store."""
-
-
-BEFORE_CHRIST = " BC"
-"""What a canonical date or time before the year 1 ends with."""
 
 HazardKind = Literal[
     "view", "storage", "trigger", "cascade", "generated", "identity", "on update", "default", "required", "unique", "row security",
@@ -85,9 +80,10 @@ class StagedFiles(ABC):
 
     @abstractmethod
     def store_lines(self, url: Url, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:
-        """Write the rows of Arrow tables of texts (see ``Loading.load``) to a file below ``folder`` that the engine at ``url`` reads.
+        """Write the rows of Arrow tables of texts to a file below ``folder`` that the engine at ``url`` reads.
 
-        Raises BadUrl where the URL names no such place, ValueTooLong for a row that no file holds, and UnloadFailed.
+        The texts are as in ``Loading.load``. Raises BadUrl where the URL names no such place, ValueTooLong for a row that no file holds,
+        and UnloadFailed.
         """
 
     @abstractmethod
@@ -223,7 +219,7 @@ class Writing:
         ``retyped`` are columns of its key that get another native type where `RETYPES_KEYS` is not set; none where it is.
         """
         del retyped
-        return [f"ALTER TABLE {table} DROP COLUMN {session.dialect.quote(name)}" for name in columns]
+        return [f"ALTER TABLE {table} DROP COLUMN {session.dialect.names.quote(name)}" for name in columns]
 
     def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
         """Return why no table, or column, can have a name, after which that is written; '' if one can."""
@@ -232,49 +228,3 @@ class Writing:
         if of == "column" and (name.lower() if self.FOLDS_OWN_COLUMNS else name) in self.OWN_COLUMNS:
             return f"is that of a column which each table of {self.engine} has already"
         return ""
-
-
-class Loading:
-    """The part of a session that writes rows."""
-
-    def write(self, sql: str) -> int:
-        """Run a statement that writes, and return how many rows it changed. Raises EngineError."""
-        raise StatementRefused("this engine's rows cannot be written one by one")
-
-    def write_each(self, statements: Sequence[str]) -> list[int]:
-        """Run statements that write in their order, and return how many rows each changed. Raises EngineError at the first that fails.
-
-        A server that takes several statements at once is asked once.
-        """
-        return [self.write(sql) for sql in statements]
-
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        """Insert the rows of an Arrow table of texts into a table with these columns; ``table`` is its name as SQL text.
-
-        Texts are what the engine's type of the column's kind reads: numbers in digits, times in ISO format and UTC, texts as they are,
-        binary strings in lower-case hexadecimal digits, bit strings in binary digits. Raises EngineError.
-        """
-        raise StatementRefused("this engine cannot be loaded")
-
-    def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
-        """Insert rows given as lines of the dialect's LINES, in blocks of whole lines in UTF-8; names as SQL text. Raises EngineError."""
-        raise StatementRefused("this engine takes no lines")
-
-    def why_no_files(self) -> str:
-        """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
-        return ""
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        """Insert the rows of files of lines of the dialect's LINES; ``table`` and the columns are names as SQL text. Raises EngineError.
-
-        An engine that reads files elsewhere gets copies below ``folder``, which are deleted afterwards.
-        """
-        raise StatementRefused("this engine reads no files of lines")
-
-    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
-        """Insert the rows of files that ``store_lines`` wrote below ``folder``, all or none; names as SQL text. Raises EngineError."""
-        raise StatementRefused("this engine reads no files of lines")
-
-    def remove_stored(self, folder: str) -> int:
-        """Delete what lies below a folder of ``store_lines``, and return how many files that were. Raises UnloadFailed."""
-        raise StatementRefused("this engine reads no files of lines")

@@ -36,7 +36,7 @@ def _write(session: DuckDBSession, root: Path) -> None:
     """Write a version of each table, and remove the tables that are gone."""
     tables = {f"{schema}/{name}".removeprefix("main/"): (str(schema), str(name)) for schema, name in session.query(TABLES)}
     for folder, (schema, name) in tables.items():
-        rows = session.connection.sql(f"SELECT * FROM {session.dialect.table(schema, name)}").to_arrow_table()
+        rows = session.connection.sql(f"SELECT * FROM {session.dialect.names.table(schema, name)}").to_arrow_table()
         there = deltalake.DeltaTable(root / folder).to_pyarrow_table() if (root / folder).exists() else None
         if there is None or not there.equals(rows):
             deltalake.write_deltalake(root / folder, rows, mode="overwrite", schema_mode="overwrite")
@@ -49,7 +49,7 @@ def _write_pointed(session: DuckDBSession, root: Path) -> None:
     """Write each table as the next version behind its pointer, and remove those that are gone."""
     tables = {f"{schema}/{name}".removeprefix("main/"): (str(schema), str(name)) for schema, name in session.query(TABLES)}
     for folder, (schema, name) in tables.items():
-        relation = session.connection.sql(f"SELECT * FROM {session.dialect.table(schema, name)}")
+        relation = session.connection.sql(f"SELECT * FROM {session.dialect.names.table(schema, name)}")
         uri, columns = (
             str(root / folder),
             {str(column): str(native) for column, native in zip(relation.columns, relation.types, strict=True)},

@@ -43,9 +43,9 @@ def make(
     """Create a table, replacing any previous one, with the engine's native types of these kinds, and fill it."""
     with open_writable(engine) as session:
         dialect = session.dialect
-        natives = ", ".join(f"{dialect.quote(column)} {dialect.native_type(kind)}" for column, kind in columns)
-        session.execute(f"DROP TABLE IF EXISTS {dialect.quote(name)}")
-        session.execute(f"CREATE TABLE {dialect.quote(name)} ({natives}{_primary_key_clause(dialect, key)})")
+        natives = ", ".join(f"{dialect.names.quote(column)} {dialect.types.native_type(kind)}" for column, kind in columns)
+        session.execute(f"DROP TABLE IF EXISTS {dialect.names.quote(name)}")
+        session.execute(f"CREATE TABLE {dialect.names.quote(name)} ({natives}{_primary_key_clause(dialect, key)})")
         _insert(session, name, columns, rows)
 
 
@@ -62,7 +62,7 @@ def _insert(session: Session, name: str, columns: Sequence[tuple[str, Kind]], ro
             "(" + ", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True)) + ")"
             for row in rows[start : start + ROWS]
         )
-        session.execute(f"INSERT INTO {dialect.quote(name)} VALUES {', '.join(values)}")
+        session.execute(f"INSERT INTO {dialect.names.quote(name)} VALUES {', '.join(values)}")
 
 
 _SHARED: set[tuple[str, str]] = set()
@@ -81,7 +81,7 @@ def _primary_key_clause(dialect: dialects.Dialect, key: Sequence[str]) -> str:
     """Return a PRIMARY KEY clause on engines whose catalogue lists primary keys, otherwise ''."""
     if not key or not has_primary_keys(dialect):
         return ""
-    return f", PRIMARY KEY ({', '.join(dialect.quote(column) for column in key)})"
+    return f", PRIMARY KEY ({', '.join(dialect.names.quote(column) for column in key)})"
 
 
 def has_primary_keys(dialect: dialects.Dialect) -> bool:

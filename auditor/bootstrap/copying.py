@@ -28,7 +28,6 @@ from auditor.points import reach
 from auditor.repair.target_writer import target_writer, writer_class
 from auditor.store import bootstraps
 from dialects import Session
-from dialects.base import writing_of
 from dialects.writing import StoredFile
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ def load_from_here(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> No
 
     def load(session: Session) -> None:
         if paths or writer_class(session.dialect).LOADS_REPLACE:
-            session.load_files(plan.statements.stage, native, paths, stored_folder(session, bootstrap))
+            session.loading.load_files(plan.statements.stage, native, paths, stored_folder(session, bootstrap))
 
     load_at_once(job, plan, load)
 
@@ -179,7 +178,7 @@ class Copying:
                 session.execute("BEGIN")
                 if loaded_before:
                     session.execute(statements.clear(statements.stage, chunk))
-                session.load_lines(statements.stage, statements.columns, lines)
+                session.loading.load_lines(statements.stage, statements.columns, lines)
                 session.execute("COMMIT")
             except EngineError as error:
                 with suppress(AuditorError):
@@ -227,7 +226,7 @@ def copy_by_executors(copying: Copying, numbers: Sequence[int], *, loaded_before
     ranges = bootstraps.list_ranges(job.store, bootstrap)
     range_files.write_manifest(job.files_of(bootstrap), ranges)
     copying.target.wait_until_calm()
-    if not writing_of(plan.target).READS_FILES:
+    if not plan.target.writing.READS_FILES:
         _load_side_by_side(copying, job.executors, loaded_before=loaded_before)
     elif writer_class(plan.target).STORES_FILES:
         _store_and_load(copying, job.executors)
@@ -298,9 +297,9 @@ def _store_and_load(copying: Copying, executors: Executors) -> None:
                         raise result
                     stored.append(result)
             if stored:
-                session.copy_stored(plan.statements.stage, list(plan.statements.columns), folder, stored)
+                session.loading.copy_stored(plan.statements.stage, list(plan.statements.columns), folder, stored)
         finally:
             with suppress(AuditorError):  # the first failure matters more, and what remains is deleted by the next attempt
-                session.remove_stored(folder)
+                session.loading.remove_stored(folder)
 
     load_at_once(job, plan, load)

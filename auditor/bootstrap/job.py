@@ -90,7 +90,8 @@ class BootstrapJob:
     def open_reader(self) -> Iterator[Reader]:
         """Yield a reader of both sides, the target by its writer, until the block ends; ``stopped`` ends its statements."""
         name, source = self.audit.target.connection, self.audit.one_source("a bootstrap").connection
-        if (dialect := dialects.by_scheme(dialects.parse_url(self.target.url).scheme)).writing is None:
+        dialect = dialects.by_scheme(dialects.parse_url(self.target.url).scheme)
+        if not dialect.is_written:
             raise BootstrapRefused(
                 f"tables of {dialect.name} cannot be copied again by this command; copy {self.audit.target.table} by the engine's own means"
             )

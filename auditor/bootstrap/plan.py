@@ -23,7 +23,6 @@ from auditor.shapes.bootstrap import Swap
 from auditor.sql import render
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from dialects import Dialect, Place, Session, Table
-from dialects.base import writing_of
 
 CARRIED = "owner, grants, comments, defaults, sequences, storage settings, replica identity, names of indexes and constraints"
 """What every table has that goes to the one that takes its name."""
@@ -48,14 +47,14 @@ def read_dependents(session: Session, table: Table) -> Dependents:
     """Return what hangs on a described table; nothing on one that is files below a folder."""
     if writer_class(session.dialect).COMMITS:
         return Dependents([])
-    literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+    literals = {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])}
     rows = session.query(sql_templates.fill(session.dialect.template("dependents"), literals))
     return Dependents([(str(kind), str(name)) for kind, name in rows])
 
 
 def read_bound(session: Session, table: Table) -> list[str]:
     """Return what a table would lose if another took its name, as its server describes it."""
-    literals = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+    literals = {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])}
     return [str(what) for (what,) in session.query(sql_templates.fill(session.dialect.template("bootstrap_bound"), literals))]
 
 
@@ -159,7 +158,7 @@ class BootstrapPlan:
     @property
     def renames_at_once(self) -> bool:
         """Whether one statement exchanges both tables' names, outside of transactions."""
-        return self.swap == "by rename" and not writing_of(self.target).CARRIES_ON_RENAME
+        return self.swap == "by rename" and not self.target.writing.CARRIES_ON_RENAME
 
     @property
     def is_whole(self) -> bool:
@@ -190,7 +189,7 @@ def plan_bootstrap(
     tables = introspect.describe_tables(reader, audit)
     draft = planner.draft(name, audit, tables, "exact")
     dialect, table = tables["target"].dialect, tables["target"].table
-    if why := reader.session("target").why_no_files() if writing_of(dialect).READS_FILES else "":
+    if why := reader.session("target").loading.why_no_files() if dialect.writing.READS_FILES else "":
         raise BootstrapRefused(f"{table.sql} cannot be copied again as it is: {why}")
     if tuple(spans) != EVERYTHING and not draft.has_integer_key:
         raise BootstrapRefused("a range of keys needs a key of one integer column; copy the whole table")
@@ -212,8 +211,8 @@ def plan_bootstrap(
     statements = BootstrapStatements(
         plan,
         dialect,
-        dialect.table(*table_parts(table), stage),
-        dialect.table(*table_parts(table), old),
+        dialect.names.table(*table_parts(table), stage),
+        dialect.names.table(*table_parts(table), old),
         [column.expression["target"] for column in loaded],
         overriding=bool(set(facts.named("identity")) & set(written)),
     )
@@ -245,7 +244,7 @@ def plan_bootstrap(
 def _choose_road(is_spread: bool, source: Dialect, target: Dialect) -> Road:
     """Return how rows travel. Raises BootstrapRefused where executors are to read what one process alone can."""
     if not is_spread:
-        return "files" if writing_of(target).READS_FILES else "direct"
+        return "files" if target.writing.READS_FILES else "direct"
     if source.OPENS_FILES or source.TABLES_ARE_FILES:
         raise BootstrapRefused(
             f"tables of {source.name} are read by one process, not by executors of Spark; leave out --spark, and above: under write: spark:"
@@ -293,7 +292,7 @@ def _read_facts(session: Session, table: Table) -> TargetFacts:
 
 
 def _target_names(columns: Sequence[ColumnPlan], table: Table, dialect: Dialect) -> list[str]:
-    by_sql = {dialect.quote(column.name): column.name for column in table.columns}
+    by_sql = {dialect.names.quote(column.name): column.name for column in table.columns}
     return [by_sql[column.expression["target"]] for column in columns]
 
 
@@ -338,7 +337,7 @@ def _line_bytes(session: Session, sql: str) -> int:
 def _choose_swap(reader: Reader, plan: Plan, table: Table, dependents: Dependents, *, is_whole: bool, is_large: bool) -> tuple[Swap, str]:
     """Return how the copy is brought into the table, and why so."""
     dialect = reader.session("target").dialect
-    writing = writing_of(dialect)
+    writing = dialect.writing
     if writer_class(dialect).COMMITS:
         return "by commit", "one commit replaces the rows, and readers see the version before until then"
     if not is_whole:
@@ -357,7 +356,7 @@ def _choose_swap(reader: Reader, plan: Plan, table: Table, dependents: Dependent
 
 
 def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> Sequence[str]:
-    if swap == "by rename" and writing_of(dialect).CARRIES_ON_RENAME:
+    if swap == "by rename" and dialect.writing.CARRIES_ON_RENAME:
         return describe_carried(dependents, old)
     if swap == "by commit":
         return [
@@ -367,7 +366,7 @@ def _effects(swap: Swap, dialect: Dialect, dependents: Dependents, old: str) -> 
     if swap == "by rename":
         return [f"the old table stays as {old}; grants, views and routines go by its name, so they reach the new one"]
     effects = [f"the replaced rows stay in {old}, without grants and defaults"]
-    if writing_of(dialect).LOCK_WRITERS:
+    if dialect.writing.LOCK_WRITERS:
         effects.append("other writers wait while rows are exchanged; its own wait for the table is short, and repeated")
     if kept := [*dependents.named("view"), *dependents.named("publication")]:
         effects.append(f"{', '.join(kept)}: read the table as before; a publication sends every replaced row")

@@ -113,7 +113,7 @@ def drop_left(job: BootstrapJob) -> list[str]:
             target = target_writer(session)
             for name in (str(bootstrap.detail["stage"]), str(bootstrap.detail["old"])):
                 if is_there(session, table, name):
-                    target.drop_table(session.dialect.table(*table_parts(table), name))
+                    target.drop_table(session.dialect.names.table(*table_parts(table), name))
                     dropped.append(name)
         remove_files(job, bootstrap.bootstrap)
         bootstraps.end_bootstrap(job.store, bootstrap.bootstrap, "done" if bootstrap.state == "done" else "dropped", {"old_dropped": True})
@@ -160,7 +160,7 @@ def _prepare(job: BootstrapJob, reader: Reader) -> Prepared:
 def _with_names(plan: BootstrapPlan, bootstrap: Bootstrap) -> BootstrapPlan:
     """Return the plan with the names and ranges of a bootstrap that was begun."""
     old, stage = str(bootstrap.detail["old"]), str(bootstrap.detail["stage"])
-    table = partial(plan.target.table, *table_parts(plan.table))
+    table = partial(plan.target.names.table, *table_parts(plan.table))
     statements = replace(plan.statements, old=table(old), stage=table(stage))
     ranges = [Chunk(**chunk) for chunk in bootstrap.detail["ranges"]]
     return replace(plan, old=old, stage=stage, statements=statements, ranges=ranges, swap=bootstrap.detail["swap"])

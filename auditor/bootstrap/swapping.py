@@ -18,7 +18,6 @@ from auditor.sql.render import where
 from auditor.sql.row_changes import MarkStatements
 from auditor.waits import waits
 from dialects import Session
-from dialects.base import writing_of
 from sql_templates import fill
 
 EXCHANGE = 1
@@ -147,7 +146,7 @@ class _MarkedExchange(_Exchange):
     def _run(self) -> None:
         dialect = self.plan.target
         try:
-            for statement in writing_of(dialect).BEGIN_EXCHANGE or writing_of(dialect).BEGIN_WRITES:
+            for statement in dialect.writing.BEGIN_EXCHANGE or dialect.writing.BEGIN_WRITES:
                 self.session.execute(statement)
             self._exchange()
             reach("bootstrap.commit")
@@ -182,7 +181,7 @@ class _RowExchange(_MarkedExchange):
 
     def _exchange(self) -> None:
         session, plan, statements = self.session, self.plan, self.plan.statements
-        if writing_of(plan.target).LOCK_WRITERS:
+        if plan.target.writing.LOCK_WRITERS:
             session.execute(statements.lock_writers(plan.chosen, has_primary_key=bool(plan.table.primary_key)))
         reach("bootstrap.swap")
         session.execute(self.marks.insert(EXCHANGE))
@@ -213,14 +212,14 @@ class _CarryingRename(_MarkedExchange):
         reach("bootstrap.swap")
         self.session.execute(f"LOCK TABLE {self.plan.statements.target} IN ACCESS EXCLUSIVE MODE")
         self.session.execute(self.marks.insert(EXCHANGE))
-        old, suffix = (self.session.dialect.literal(text) for text in (self.plan.old, self.plan.old[-len("_old_20261123_011237") :]))
+        old, suffix = (self.session.dialect.names.literal(text) for text in (self.plan.old, self.plan.old[-len("_old_20261123_011237") :]))
         for (statement,) in self.session.query(self._fill("bootstrap_carry", old=old, suffix=suffix)):
             self.session.execute(str(statement))
 
     def _fill(self, template: str, **more: str) -> str:
         names = {"schema": self.plan.table.names[-2], "table": self.plan.table.names[-1], "stage": self.plan.stage}
         dialect = self.session.dialect
-        return fill(dialect.template(template), {name: dialect.literal(text) for name, text in names.items()} | more)
+        return fill(dialect.template(template), {name: dialect.names.literal(text) for name, text in names.items()} | more)
 
 
 def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
@@ -241,7 +240,7 @@ def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
 
 def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
     """Let the copy continue numbering rows where the table is."""
-    literals = {"schema": session.dialect.literal(plan.table.names[-2]), "table": session.dialect.literal(plan.table.names[-1])}
+    literals = {"schema": session.dialect.names.literal(plan.table.names[-2]), "table": session.dialect.names.literal(plan.table.names[-1])}
     rows = session.query(fill(session.dialect.template("auto_increment"), literals))
     if rows and rows[0][0] is not None:
         session.execute(f"ALTER TABLE {plan.statements.stage} AUTO_INCREMENT = {int(rows[0][0])}")
@@ -249,7 +248,7 @@ def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
 
 def _end_waiting(session: Session, plan: BootstrapPlan) -> None:
     """End the statements of a process that ended, which may still wait for the table."""
-    sql = fill(session.dialect.template("waiting_renames"), {"table": session.dialect.literal(f"RENAME%{plan.stage}%")})
+    sql = fill(session.dialect.template("waiting_renames"), {"table": session.dialect.names.literal(f"RENAME%{plan.stage}%")})
     for _ in waits().swap_pauses:
         waiting = session.query(sql)
         if not waiting:

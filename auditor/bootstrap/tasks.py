@@ -25,7 +25,6 @@ from auditor.connections.writer import open_patch_session
 from auditor.errors import AuditorError, BootstrapFailed, EngineError
 from auditor.model import Side
 from dialects import Session
-from dialects.base import writing_of
 from dialects.writing import StoredFile
 
 
@@ -89,7 +88,7 @@ def load_range(task: LoadTask) -> tuple[int, AuditorError | None]:
                 session.execute("BEGIN")
                 if task.clear:
                     session.execute(task.clear)
-                session.load_lines(task.table, task.columns, _checked_lines(task.path, task.sha256))
+                session.loading.load_lines(task.table, task.columns, _checked_lines(task.path, task.sha256))
                 session.execute("COMMIT")
             except EngineError:
                 with suppress(AuditorError):  # the connection may be lost, and with it the transaction
@@ -108,7 +107,7 @@ def store_range(task: StoreTask) -> tuple[int, StoredFile | AuditorError]:
         write = _settings_of(task.config_file).connections[task.connection].write
         assert write
         url = dialects.parse_url(write.url)
-        files = writing_of(dialects.by_scheme(url.scheme)).files
+        files = dialects.by_scheme(url.scheme).writing.files
         assert files
         return task.number, files.store_file(url, task.folder, f"{task.number:06}.txt", task.path)
     except AuditorError as error:

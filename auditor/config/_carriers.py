@@ -88,7 +88,7 @@ def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections
         return why
     with suppress(BadUrl):  # reported when a run connects
         dialect = dialects.by_scheme(dialects.parse_url(connections[audit.target.connection].url).scheme)
-        if dialect.writing and dialect.writing.WRITES_COMMITS:
+        if dialect.is_written and dialect.writing.WRITES_COMMITS:
             written = f"{dialect.name} tables are written by commits of single tables, and audits of them are not aligned"
             return f"{written}; remove {_setting(audit)}"
     return ""

@@ -10,14 +10,13 @@ import dialects
 from auditor.config import ConnectionSettings
 from auditor.errors import AuditorError, BadUrl, ConfigError, MayOnlyRead, StatementRefused
 from dialects import Dialect, Session
-from dialects.base import writing_of
 
 
 def writing_dialect(name: str, connection: ConnectionSettings) -> Dialect:
     """Return the dialect of a connection that is written to. Raises MayOnlyRead, and ConfigError for an engine that cannot be loaded."""
     dialect = dialects.by_scheme(dialects.parse_url(_write_url(name, connection)).scheme)
-    if dialect.writing is None:
-        others = ", ".join(engine.name for engine in dialects.working() if engine.writing)
+    if not dialect.is_written:
+        others = ", ".join(engine.name for engine in dialects.working() if engine.is_written)
         raise ConfigError(f"the connection {name!r}: {dialect.name} is no target of pipelines yet; use one that is ({others})")
     return dialect
 
@@ -31,7 +30,7 @@ def _write_url(name: str, connection: ConnectionSettings) -> str:
 def patching_dialect(name: str, connection: ConnectionSettings) -> Dialect:
     """Return the dialect of a connection whose rows are patched. Raises MayOnlyRead, and ConfigError for an engine that cannot."""
     dialect = dialects.by_scheme(dialects.parse_url(_write_url(name, connection)).scheme)
-    if dialect.writing is None:
+    if not dialect.is_written:
         why = f"the rows of {dialect.name}'s tables cannot be changed one by one; copy the range again"
         raise ConfigError(f"the connection {name!r}: {why}")
     if connection.database != connection.model_copy(update={"url": _write_url(name, connection)}).database:
@@ -43,7 +42,7 @@ def open_patch_session(name: str, connection: ConnectionSettings) -> Session:
     """Open a session that patches rows, which the caller closes. Raises ConfigError, BadUrl and EngineError."""
     dialect = patching_dialect(name, connection)
     assert connection.write
-    return _connect(dialect, connection, writing_of(dialect).WRITE_SETTINGS)
+    return _connect(dialect, connection, dialect.writing.WRITE_SETTINGS)
 
 
 def open_files_for_writing(connections: Mapping[str, ConnectionSettings], written: str) -> dict[str, ConnectionSettings]:
@@ -75,9 +74,9 @@ def open_writer(name: str, connection: ConnectionSettings) -> Iterator[Session]:
 def open_session(name: str, connection: ConnectionSettings) -> Session:
     """Open a session that may write, which the caller closes. Raises ConfigError, BadUrl and EngineError."""
     dialect = writing_dialect(name, connection)
-    writing = writing_of(dialect)
+    writing = dialect.writing
     session = _connect(dialect, connection, [*writing.WRITE_SETTINGS, *writing.MERGE_SETTINGS])
-    if writing.LOADS == "by files" and (why := session.why_no_files()):
+    if writing.LOADS == "by files" and (why := session.loading.why_no_files()):
         session.close()
         raise ConfigError(f"the connection {name!r}: {why}")
     return session

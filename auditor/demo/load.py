@@ -48,7 +48,7 @@ def load_table(url: str, table: str, data: pa.Table, kinds: Kinds, key: str | No
     with closing(_connect(parsed, dialect)) as session:
         _drop_own_table(session, place, [name for name, _ in kinds])
         _create(session, place, kinds, key)
-        (_load_texts if dialect.OPENS_FILES and dialect.writing else _insert)(session, place, data, kinds)
+        (_load_texts if dialect.OPENS_FILES and dialect.is_written else _insert)(session, place, data, kinds)
         if key is None and session.dialect.ROW_STORE:
             _index(session, place, kinds[0][0])
     return place
@@ -65,18 +65,18 @@ def _drop_own_table(session: Session, place: Place, columns: list[str]) -> None:
     """Drop the table if it was created here, and list it in MARKER. Raises NotOurTable."""
     dialect, name = session.dialect, place.parts[-1]
     marker = Place((*place.parts[:-1], MARKER))
-    marker_table = dialect.table(*marker.parts)
+    marker_table = dialect.names.table(*marker.parts)
     has_marker = bool(dialect.catalogue.describe(session, marker))
-    listed = has_marker and session.query(f"SELECT name FROM {marker_table} WHERE name = {dialect.string_literal(name)}")
+    listed = has_marker and session.query(f"SELECT name FROM {marker_table} WHERE name = {dialect.names.string_literal(name)}")
     for existing in dialect.catalogue.describe(session, place):
         # A table dropped by a user stays listed, and another of that name may have been created since.
         if not listed or [column.name for column in existing.columns] != columns:
             _refuse(str(place))
-    session.execute(f"DROP TABLE IF EXISTS {dialect.table(*place.parts)}")
+    session.execute(f"DROP TABLE IF EXISTS {dialect.names.table(*place.parts)}")
     if not has_marker:
         session.execute(f"CREATE TABLE {marker_table} (name VARCHAR(255) NOT NULL)")
     if not listed:
-        session.execute(f"INSERT INTO {marker_table} (name) VALUES ({dialect.string_literal(name)})")
+        session.execute(f"INSERT INTO {marker_table} (name) VALUES ({dialect.names.string_literal(name)})")
 
 
 def _refuse(name: str) -> NoReturn:
@@ -85,20 +85,22 @@ def _refuse(name: str) -> NoReturn:
 
 def _create(session: Session, place: Place, kinds: Kinds, key: str | None) -> None:
     dialect = session.dialect
-    columns = [f"{dialect.quote(name)} {dialect.native_type(kind)}" + (" NOT NULL" if name == key else "") for name, kind in kinds]
-    primary = [f"PRIMARY KEY ({dialect.quote(key)})"] if key else []
-    session.execute(f"CREATE TABLE {dialect.table(*place.parts)} ({', '.join(columns + primary)})")
+    columns = [
+        f"{dialect.names.quote(name)} {dialect.types.native_type(kind)}" + (" NOT NULL" if name == key else "") for name, kind in kinds
+    ]
+    primary = [f"PRIMARY KEY ({dialect.names.quote(key)})"] if key else []
+    session.execute(f"CREATE TABLE {dialect.names.table(*place.parts)} ({', '.join(columns + primary)})")
 
 
 def _index(session: Session, place: Place, column: str) -> None:
-    quote = session.dialect.quote
+    quote = session.dialect.names.quote
     name = quote(f"{place.parts[-1]}_{column}")
-    session.execute(f"CREATE INDEX {name} ON {session.dialect.table(*place.parts)} ({quote(column)})")
+    session.execute(f"CREATE INDEX {name} ON {session.dialect.names.table(*place.parts)} ({quote(column)})")
 
 
 def _insert(session: Session, place: Place, data: pa.Table, _: Kinds) -> None:
     """Fill the table with multi-row INSERTs, each in its own transaction."""
-    table = session.dialect.table(*place.parts)
+    table = session.dialect.names.table(*place.parts)
     for values in insert_values(session.dialect, data):
         session.execute(f"INSERT INTO {table} VALUES {values}")
 
@@ -106,7 +108,7 @@ def _insert(session: Session, place: Place, data: pa.Table, _: Kinds) -> None:
 def _load_texts(session: Session, place: Place, data: pa.Table, kinds: Kinds) -> None:
     """Fill the table at once, for an engine in this process that loads rows as texts."""
     texts = pa.table([pc.cast(column, pa.string()) for column in data.columns], names=data.column_names)
-    session.load(session.dialect.table(*place.parts), dict(kinds), texts)
+    session.loading.load(session.dialect.names.table(*place.parts), dict(kinds), texts)
 
 
 def insert_values(dialect: Dialect, data: pa.Table) -> Iterator[str]:
@@ -135,7 +137,7 @@ def _literals(dialect: Dialect, column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return text
     distinct = text.combine_chunks().dictionary_encode()
-    quoted = pa.array([dialect.string_literal(value) for value in distinct.dictionary.to_pylist()], pa.string())
+    quoted = pa.array([dialect.names.string_literal(value) for value in distinct.dictionary.to_pylist()], pa.string())
     return pa.chunked_array([quoted.take(distinct.indices)])
 
 

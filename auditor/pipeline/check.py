@@ -29,7 +29,6 @@ from auditor.pipeline.merge.target_table import TargetTable, examine, find_table
 from auditor.sql.merge import is_own_table
 from auditor.waits import waits
 from dialects import Place, Session, Table, versions
-from dialects.base import writing_of
 
 LEAST_EXPIRY = 86400
 """Seconds for which the source should keep its binary log, so that a pipeline that stood still for a night can continue."""
@@ -135,7 +134,7 @@ def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]
 def read_schema(session: Session, pipeline: Pipeline, table: str) -> TableSchema | None:
     """Return the columns of one table, ``database.table``, as `read_schemas` does; None if it is not the pipeline's. Raises EngineError."""
     database, _, name = table.partition(".")
-    names = {"schema": session.dialect.literal(database), "table": session.dialect.literal(name)}
+    names = {"schema": session.dialect.names.literal(database), "table": session.dialect.names.literal(name)}
     is_there = session.query_listed(session.dialect.catalogue_query("pipeline_table", names))
     return _describe(session, database, name) if is_there and pipeline.replicates(name, database, home_of(session)) else None
 
@@ -310,7 +309,7 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
     """Yield which values the source may hold, and the target cannot, as far as both catalogues tell."""
     table, dialect = f"{schema.database}.{schema.table}", session.dialect
     for column in schema.columns:
-        if column.type.startswith("time") and not column.type.startswith("timestamp") and not dialect.LONG_CLOCKS:
+        if column.type.startswith("time") and not column.type.startswith("timestamp") and not dialect.types.LONG_CLOCKS:
             yield f"{table}.{column.name} is {column.type}: a duration that is negative or beyond 24 hours would stop the table"
     there = find_table(session, *place)
     names = {target: source for source, target in made.names.items()}
@@ -318,12 +317,12 @@ def _values_refused(session: Session, place: tuple[str, str], schema: TableSchem
     for target in there.columns if there else ():
         source = columns.get(names.get(target.name, ""))
         if source and source.nullable and not target.nullable and source.name not in schema.key:
-            way_out = f"ALTER TABLE {there.sql if there else ''} ALTER COLUMN {dialect.quote(target.name)} DROP NOT NULL"
+            way_out = f"ALTER TABLE {there.sql if there else ''} ALTER COLUMN {dialect.names.quote(target.name)} DROP NOT NULL"
             yield (
                 f"{table}.{source.name} may be NULL in the source, and not in the target: a NULL would stop the table; run there: {way_out}"
             )
         length, longest = (_length(native) for native in (source.type if source else "", target.native))
-        if source and length and longest and longest < length and not writing_of(dialect).REFUSES_LONG_VALUES:
+        if source and length and longest and longest < length and not dialect.writing.REFUSES_LONG_VALUES:
             yield (
                 f"{table}.{source.name} is {source.type}, and {target.native} in the target: a longer value would stop the table; widen the"
                 " target's column"

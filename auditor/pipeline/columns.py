@@ -275,10 +275,10 @@ def _filter_column(column: ColumnSchema, name: str, dialect: Dialect) -> FilterC
     if kind is None:
         return _as_seen(column, name, Column(column.name, column.type, None, column.nullable), "VARCHAR", dialect)
     try:
-        native = dialect.native_type(kind)
+        native = dialect.types.native_type(kind)
     except LookupError:
         native = "VARCHAR"
-    if kind.name == "decimal" and (kind.digits or 0) > dialect.MAX_DECIMAL_DIGITS:
+    if kind.name == "decimal" and (kind.digits or 0) > dialect.types.MAX_DECIMAL_DIGITS:
         raise BadExpression(f"where: {column.name} is {column.type}, and a filter of a pipeline computes with 38 digits at most")
     value = f"CAST({name} AS {native})"
     if kind.name in ("date", "timestamp", "timestamptz"):
@@ -291,5 +291,5 @@ def _filter_column(column: ColumnSchema, name: str, dialect: Dialect) -> FilterC
 
 
 def _as_seen(column: ColumnSchema, value: str, source: Column, native: str, dialect: Dialect) -> FilterColumn:
-    target = Column(column.name, native.lower(), dialect.kind(native) if source.kind else None, column.nullable)
+    target = Column(column.name, native.lower(), dialect.types.kind(native) if source.kind else None, column.nullable)
     return FilterColumn(column.name, {"source": value, "target": value}, {"source": source, "target": target})

@@ -69,7 +69,9 @@ def dump_columns(dialect: Dialect, columns: Sequence[Column]) -> list[DumpColumn
     for column in columns:
         stored = _stored(column.kind)
         dumped.append(
-            DumpColumn(column.name, column.kind, stored, table_copy.dump_value(dialect, dialect.quote(column.name), column.kind, stored))
+            DumpColumn(
+                column.name, column.kind, stored, table_copy.dump_value(dialect, dialect.names.quote(column.name), column.kind, stored)
+            )
         )
     return dumped
 
@@ -344,7 +346,7 @@ class _Writing:
         everything = ["1 = 1"]
         if column is None or column.kind is None or column.kind.name != "integer":
             return everything
-        key = self.dialect.quote(column.name)
+        key = self.dialect.names.quote(column.name)
         sides: dict[Side, str] = dict.fromkeys(SIDES, key)
         kinds = dict.fromkeys(SIDES, column.kind)
         plan = ColumnPlan(name=column.name, kind=column.kind, native=kinds, expression=sides, types=dict.fromkeys(SIDES, ""), why="")

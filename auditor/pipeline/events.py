@@ -202,4 +202,4 @@ class TableSchema:
 
 def source_kind(column: ColumnSchema) -> Kind | None:
     """Return the canonical kind of a source's column; None for a type that no target takes, as geometries and vectors."""
-    return dialects.get("mysql").kind(column.type)
+    return dialects.get("mysql").types.kind(column.type)

@@ -26,7 +26,6 @@ from auditor.errors import AuditorError, ConfigError, StagingFailed, StatementCa
 from auditor.pipeline import spark
 from auditor.pipeline.folders import folder_at
 from auditor.waits import waits
-from dialects.base import writing_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -218,7 +217,7 @@ def _drivers(settings: Settings, name: str) -> dict[str, str]:
     for target in settings.pipeline(name).targets.values():
         with suppress(AuditorError):
             dialect = writing_dialect(target.connection, settings.connections[target.connection])
-            writing = writing_of(dialect)
+            writing = dialect.writing
             drivers |= dialect.DRIVERS if writing.LOADS == "side by side" else writing.files.PACKAGES if writing.files else {}
     return drivers
 
@@ -227,7 +226,7 @@ def _pip_name(module: str) -> str:
     """Return what pip calls a package that tasks import."""
     engines = dialects.working()
     drivers = [engine.DRIVERS for engine in engines] + [
-        engine.writing.files.PACKAGES for engine in engines if engine.writing and engine.writing.files
+        engine.writing.files.PACKAGES for engine in engines if engine.is_written and engine.writing.files
     ]
     return PACKAGES.get(module) or next(names[module] for names in drivers if module in names)
 

@@ -83,7 +83,7 @@ def open_heartbeat(settings: Settings, connection: str) -> Iterator[HeartbeatWri
     schema = dialects.parse_url(chosen.write.url).database if dialect.name == "mysql" else ""
     session = open_patch_session(connection, chosen)
     try:
-        writer = HeartbeatWriter(session, dialect.table(*([schema] if schema else []), HEARTBEAT_TABLE))
+        writer = HeartbeatWriter(session, dialect.names.table(*([schema] if schema else []), HEARTBEAT_TABLE))
         writer.prepare()
         yield writer
     finally:

@@ -47,7 +47,6 @@ from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
 from auditor.waits import waits
-from dialects.base import writing_of
 from dialects.mysql.session import server_version
 
 if TYPE_CHECKING:
@@ -237,7 +236,7 @@ class Run:
         pipeline = self.settings.pipeline(self.name)
         connections = [pipeline.targets[target].connection for target in self.targets]
         return self.stages or any(
-            writing_of(writing_dialect(connection, self.settings.connections[connection])).LOADS != "alone" for connection in connections
+            writing_dialect(connection, self.settings.connections[connection]).writing.LOADS != "alone" for connection in connections
         )
 
     def _loaders(self, session: SparkSession | None, root: Folder, resources: ExitStack) -> None:
@@ -275,7 +274,7 @@ class Run:
     def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess:
         chosen = self.settings.pipeline(self.name).targets[target]
         connection = self.settings.connections[chosen.connection]
-        if writing_of(writing_dialect(chosen.connection, connection)).LOADS == "alone":
+        if writing_dialect(chosen.connection, connection).writing.LOADS == "alone":
             return LoaderProcess(str(self.config_file), self.name, target)
         config_file, run_tasks = str(self.config_file), spark.on_executors(session)
         target_place = Where(self.store, self.name, config_file, chosen.connection, chosen.schema_, str(root), run_tasks, target, chosen)

@@ -250,7 +250,7 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
     both = {side: column for side, column in by_side.items() if column}
     masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
     native = {side: _native_kind(column, name, side, ends[side]) for side, column in both.items()}
-    expression = {side: ends[side].dialect.quote(column.name) for side, column in both.items()}
+    expression = {side: ends[side].dialect.names.quote(column.name) for side, column in both.items()}
     taken_to = times.zones_of(audit, rule, name, native, {side: ends[side].zone for side in SIDES})
     for side, zone in taken_to.items():
         expression[side], native[side] = times.take_to(zone, expression[side], native[side], ends[side].dialect)
@@ -377,7 +377,7 @@ def _check_digits(kind: Kind, native: Mapping[Side, Kind], name: str, ends: Mapp
         if native[side].scale == kind.scale:
             continue  # shown as it is, without a conversion
         whole = (native[side].digits or 0) - (native[side].scale or 0)
-        most = ends[side].dialect.MAX_DECIMAL_DIGITS
+        most = ends[side].dialect.types.MAX_DECIMAL_DIGITS
         if whole + (kind.scale or 0) > most:
             raise ColumnRefused(
                 f"column {name!r}: {whole} digits before the decimal point and {kind.scale} after it are more than the {most} that"
@@ -451,7 +451,7 @@ def hash_long_columns(columns: Sequence[ColumnPlan], ends: Mapping[Side, Endpoin
     """
     chosen = tuple(columns)
     for side in SIDES:
-        most = ends[side].dialect.MAX_TEXT_BYTES
+        most = ends[side].dialect.hashes.MAX_TEXT_BYTES
         if most is not None:
             chosen = _fit(tuple(_cut(column, side, most) for column in chosen), side, most)
     return chosen

@@ -60,7 +60,7 @@ def _plan_portable(where: str, ends: Mapping[Side, Endpoint], names: NameResolve
     columns: dict[str, FilterColumn] = {}
     for name in portable.column_names(written):
         by_side = names.for_filter(name)
-        quoted = {side: ends[side].dialect.quote(by_side[side].name) for side in SIDES}
+        quoted = {side: ends[side].dialect.names.quote(by_side[side].name) for side in SIDES}
         columns[name] = _as_stored(FilterColumn(by_side["source"].name, quoted, by_side), ends, names.audit)
     now, notes = None, []
     if portable.reads_clock(written):

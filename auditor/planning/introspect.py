@@ -61,10 +61,10 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
 
 def _choose_table(candidates: list[Table], place: Place, side: Side, dialect: Dialect) -> Table:
     """Return the table that the name means: the one spelled exactly so, else the only one when letters' case is ignored."""
-    exact = [table for table in candidates if table.sql.endswith(dialect.quote(place.parts[-1]))] if place.parts else []
+    exact = [table for table in candidates if table.sql.endswith(dialect.names.quote(place.parts[-1]))] if place.parts else []
     if len(several := exact or candidates) > 1:
         apart = len({table.names[:-1] for table in several}) > 1
-        how = "write its schema too" if apart else f"write its name in quotes, as in {dialect.quote(several[0].names[-1])}"
+        how = "write its schema too" if apart else f"write its name in quotes, as in {dialect.names.quote(several[0].names[-1])}"
         raise PlanError(f"{side}: {place} can mean {', '.join(table.sql for table in several)}; {how}")
     if not candidates:
         raise NoSuchObject(f"{side}: there is no table {place}, or this user may not see it")
@@ -112,7 +112,7 @@ def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows
     if not probes:
         return bounds
     leading = session.dialect.server.leading_index_columns(session, here.table) or set()
-    if key not in {session.dialect.quote(column) for column in leading}:
+    if key not in {session.dialect.names.quote(column) for column in leading}:
         return bounds  # each count would scan the whole table
     counts = []
     for first, end in probes:

@@ -160,7 +160,7 @@ def pairs(ends: Mapping[Side, Endpoint]) -> dict[Side, dict[Side, Endpoint]]:
 
 def _check_hash(audit: Audit, ends: Mapping[Side, Endpoint]) -> None:
     for side in SIDES:
-        if audit.algorithm == "md5" and not ends[side].dialect.HAS_MD5:
+        if audit.algorithm == "md5" and not ends[side].dialect.hashes.HAS_MD5:
             raise HashMissing(
                 f"the {side} ({ends[side].label}) has no MD5(): have its administrator run"
                 " INSTALL COMPONENT 'file://component_classic_hashing', or use hash: sha256 with encoding: injective"
@@ -324,7 +324,7 @@ def _plan_chunks(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
     middle = (plan.least or 0) + plan.span // 2
     middle -= middle % (plan.partitioning.size or 1)
     # Rows whose key is NULL lie in no key range, so they need a chunk of their own. A computed key may always be NULL.
-    never_null = column.expression[side] in {end.dialect.quote(c.name) for c in end.table.columns if not c.nullable}
+    never_null = column.expression[side] in {end.dialect.names.quote(c.name) for c in end.table.columns if not c.nullable}
     chunks = (Chunk(),) if never_null else (Chunk(end=middle), Chunk(first=middle), Chunk(null_key=True))
     return dataclasses.replace(here, chunks=chunks, chunk_keys=math.ceil(plan.span * most / rows))
 

@@ -99,7 +99,7 @@ def decide(
     if obstacle := _find_obstacle(plan, digest_rows):
         return Prescan(used=False, why=obstacle)
     groups = count_groups(plan) if tables and plan.partitioning.strategy == "hash" else 0
-    hashes_bytes = tables is not None and all(end.dialect.MAX_JOINED_BYTES for end in tables.values())
+    hashes_bytes = tables is not None and all(end.dialect.hashes.MAX_JOINED_BYTES for end in tables.values())
     partitions = partitions or _partitions_per_stretch(plan)
     prescan = Prescan(used=False, why="", partitions=partitions, digest_rows=digest_rows, hashes_bytes=hashes_bytes, groups=groups)
     if audit.prescan is not None:
@@ -226,7 +226,7 @@ def has_primary_key(plan: Plan, ends: Mapping[Side, Endpoint]) -> bool:
         return False
     keys = {side: [column.expression[side] for column in plan.key_columns] for side in SIDES}
     return all(
-        keys[side] == [end.dialect.quote(name) for name in end.table.primary_key] and end.table.yields_in_order
+        keys[side] == [end.dialect.names.quote(name) for name in end.table.primary_key] and end.table.yields_in_order
         for side, end in ends.items()
     )
 
@@ -238,7 +238,7 @@ def most_joined_rows(plan: Plan, ends: Mapping[Side, Endpoint]) -> int:
         row = most_bytes(plan.columns, side, plan.salt)
         if row is None:
             return 0
-        most = min(most, ends[side].dialect.MAX_JOINED_BYTES // row)
+        most = min(most, ends[side].dialect.hashes.MAX_JOINED_BYTES // row)
     return most
 
 
@@ -279,7 +279,7 @@ def _is_cut(column: ColumnPlan, side: Side, dialect: Dialect) -> bool:
         return True
     if native.name in ("text", "char"):
         return bool(PLAIN_TEXT.match(column.types[side])) and (native.name == "text" or bool(native.digits))
-    return native.name == "binary" or (native.name == "uuid" and dialect.ORDERS_UUIDS)
+    return native.name == "binary" or (native.name == "uuid" and dialect.types.ORDERS_UUIDS)
 
 
 def _is_whole(column: ColumnPlan) -> bool:
@@ -346,13 +346,13 @@ def _literal(column: ColumnPlan, side: Side, dialect: Dialect, digits: str, hyph
     """Return SQL of a value of the column with these digits, of the column's own type where a list of values would lose it."""
     native = column.native[side]
     if native.name == "binary":
-        literal = dialect.binary_literal(bytes.fromhex(digits))
+        literal = dialect.names.binary_literal(bytes.fromhex(digits))
     else:
         text = digits
         for at in UUID_HYPHENS if native.name == "uuid" else hyphens:
             text = f"{text[:at]}-{text[at:]}"
-        literal = dialect.string_literal(text)
-    return dialect.typed_value(literal, native) if dialect.HAS_LATERAL else literal
+        literal = dialect.names.string_literal(text)
+    return dialect.types.typed_value(literal, native) if dialect.HAS_LATERAL else literal
 
 
 def _estimate_rows(plan: Plan, side: Side, session: Session) -> list[int]:

@@ -103,7 +103,7 @@ def _time_expressions(plan: Plan, audit: Audit, tables: Mapping[Side, Endpoint])
     else:
         columns = planner.find_columns(audit, tables, name, "times")
         kinds = {side: column.kind for side, column in columns.items()}
-        expressions = {side: tables[side].dialect.quote(column.name) for side, column in columns.items()}
+        expressions = {side: tables[side].dialect.names.quote(column.name) for side, column in columns.items()}
     if (compared and compared.masked) or any(name.lower() in end.masks for end in tables.values()):
         raise PlanError(f"times: the column {name!r} is masked, and a range of its times would reveal values")
     for side, kind in kinds.items():
@@ -113,5 +113,5 @@ def _time_expressions(plan: Plan, audit: Audit, tables: Mapping[Side, Endpoint])
 
 
 def _time_conditions(slice: Slice, column: str, dialect: Dialect) -> list[str]:
-    conditions = [f"{column} >= {dialect.timestamp_literal(slice.since)}"] if slice.since is not None else []
-    return conditions + ([f"{column} < {dialect.timestamp_literal(slice.before)}"] if slice.before is not None else [])
+    conditions = [f"{column} >= {dialect.names.timestamp_literal(slice.since)}"] if slice.since is not None else []
+    return conditions + ([f"{column} < {dialect.names.timestamp_literal(slice.before)}"] if slice.before is not None else [])

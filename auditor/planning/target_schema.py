@@ -60,7 +60,7 @@ def read_comments(session: Session, table: Table) -> dict[str, str]:
         return {}
     if not table.names:
         return {}
-    names = {"schema": session.dialect.literal(table.names[-2]), "table": session.dialect.literal(table.names[-1])}
+    names = {"schema": session.dialect.names.literal(table.names[-2]), "table": session.dialect.names.literal(table.names[-1])}
     return {str(column or ""): str(comment) for column, comment in session.query(sql_templates.fill(template, names))}
 
 
@@ -133,9 +133,9 @@ def native_type(dialect: Dialect, column: Column, in_key: bool) -> str:
         return form.sized_binary.format(bytes=min(LONGEST_SIZED_BINARY, _binary_bytes(column, kind)))
     if kind.name == "decimal":
         return _decimal(dialect, column, kind)
-    if kind.name == "bit" and kind.digits is None and "{digits}" in dialect.TYPE_BY_KIND.get("bit", ""):
+    if kind.name == "bit" and kind.digits is None and "{digits}" in dialect.types.TYPE_BY_KIND.get("bit", ""):
         raise LookupError(f"{column.native} states no number of bits, which {dialect.name} needs")
-    return dialect.TABLE_FORM.type_by_kind.get(kind.name) or dialect.native_type(kind)
+    return dialect.TABLE_FORM.type_by_kind.get(kind.name) or dialect.types.native_type(kind)
 
 
 def _text(dialect: Dialect, column: Column, kind: Kind, in_key: bool) -> str:
@@ -145,8 +145,8 @@ def _text(dialect: Dialect, column: Column, kind: Kind, in_key: bool) -> str:
     if form.sized_text and characters:
         return form.sized_text.format(bytes=min(LONGEST_SIZED_TEXT, BYTES_OF_CHARACTER * characters))
     if kind.name == "char" and 1 <= (characters or 0) <= LONGEST_KEY_TEXT and not form.sized_text:
-        return dialect.native_type(Kind("char", characters))
-    return dialect.native_type(Kind("text"))
+        return dialect.types.native_type(Kind("char", characters))
+    return dialect.types.native_type(Kind("text"))
 
 
 def _characters(column: Column, kind: Kind) -> int | None:
@@ -164,14 +164,14 @@ def _binary_bytes(column: Column, kind: Kind) -> int:
 
 
 def _decimal(dialect: Dialect, column: Column, kind: Kind) -> str:
-    written = dialect.TYPE_BY_KIND["decimal"]
+    written = dialect.types.TYPE_BY_KIND["decimal"]
     if kind.digits is None or kind.scale is None:
-        if dialect.MAX_DECIMAL_DIGITS < ENDLESS_DIGITS:
+        if dialect.types.MAX_DECIMAL_DIGITS < ENDLESS_DIGITS:
             raise LookupError(f"{column.native} states no digits, and {dialect.name} needs a number of them; choose one")
         return written.partition("(")[0]
-    if kind.digits > dialect.MAX_DECIMAL_DIGITS:
-        raise LookupError(f"{column.native} has more digits than the {dialect.MAX_DECIMAL_DIGITS} of {dialect.name}'s decimals")
-    return dialect.native_type(kind)
+    if kind.digits > dialect.types.MAX_DECIMAL_DIGITS:
+        raise LookupError(f"{column.native} has more digits than the {dialect.types.MAX_DECIMAL_DIGITS} of {dialect.name}'s decimals")
+    return dialect.types.native_type(kind)
 
 
 def _holds(target: Kind | None, source: Kind) -> bool:

@@ -137,7 +137,7 @@ def _check(name: str, native: Mapping[Side, Kind], sides: list[Side], *, is_for_
 
 def take_to(zone: str, expression: str, native: Kind, dialect: Dialect) -> tuple[str, Kind]:
     """Return SQL of what the clocks of a zone show at a column's times of UTC, and its kind."""
-    return dialect.wall_time(expression, native, zone), Kind("timestamp", scale=native.scale)
+    return dialect.times.wall_time(expression, native, zone), Kind("timestamp", scale=native.scale)
 
 
 def check_known(plan: Plan, side: Side, session: Session) -> list[str]:
@@ -176,9 +176,9 @@ def find_other_clocks(session: Session, zone: str) -> list[tuple[dt.datetime, st
     at, dialect = Kind("timestamp", scale=6), session.dialect
     differing, asked = [], list(clocks(zone).items())
     for some in (asked[start : start + CLOCKS_ASKED] for start in range(0, len(asked), CLOCKS_ASKED)):
-        literals = [dialect.timestamp_literal(f"{moment}.000000") for moment, _ in some]
+        literals = [dialect.names.timestamp_literal(f"{moment}.000000") for moment, _ in some]
         said = session.query(
-            f"SELECT {', '.join(dialect.timestamp_text(dialect.wall_time(literal, at, zone), at) for literal in literals)}"
+            f"SELECT {', '.join(dialect.times.timestamp_text(dialect.times.wall_time(literal, at, zone), at) for literal in literals)}"
         )[0]
         differing += [(moment, str(text)) for (moment, meant), text in zip(some, said, strict=True) if str(text) != str(meant)]
     return differing
@@ -191,14 +191,14 @@ def with_rounding(kind: Kind, native: Mapping[Side, Kind], target: Dialect, frac
     sides are cut.
     """
     if kind.name == "date":
-        shortened, rounds = native["target"].name == "date" and native["source"].name in CLOCKS, target.ROUNDS_TO_DATES
+        shortened, rounds = native["target"].name == "date" and native["source"].name in CLOCKS, target.times.ROUNDS_TO_DATES
     else:
         kept = kind.scale if kind.name in CLOCKS else None
         shortened = kept is not None and _digits(native["source"]) > kept >= _digits(native["target"])
-        rounds = bool(target.TIME_ROUNDING)
+        rounds = bool(target.times.TIME_ROUNDING)
     if fraction is not None:
         rounds = fraction == "round"
-    return dataclasses.replace(kind, rounding=target.TIME_ROUNDING or "half up") if shortened and rounds else kind
+    return dataclasses.replace(kind, rounding=target.times.TIME_ROUNDING or "half up") if shortened and rounds else kind
 
 
 def _digits(native: Kind) -> int:

@@ -119,20 +119,20 @@ def read_source_clock(reader: Reader) -> dt.datetime:
 
 def read_clock(session: Session) -> dt.datetime:
     """Return the server's clock, in UTC."""
-    text = session.dialect.timestamp_text(session.dialect.UTC_NOW, MOMENT)
+    text = session.dialect.times.timestamp_text(session.dialect.times.UTC_NOW, MOMENT)
     return parse_time(str(session.query_row(f"SELECT {text}")[0]))
 
 
 def _condition(settle: Settle, column: Column, flight: tuple[str, str], dialect: Dialect) -> str:
-    name = dialect.quote(column.name)
-    since, until = (dialect.timestamp_literal(text) for text in flight)
+    name = dialect.names.quote(column.name)
+    since, until = (dialect.names.timestamp_literal(text) for text in flight)
     landed = f"{name} < {since} OR {name} > {until}"
     return f"({landed} OR {name} IS NULL)" if settle.nulls == "compare" else f"({landed})"
 
 
 def _written(column: Column, dialect: Dialect) -> str:
     """Return SQL of the canonical text of a column's times."""
-    return dialect.canonical_text(MOMENT, dialect.quote(column.name), column.kind or MOMENT)
+    return dialect.canonical.canonical_text(MOMENT, dialect.names.quote(column.name), column.kind or MOMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def read_heartbeat(session: Session, how: Heartbeat) -> LastBeat:
     beat = next((c for c in tables[0].columns if c.name.lower() == how.column.lower()), None)
     if beat is None or beat.kind is None or beat.kind.name not in TIMES:
         raise PlanError(f"the heartbeat table {place} has no column {how.column!r} that holds times")
-    text = session.dialect.canonical_text(MOMENT, f"MAX({session.dialect.quote(beat.name)})", beat.kind)
+    text = session.dialect.canonical.canonical_text(MOMENT, f"MAX({session.dialect.names.quote(beat.name)})", beat.kind)
     value = session.query_row(checked(f"SELECT {text} FROM {tables[0].sql}", session.dialect))[0]
     if value is None:
         raise PlanError(f"the heartbeat table {place} is empty: nothing proves yet what has arrived")

@@ -17,7 +17,6 @@ from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
 from auditor.repair.target_writer import TargetWriter
 from auditor.sql.row_changes import MarkStatements
-from dialects.base import writing_of
 
 Action = Literal["insert", "update", "delete"]
 
@@ -222,12 +221,12 @@ class BatchWriter:
         """Delete rows that this patch inserted, as far as they still are as they were read back; return the keys of those."""
         taken: set[Key] = set()
         session = self.target.session
-        for statement in writing_of(self.proposal.target).BEGIN_WRITES:
+        for statement in self.proposal.target.writing.BEGIN_WRITES:
             session.execute(statement)
         try:
             self._take_out(list(ghosts.values()))
             for key, row in ghosts.items():
-                if session.write(self.proposal.statements.delete(row.texts, row.digest)):
+                if session.loading.write(self.proposal.statements.delete(row.texts, row.digest)):
                     taken.add(key)
         except BaseException:
             with suppress(AuditorError):
@@ -249,11 +248,11 @@ class BatchWriter:
 
     def _begin(self, number: int, rows: Sequence[ExactRow | None]) -> None:
         dialect, session = self.proposal.target, self.target.session
-        for statement in writing_of(dialect).BEGIN_WRITES:
+        for statement in dialect.writing.BEGIN_WRITES:
             session.execute(statement)
-        if writing_of(dialect).LOCK_TABLE:
+        if dialect.writing.LOCK_TABLE:
             for table in (*([] if self.is_dry else [self.marks.table]), self.proposal.table.sql):
-                session.execute(writing_of(dialect).LOCK_TABLE.format(table=table))
+                session.execute(dialect.writing.LOCK_TABLE.format(table=table))
         reach("patch.begun")
         self._take_out(rows)
         if not self.is_dry:
@@ -264,11 +263,11 @@ class BatchWriter:
         """Run a batch's statements and return the keys of the rows that were no longer as they were read."""
         left: set[Key] = set()
         has_parts = len({step.change.key for step, _ in statements}) < len(statements)
-        counts = iter([] if has_parts else self.target.session.write_each([sql for _, sql in statements]))
+        counts = iter([] if has_parts else self.target.session.loading.write_each([sql for _, sql in statements]))
         for step, sql in statements:
             if step.change.key in left:
                 continue  # the second part of a row whose first part found it changed
-            count = self.target.session.write(sql) if has_parts else next(counts)
+            count = self.target.session.loading.write(sql) if has_parts else next(counts)
             if count == 0:
                 left.add(step.change.key)
             elif count > 1:

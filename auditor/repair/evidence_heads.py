@@ -10,7 +10,6 @@ from auditor.config import ConnectionSettings
 from auditor.connections.writer import create_table, open_patch_session, patching_dialect, transaction
 from auditor.errors import AccessDenied, ConfigError, NoSuchObject, StatementRefused
 from dialects import Dialect, Kind, Place
-from dialects.base import writing_of
 
 HEADS = "auditor_evidence_heads"
 """The table, beside that of the target."""
@@ -23,18 +22,20 @@ def write_head(name: str, connection: ConnectionSettings, target: Place, audit: 
     grant.
     """
     dialect = patching_dialect(name, connection)
-    if writing_of(dialect).WRITES_COMMITS or target.path:
+    if dialect.writing.WRITES_COMMITS or target.path:
         raise ConfigError(
             f"the connection {name!r}: heads of evidence are rows of a table, which {dialect.name} has not here; use a bucket"
         )
-    table = dialect.table(*target.parts[:-1], HEADS)
+    table = dialect.names.table(*target.parts[:-1], HEADS)
     literals: dict[str, str | int] = {
         "audit": audit,
         "number": number,
         "head": head,
         "published_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
-    insert = _fill(dialect, "evidence_heads_insert", heads=table, **{name: dialect.literal(value) for name, value in literals.items()})
+    insert = _fill(
+        dialect, "evidence_heads_insert", heads=table, **{name: dialect.names.literal(value) for name, value in literals.items()}
+    )
     with closing(open_patch_session(name, connection)) as session:
         try:
             with transaction(session):
@@ -53,7 +54,7 @@ def write_head(name: str, connection: ConnectionSettings, target: Place, audit: 
 def create_statement(dialect: Dialect, table: str) -> str:
     """Return the statement that makes the table of heads, given as SQL, if it is missing."""
     types = {"name": Kind("text"), "text": Kind("char", 64), "integer": Kind("integer")}
-    return _fill(dialect, "evidence_heads_create", heads=table, **{hole: dialect.native_type(kind) for hole, kind in types.items()})
+    return _fill(dialect, "evidence_heads_create", heads=table, **{hole: dialect.types.native_type(kind) for hole, kind in types.items()})
 
 
 def _fill(dialect: Dialect, template: str, **fragments: str) -> str:

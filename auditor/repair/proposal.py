@@ -120,7 +120,7 @@ def propose(
         plan = planner.draft(report.audit, audit, tables, "exact")
         _check_columns(stored, plan, report)
         dialect = reader.session("target").dialect
-        if dialect.writing is None:
+        if not dialect.is_written:
             raise PatchRefused(f"the rows of {dialect.name}'s tables cannot be changed one by one; copy the range again")
         transfer = plan_transfer(plan, audit, dialect)
         _check_selection(selection, transfer)
@@ -131,8 +131,8 @@ def propose(
         statements = RowStatements(
             transfer.plan,
             dialect,
-            computed=[dialect.quote(name) for name in facts.named("generated")],
-            touched=[dialect.quote(name) for name in facts.named("on update")],
+            computed=[dialect.names.quote(name) for name in facts.named("generated")],
+            touched=[dialect.names.quote(name) for name in facts.named("on update")],
             overriding=bool(set(facts.named("identity")) & set(written)),
             unwritable=transfer.unwritable,
         )
@@ -185,5 +185,5 @@ def _check_selection(selection: Selection, transfer: Transfer) -> None:
 
 def _target_names(plan: Plan, table: Table, dialect: Dialect) -> tuple[str, ...]:
     """Return the target's own names of a plan's columns; '' for a column that is an expression."""
-    by_sql = {dialect.quote(column.name): column.name for column in table.columns}
+    by_sql = {dialect.names.quote(column.name): column.name for column in table.columns}
     return tuple(by_sql.get(column.expression["target"], "") for column in plan.columns)

@@ -20,7 +20,6 @@ from auditor.repair.keys import Selection, collect_keys
 from auditor.repair.proposal import Proposal, unnamed
 from auditor.repair.rows import ExactRow, RowChange, meant_texts
 from auditor.store import Store
-from dialects.base import writing_of
 
 Format = Literal["sql", "json", "csv"]
 
@@ -52,7 +51,7 @@ def _all(proposal: Proposal) -> Iterator[RowChange]:
 def sql_script(proposal: Proposal, made: str, batches: Iterable[Sequence[RowChange]]) -> Iterator[str]:
     """Yield the script of a patch of these batches, piece by piece. It shows values of masked columns."""
     yield "".join(map(sql_comment, _header(proposal, made)))
-    writing = writing_of(proposal.target)
+    writing = proposal.target.writing
     yield "".join(f"{statement};\n" for statement in writing.WRITE_SETTINGS)
     counts: Counter[str] = Counter()
     for changes in batches:

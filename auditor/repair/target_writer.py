@@ -15,7 +15,6 @@ from auditor.connections.writer import create_table
 from auditor.errors import AccessDenied, AuditorError, ConnectionLost, EngineError, LockTimeout, PatchRefused, StatementRefused
 from auditor.sql.row_changes import MarkStatements
 from dialects import Dialect, Session
-from dialects.base import writing_of
 from dialects.committing import Committing
 from sql_templates import fill
 
@@ -109,11 +108,11 @@ class TransactionWriter(TargetWriter):
     def was_committed(self, marks: MarkStatements, batch: int) -> bool:
         """Insert the batch's own mark: that waits for a transaction that is still in flight, and fences one that never got so far."""
         session, dialect = self.session, self.session.dialect
-        for statement in writing_of(dialect).BEGIN_WRITES:
+        for statement in dialect.writing.BEGIN_WRITES:
             session.execute(statement)
         try:
-            if writing_of(dialect).LOCK_TABLE:
-                session.execute(writing_of(dialect).LOCK_TABLE.format(table=marks.table))
+            if dialect.writing.LOCK_TABLE:
+                session.execute(dialect.writing.LOCK_TABLE.format(table=marks.table))
             if not dialect.TABLE_FORM.enforces_keys and self._is_marked(marks, batch):
                 session.execute("ROLLBACK")
                 return True
@@ -164,7 +163,7 @@ class StoredFilesWriter(TransactionWriter):
 
     def remove_stored(self, folder: str) -> int:
         """Delete the files; 0 where the connection names no storage."""
-        return 0 if self.session.why_no_files() else self.session.remove_stored(folder)
+        return 0 if self.session.loading.why_no_files() else self.session.loading.remove_stored(folder)
 
 
 class CommitWriter(TargetWriter):
@@ -228,9 +227,9 @@ class CommitWriter(TargetWriter):
 
 def writer_class(dialect: Dialect) -> type[TargetWriter]:
     """Return what writes the tables of an engine."""
-    if writing_of(dialect).WRITES_COMMITS:
+    if dialect.writing.WRITES_COMMITS:
         return CommitWriter
-    return StoredFilesWriter if writing_of(dialect).LOADS == "by files" else TransactionWriter
+    return StoredFilesWriter if dialect.writing.LOADS == "by files" else TransactionWriter
 
 
 def target_writer(session: Session) -> TargetWriter:

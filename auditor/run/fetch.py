@@ -117,7 +117,7 @@ class Fetcher:
         """
         dialect = self.session.dialect
         # With its sign, because the partitions of times before 1970 are negative, and MySQL's bits are a number without one.
-        position = dialect.as_bigint(key_number.position(key_number.key_number(self.plan, self.side, dialect), dialect))
+        position = dialect.numbers.as_bigint(key_number.position(key_number.key_number(self.plan, self.side, dialect), dialect))
         partition = key_number.partition(self.plan, self.side, dialect)
         for some in cut_into_batches(places, lambda place: number_size(place[0] * POSITIONS) + POSITION_SIZE, dialect):
             positions = ", ".join(str(x) for x in sorted({x for _, x in some}))
@@ -189,7 +189,7 @@ class Fetcher:
         ]
         if not served:
             dialect = self.session.dialect
-            conditions = [dialect.is_one_of(row_text.key_text(self.plan, self.side, dialect), [_key_text(key) for key in keys])]
+            conditions = [dialect.text.is_one_of(row_text.key_text(self.plan, self.side, dialect), [_key_text(key) for key in keys])]
             if any(None in key for key in keys):
                 conditions.append("(" + " OR ".join(f"{column.expression[self.side]} IS NULL" for column in columns) + ")")
             return " OR ".join(conditions)
@@ -204,7 +204,7 @@ class Fetcher:
 
     def can_hold(self, key: Key) -> bool:
         """Whether this side can hold a key at all: an engine may refuse the other side's text even as a literal."""
-        if "NUL in text" in self.session.dialect.UNSUPPORTED_VALUES and any("\0" in (text or "") for text in key):
+        if "NUL in text" in self.session.dialect.types.UNSUPPORTED_VALUES and any("\0" in (text or "") for text in key):
             return False
         return all(text is None or self._can_have(column, text) for column, text in zip(self.plan.key_columns, key, strict=True))
 
@@ -228,8 +228,8 @@ class Fetcher:
         dialect, expression = self.session.dialect, column.expression[self.side]
         computed = expression.startswith("(")  # by the audit; a column's name is quoted
         if column.kind.name in ("text", "char"):
-            return dialect.is_one_of(expression, texts, "" if computed else column.types[self.side])
-        literals = texts if column.kind.name == "integer" else map(dialect.string_literal, texts)
+            return dialect.text.is_one_of(expression, texts, "" if computed else column.types[self.side])
+        literals = texts if column.kind.name == "integer" else map(dialect.names.string_literal, texts)
         return f"{expression} IN ({', '.join(literals)})"
 
     def _range_condition(self, span: RangeDifference) -> str:
@@ -264,8 +264,8 @@ class Fetcher:
 
     def _text(self, column: ColumnPlan, dialect: Dialect) -> str:
         length = max(self.value_length, self.document_length) if column.by_value else self.value_length
-        if column.by_value and dialect.MAX_TEXT_BYTES is not None:
-            length = min(length, dialect.MAX_TEXT_BYTES // UTF8_BYTES)  # what the engine builds whatever its characters are
+        if column.by_value and dialect.hashes.MAX_TEXT_BYTES is not None:
+            length = min(length, dialect.hashes.MAX_TEXT_BYTES // UTF8_BYTES)  # what the engine builds whatever its characters are
         return row_text.shortened_text(column.unrounded(self.side), self.side, dialect, length)
 
 

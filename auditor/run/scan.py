@@ -362,7 +362,7 @@ def check_scan(plan: Plan, side: Side, session: Session, settings: ConnectionSet
     leading = session.dialect.server.leading_index_columns(session, here.table)
     if leading is None:
         return None
-    indexed = key.expression[side] in {session.dialect.quote(column) for column in leading}
+    indexed = key.expression[side] in {session.dialect.names.quote(column) for column in leading}
     small = bool(here.chunk_keys) and here.chunk_keys * SMALL <= plan.span
     expected = session.dialect.server.estimate_scan(session, statement) if statement and small else None
     rows = here.estimate or 0

@@ -43,14 +43,14 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
     if not defined.key:
         yield sql_comment("Its rows have no key: the source has no primary key, and the audit names none.")
     if target is None:
-        table = dialect.table(*audit.target.place.parts)
+        table = dialect.names.table(*audit.target.place.parts)
         lines = [f"{statement};\n" for statement in ddl.create_table(dialect, table, defined, keys)]
     else:
         lines = list(alter(dialect, target, target_schema.find_drift(defined, target), defined, forms))
     texts = (defined.comment, *(column.comment for column in defined.columns))
     if any("'" in text or "\\" in text for text in texts) and not all(line.startswith("--") for line in lines):
         yield from (
-            f"{statement};\n" for statement in (dialect.writing.WRITE_SETTINGS if dialect.writing else ())
+            f"{statement};\n" for statement in (dialect.writing.WRITE_SETTINGS if dialect.is_written else ())
         )  # by which literals end where they are meant to
     yield from lines or [sql_comment("The target's table is as it should be.")]
 
@@ -88,7 +88,7 @@ def alter(dialect: Dialect, target: Table, drift: Drift, defined: DefinedTable, 
     if drift.other_key:
         yield from _note(f"its primary key is ({', '.join(drift.other_key)}), and should be ({', '.join(defined.key)})")
     for name in drift.extra:
-        yield from _note(f"only the target has {name}; to drop it: ALTER TABLE {table} DROP COLUMN {dialect.quote(name)}")
+        yield from _note(f"only the target has {name}; to drop it: ALTER TABLE {table} DROP COLUMN {dialect.names.quote(name)}")
 
 
 def _note(sentence: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ def fragments(plan: Plan, side: Side, dialect: Dialect, texts: Sequence[str]) ->
         for name in column_measures(column):
             measured = f"{name}_{index}"
             folded.append(f"{_aggregate(name, column, side, dialect, v, d)} AS {plan.named(measured)}")
-            shown = dialect.stored_text(_measure_text(name, column, side, dialect, plan.named(f"m.{measured}")))
+            shown = dialect.text.stored_text(_measure_text(name, column, side, dialect, plan.named(f"m.{measured}")))
             selected.append(f"{shown} AS {measured}")
     return {"columns": ",\n      ".join(columns), "folded": ",\n    ".join(folded), "measures": ",\n  ".join(selected)}
 
@@ -39,7 +39,7 @@ def _row_columns(column: ColumnPlan, side: Side, dialect: Dialect, text: str) ->
         return [counted, _length(column, side, dialect, text)]
     if kind == "truth":
         return [expression, f"CASE WHEN {text} = '1' THEN 1 ELSE 0 END"]
-    value = dialect.as_number(expression, column.native[side]) if kind == "number" else expression
+    value = dialect.numbers.as_number(expression, column.native[side]) if kind == "number" else expression
     summed = addend(column, side, dialect, text) if "sum" in column_measures(column) else expression
     return [value, *([summed] if summed != expression else [])]
 
@@ -47,8 +47,8 @@ def _row_columns(column: ColumnPlan, side: Side, dialect: Dialect, text: str) ->
 def _length(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:
     """Return SQL of a text's characters; of a document that may be too long to be built its bytes, of such bytes their digits."""
     if not column.pieces:
-        return dialect.length(text)
-    count = dialect.byte_count(column.kind, column.expression[side], column.native[side])
+        return dialect.text.length(text)
+    count = dialect.hashes.byte_count(column.kind, column.expression[side], column.native[side])
     return f"2 * {count}" if column.kind.name == "binary" else count
 
 
@@ -58,19 +58,21 @@ def addend(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:
     if native.name in canonical.FLOATS:
         return _float_units(expression, column.kind.scale or 0, dialect)
     if column.kind == canonical.FULL_DECIMAL:
-        return dialect.as_number(expression, native)
+        return dialect.numbers.as_number(expression, native)
     scale = 0 if column.kind.name == "rounded" else column.kind.scale or 0
     if column.kind.name != "rounded" and (native.name != "decimal" or (native.scale is not None and native.scale <= scale)):
-        return dialect.as_number(expression, native)
-    return f"CAST({text} AS {dialect.native_type(Kind('decimal', dialect.MAX_DECIMAL_DIGITS, scale))})"
+        return dialect.numbers.as_number(expression, native)
+    return f"CAST({text} AS {dialect.types.native_type(Kind('decimal', dialect.types.MAX_DECIMAL_DIGITS, scale))})"
 
 
 def _float_units(c: str, scale: int, dialect: Dialect) -> str:
     """Return SQL of a float in units of 10^-scale, as in ``Dialect.rounded_text``; 0 for values too large for that."""
-    x = dialect.as_double(c)
-    size = f"FLOOR(ABS({x}) * {dialect.double_literal(f'1e{scale}')} + {dialect.double_literal('0.5')})"
-    within = f"ABS({x}) < {dialect.double_literal(f'9e{18 - scale}')}"
-    return dialect.as_bigint(f"CASE WHEN NOT {within} THEN {dialect.double_literal('0')} WHEN {x} < 0 THEN -{size} ELSE {size} END")
+    x = dialect.numbers.as_double(c)
+    size = f"FLOOR(ABS({x}) * {dialect.numbers.double_literal(f'1e{scale}')} + {dialect.numbers.double_literal('0.5')})"
+    within = f"ABS({x}) < {dialect.numbers.double_literal(f'9e{18 - scale}')}"
+    return dialect.numbers.as_bigint(
+        f"CASE WHEN NOT {within} THEN {dialect.numbers.double_literal('0')} WHEN {x} < 0 THEN -{size} ELSE {size} END"
+    )
 
 
 def _aggregate(name: str, column: ColumnPlan, side: Side, dialect: Dialect, v: str, d: str) -> str:
@@ -80,26 +82,26 @@ def _aggregate(name: str, column: ColumnPlan, side: Side, dialect: Dialect, v: s
     if name in EXTREMES:
         return f"{name.upper()}({v})"
     if name in ("characters", "true"):
-        return dialect.integer_sum(d)
+        return dialect.numbers.integer_sum(d)
     native, expression = column.native[side], column.expression[side]
     if addend(column, side, dialect, "") == expression:
-        return dialect.number_sum(v, native)
-    return dialect.number_sum(d, Kind("integer") if native.name in ("bit", *canonical.FLOATS) else SUM_KIND)
+        return dialect.numbers.number_sum(v, native)
+    return dialect.numbers.number_sum(d, Kind("integer") if native.name in ("bit", *canonical.FLOATS) else SUM_KIND)
 
 
 def _measure_text(name: str, column: ColumnPlan, side: Side, dialect: Dialect, measured: str) -> str:
     """Return SQL of a measure as canonical text."""
     if name not in ("sum", *EXTREMES):
-        return dialect.as_text(measured)
+        return dialect.text.as_text(measured)
     if column.kind == canonical.FULL_DECIMAL:
         return full_number_text(measured, column.native[side], dialect)
     if name == "sum" or family(column) == "number":
         # Digits are rendered at the column's scale, because the engine's type of an aggregate may have another one.
         native = column.native[side] if name in EXTREMES and column.native[side].name in ("integer", "year") else SUM_KIND
-        return dialect.decimal_text(measured, 0 if column.kind.name == "rounded" else column.kind.scale or 0, native)
-    return dialect.canonical_text(column.kind, measured, column.native[side])
+        return dialect.numbers.decimal_text(measured, 0 if column.kind.name == "rounded" else column.kind.scale or 0, native)
+    return dialect.canonical.canonical_text(column.kind, measured, column.native[side])
 
 
 def full_number_text(measured: str, native: Kind, dialect: Dialect) -> str:
     """Return SQL of an aggregate of exact numbers of that kind, with all their digits."""
-    return dialect.full_decimal_text(measured, Kind("decimal", 38, native.scale if native.name == "decimal" else 0))
+    return dialect.numbers.full_decimal_text(measured, Kind("decimal", 38, native.scale if native.name == "decimal" else 0))

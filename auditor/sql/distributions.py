@@ -35,11 +35,11 @@ def classes(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect, most: 
     """Return the statement that counts the rows of the ``most`` most frequent classes; ``only`` of these, given by their texts."""
     which, c = "1 = 1", plan.named("classed_rows.c")
     if only is not None:
-        texts = [text + dialect.END_OF_GROUPED_TEXT for text in only if text is not None]
-        which = " OR ".join([*([dialect.is_one_of(c, texts)] if texts else []), *([f"{c} IS NULL"] if None in only else [])])
+        texts = [text + dialect.text.END_OF_GROUPED_TEXT for text in only if text is not None]
+        which = " OR ".join([*([dialect.text.is_one_of(c, texts)] if texts else []), *([f"{c} IS NULL"] if None in only else [])])
     fragments = {
-        "class": dialect.grouped_text(row_text.shortened_text(column, side, dialect, MAX_CLASS_CHARACTERS)),
-        "text": dialect.text_of_group(c),
+        "class": dialect.text.grouped_text(row_text.shortened_text(column, side, dialect, MAX_CLASS_CHARACTERS)),
+        "text": dialect.text.text_of_group(c),
         **_common(plan, side),
         "which": which,
         "most": str(most),
@@ -117,7 +117,7 @@ def histogram_bounds(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialec
     )
     kind = measures.family(column)
     if kind == "float":
-        within = f"{v} >= {dialect.double_literal('-' + MAX_DOUBLE)} AND {v} <= {dialect.double_literal(MAX_DOUBLE)}"
+        within = f"{v} >= {dialect.numbers.double_literal('-' + MAX_DOUBLE)} AND {v} <= {dialect.numbers.double_literal(MAX_DOUBLE)}"
     elif kind == "moment":
         day = column.native[side].name == "date"
         ends = ("0001-01-01", "9999-12-31") if day else ("0001-01-01 00:00:00.000000", "9999-12-31 23:59:59.999999")
@@ -148,7 +148,7 @@ def _compared_value(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     match measures.family(column):
         case "float":
             narrowed = column.kind.name == "float32" and column.native[side].name != "float32"
-            return dialect.as_double(dialect.as_single(expression) if narrowed else expression)
+            return dialect.numbers.as_double(dialect.numbers.as_single(expression) if narrowed else expression)
         case "moment":
             # Borders have no more digits than the coarser side, so cutting would change no comparison.
             return row_text.levelled(column, side, dialect)
@@ -159,22 +159,22 @@ def _compared_value(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
 def _bound_text(column: ColumnPlan, side: Side, dialect: Dialect, value: str) -> str:
     match measures.family(column):
         case "float":
-            return dialect.float_text(value, Kind("float64"), Kind("float64"))
+            return dialect.numbers.float_text(value, Kind("float64"), Kind("float64"))
         case "moment":
-            return dialect.canonical_text(replace(column.kind, rounding=""), value, column.native[side])
+            return dialect.canonical.canonical_text(replace(column.kind, rounding=""), value, column.native[side])
         case "number" if column.kind == canonical.FULL_DECIMAL:
             return counts.full_number_text(value, column.native[side], dialect)
         case kind:
             native = column.native[side]
             whole = native.name in ("integer", "year", *canonical.FLOATS)  # floats are counted in units of their last digit
             exact = Kind("integer", unsigned=native.unsigned) if whole else counts.SUM_KIND
-            return dialect.decimal_text(value, 0 if kind == "rounded" else column.kind.scale or 0, exact)
+            return dialect.numbers.decimal_text(value, 0 if kind == "rounded" else column.kind.scale or 0, exact)
 
 
 def _literal(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str:
     match measures.family(column):
         case "float":
-            return f"({dialect.double_literal(text)})"
+            return f"({dialect.numbers.double_literal(text)})"
         case "moment":
             return _time_literal(text, side, column, dialect)
         case _:
@@ -184,7 +184,7 @@ def _literal(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> str
 def _time_literal(text: str, side: Side, column: ColumnPlan, dialect: Dialect) -> str:
     """Return SQL of a time in the side's own type; a timestamp if the text has a time of day and the side stores dates."""
     native = column.native[side]
-    if not dialect.LITERALS_NEED_CAST:
-        return dialect.string_literal(dialect.written_time(text))
+    if not dialect.types.LITERALS_NEED_CAST:
+        return dialect.names.string_literal(dialect.names.written_time(text))
     kind = Kind("date" if len(text) == 10 else "timestamp" if native.name == "date" else native.name, scale=6)
-    return f"CAST({dialect.string_literal(text)} AS {dialect.native_type(kind)})"
+    return f"CAST({dialect.names.string_literal(text)} AS {dialect.types.native_type(kind)})"

@@ -9,8 +9,8 @@ from auditor.model import ColumnPlan, Plan, Side
 from auditor.sql.row_text import key_text, levelled, text
 from auditor.summary.key_number import FACTORS, POSITIONS, UUID_LENGTH, Form, P, Q, forms
 from dialects import Dialect, Kind
-from dialects.hex_numbers import PLAIN_UUID_PLACES, UUID_PLACES
 from dialects.kinds import FREE_TEXT_KINDS
+from dialects.numbers import PLAIN_UUID_PLACES, UUID_PLACES
 
 INTEGER = Kind("integer")
 
@@ -26,9 +26,9 @@ def partition(plan: Plan, side: Side, dialect: Dialect) -> str:
     how = plan.partitioning
     column = plan.columns[how.column]
     if how.strategy == "range":
-        return dialect.floor_divide(column.expression[side], how.size, column.native[side])
+        return dialect.numbers.floor_divide(column.expression[side], how.size, column.native[side])
     if how.strategy == "time":
-        return dialect.time_index(levelled(column, side, dialect), how.unit)
+        return dialect.times.time_index(levelled(column, side, dialect), how.unit)
     if how.strategy == "group":
         return _group(plan, side, dialect)
     return bucket(key_number(plan, side, dialect), how.buckets, dialect)
@@ -51,13 +51,21 @@ def _group(plan: Plan, side: Side, dialect: Dialect) -> str:
     """
     column = _find_lettered(plan)
     if column is None:
-        return dialect.modulo(key_number(plan, side, dialect), GROUPS)
+        return dialect.numbers.modulo(key_number(plan, side, dialect), GROUPS)
     c, native = column.expression[side], column.native[side]
     is_text = native.name in FREE_TEXT_KINDS
-    text = dialect.column_characters(c, native) if is_text else dialect.hex_text(c) if native.name == "binary" else dialect.as_text(c)
+    text = (
+        dialect.text.column_characters(c, native)
+        if is_text
+        else dialect.text.hex_text(c)
+        if native.name == "binary"
+        else dialect.text.as_text(c)
+    )
     if plan.hashes_bytes:
-        return dialect.group_of_text(text)
-    last, eighth = (dialect.low_bits(dialect.code_point(character), 5) for character in (f"RIGHT({text}, 1)", f"SUBSTRING({text}, 8, 1)"))
+        return dialect.hashes.group_of_text(text)
+    last, eighth = (
+        dialect.numbers.low_bits(dialect.text.code_point(character), 5) for character in (f"RIGHT({text}, 1)", f"SUBSTRING({text}, 8, 1)")
+    )
     return f"({last} * 32 + {eighth})"  # five bits distinguish hexadecimal digits, and letters whatever their case
 
 
@@ -70,13 +78,13 @@ def key_number(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the number of a row's key, a signed 64-bit integer of 0 .. p; NULL if a column of the key is NULL."""
     shapes = forms(plan)
     if not shapes:
-        return dialect.low_bits(dialect.row_word(key_text(plan, side, dialect), plan.hash), 31)
+        return dialect.numbers.low_bits(dialect.hashes.row_word(key_text(plan, side, dialect), plan.hash), 31)
     terms = [
         f"({_residue(form, column, plan, side, dialect)} + {Q}) * {factor}"
         for form, column, factor in zip(shapes, plan.key_columns, FACTORS, strict=False)
     ]
     total = " + ".join(terms)
-    return f"({dialect.modulo(f'({total})', P)})"
+    return f"({dialect.numbers.modulo(f'({total})', P)})"
 
 
 def _residue(form: Form, column: ColumnPlan, plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -84,33 +92,33 @@ def _residue(form: Form, column: ColumnPlan, plan: Plan, side: Side, dialect: Di
     c, native = column.expression[side], column.native[side]
     match form:
         case "whole":
-            return dialect.signed_remainder(dialect.as_number(c, native), Q, native)
+            return dialect.numbers.signed_remainder(dialect.numbers.as_number(c, native), Q, native)
         case "date":
-            return dialect.as_bigint(dialect.day_index(c))  # fewer than Q days are in any calendar
+            return dialect.numbers.as_bigint(dialect.times.day_index(c))  # fewer than Q days are in any calendar
         case "uuid":
-            return dialect.modulo(_uuid_number(column, plan, side, dialect), Q)
+            return dialect.numbers.modulo(_uuid_number(column, plan, side, dialect), Q)
 
 
 def _uuid_number(column: ColumnPlan, plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the number that 15 digits of a UUID denote; of text that has no such digits, the first 60 bits of its hash."""
     c, native = column.expression[side], column.native[side]
     if native.name == "uuid":
-        return dialect.uuid_number(c)
+        return dialect.numbers.uuid_number(c)
     if native.name == "binary":
-        number = dialect.uuid_bytes_number(c)
+        number = dialect.numbers.uuid_bytes_number(c)
     else:
-        characters = dialect.column_characters(c, native)
+        characters = dialect.text.column_characters(c, native)
         shapes = (UUID_LENGTH, UUID_PLACES), (32, PLAIN_UUID_PLACES)
-        branches = [f"WHEN {length} THEN {dialect.digits_number(characters, places)}" for length, places in shapes]
-        number = f"CASE {dialect.length(characters)} {' '.join(branches)} END"
-    return f"COALESCE({number}, {dialect.row_word(text(column, side, dialect), plan.hash)})"
+        branches = [f"WHEN {length} THEN {dialect.numbers.digits_number(characters, places)}" for length, places in shapes]
+        number = f"CASE {dialect.text.length(characters)} {' '.join(branches)} END"
+    return f"COALESCE({number}, {dialect.hashes.row_word(text(column, side, dialect), plan.hash)})"
 
 
 def bucket(number: str, buckets: int, dialect: Dialect) -> str:
     """Return SQL of the bucket of a key's number."""
-    return f"({dialect.modulo(dialect.modulo(f'{number} * {number}', P), buckets)})"
+    return f"({dialect.numbers.modulo(dialect.numbers.modulo(f'{number} * {number}', P), buckets)})"
 
 
 def position(number: str, dialect: Dialect) -> str:
     """Return SQL of the position of a key's number, 1 .. POSITIONS."""
-    return f"({dialect.low_bits(number, POSITIONS.bit_length() - 1)} + 1)"
+    return f"({dialect.numbers.low_bits(number, POSITIONS.bit_length() - 1)} + 1)"

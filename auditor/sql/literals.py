@@ -43,22 +43,24 @@ def canonical_literal(dialect: Dialect, kind: Kind, text: str | None, native: Ki
         case "float32" | "float64":
             return _float(kind, text, native, dialect)
         case "binary":
-            return dialect.binary_literal(uuid.UUID(text).bytes if kind.name == "uuid" else bytes.fromhex(text))
+            return dialect.names.binary_literal(uuid.UUID(text).bytes if kind.name == "uuid" else bytes.fromhex(text))
         case "bit":
             digits = text if kind.name == "bit" else f"{int(_number(kind, text)):0{native.digits or 1}b}"
-            return dialect.string_literal(digits) if dialect.LITERALS_NEED_CAST else f"b'{digits}'"
+            return dialect.names.string_literal(digits) if dialect.types.LITERALS_NEED_CAST else f"b'{digits}'"
         case "date" | "timestamp" | "timestamptz":
-            return dialect.string_literal(_time(text, native, dialect))
+            return dialect.names.string_literal(_time(text, native, dialect))
         case "time":
-            return dialect.string_literal(_clock(text, dialect))
+            return dialect.names.string_literal(_clock(text, dialect))
         case "interval":
-            return dialect.string_literal(_interval(text))
+            return dialect.names.string_literal(_interval(text))
         case "json":
-            return dialect.document(dialect.string_literal(_characters(text, dialect)))
+            return dialect.types.document(dialect.names.string_literal(_characters(text, dialect)))
         case "uuid" | "network":
-            return dialect.string_literal(text)
+            return dialect.names.string_literal(text)
         case name if name in FREE_TEXT_KINDS:
-            return dialect.string_literal(_characters(_labelled(_without_hyphens(text, kind, native, native_type), native_type), dialect))
+            return dialect.names.string_literal(
+                _characters(_labelled(_without_hyphens(text, kind, native, native_type), native_type), dialect)
+            )
     raise ValueRefused(f"a value of {native_type} cannot be written as a literal")
 
 
@@ -90,7 +92,7 @@ def _decimal(kind: Kind, text: str, native: Kind, dialect: Dialect) -> str:
     whole, _, fraction = written.lstrip("-").partition(".")
     if native.scale is not None and len(fraction.rstrip("0")) > native.scale:
         raise ValueRefused(f"more digits after the point than the {native.scale} of its column, which would be rounded in silence")
-    digits = dialect.MAX_DECIMAL_DIGITS if native.digits is None else native.digits - (native.scale or 0)
+    digits = dialect.types.MAX_DECIMAL_DIGITS if native.digits is None else native.digits - (native.scale or 0)
     if len(whole.lstrip("0")) > digits:
         raise ValueRefused(f"more digits before the point than the {digits} of its column")
     return written
@@ -101,18 +103,18 @@ def _float(kind: Kind, text: str, native: Kind, dialect: Dialect) -> str:
     if math.isfinite(value):
         if native.name == "float32" and float(canonical.readable(native, canonical.text(native, value)) or 0) != value:
             raise ValueRefused("a number of double precision, in a column of single precision")
-        return dialect.double_literal(repr(value))
-    if why := {**dialect.UNSUPPORTED_VALUES, **dialect.UNTRIED_VALUES}.get("nan"):
+        return dialect.numbers.double_literal(repr(value))
+    if why := {**dialect.types.UNSUPPORTED_VALUES, **dialect.types.UNTRIED_VALUES}.get("nan"):
         raise ValueRefused(f"NaN or an infinity: {why}")
-    return dialect.double_literal(repr(value).replace("nan", "NaN").replace("inf", "Infinity"))
+    return dialect.numbers.double_literal(repr(value).replace("nan", "NaN").replace("inf", "Infinity"))
 
 
 def _time(text: str, native: Kind, dialect: Dialect) -> str:
     try:
-        written = dialect.written_time(text)
+        written = dialect.names.written_time(text)
     except LookupError as why:
         raise ValueRefused(str(why.args[0])) from None
-    is_moment = native.name == "timestamptz" and dialect.LITERALS_NEED_CAST and "infinity" not in text
+    is_moment = native.name == "timestamptz" and dialect.types.LITERALS_NEED_CAST and "infinity" not in text
     if is_moment and " " not in text.removesuffix(" BC"):
         written = f"{written} 00:00:00"
     era = " BC" if written.endswith(" BC") else ""
@@ -125,7 +127,7 @@ def _clock(text: str, dialect: Dialect) -> str:
         raise ValueRefused("a text that is no time of day")
     hours, minutes, seconds = (int(part) for part in match.groups()[1:])
     total = hours * 3600 + minutes * 60 + seconds
-    if not dialect.LONG_CLOCKS and (match[1] or total > DAY or (total == DAY and text.strip("0:24.") != "")):
+    if not dialect.types.LONG_CLOCKS and (match[1] or total > DAY or (total == DAY and text.strip("0:24.") != "")):
         raise ValueRefused("a time beyond the 24 hours of a day")
     return text
 
@@ -140,7 +142,7 @@ def _interval(text: str) -> str:
 
 
 def _characters(text: str, dialect: Dialect) -> str:
-    if "\0" in text and (why := dialect.UNSUPPORTED_VALUES.get("NUL in text")):
+    if "\0" in text and (why := dialect.types.UNSUPPORTED_VALUES.get("NUL in text")):
         raise ValueRefused(f"a text with the character U+0000: {why}")
     return text
 
@@ -174,16 +176,16 @@ def value_literal(dialect: Dialect, kind: Kind, value: Any, *, plain: bool = Fal
     if kind.name in ("integer", "year", "decimal"):
         return f"{value:f}" if isinstance(value, Decimal) else str(int(value))
     if kind.name in canonical.FLOATS:
-        return dialect.double_literal(repr(value).replace("nan", "NaN").replace("inf", "Infinity"))
+        return dialect.numbers.double_literal(repr(value).replace("nan", "NaN").replace("inf", "Infinity"))
     if kind.name == "binary":
-        return dialect.binary_literal(value)
-    text = _text(kind, value, dialect.LITERALS_NEED_CAST)
-    if kind.name == "bit" and not dialect.LITERALS_NEED_CAST:
+        return dialect.names.binary_literal(value)
+    text = _text(kind, value, dialect.types.LITERALS_NEED_CAST)
+    if kind.name == "bit" and not dialect.types.LITERALS_NEED_CAST:
         return f"b'{text}'"
-    written = dialect.string_literal(text)
-    if plain or (kind.is_free_text and kind.name != "json") or not dialect.LITERALS_NEED_CAST:
+    written = dialect.names.string_literal(text)
+    if plain or (kind.is_free_text and kind.name != "json") or not dialect.types.LITERALS_NEED_CAST:
         return written
-    return dialect.typed_value(written, kind)
+    return dialect.types.typed_value(written, kind)
 
 
 def _text(kind: Kind, value: Any, zoned: bool) -> str:

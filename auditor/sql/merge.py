@@ -10,7 +10,6 @@ from typing import Any
 import sql_templates
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
-from dialects.base import writing_of
 from dialects.writing import Writing
 
 CHANGE_COLUMNS: Mapping[str, Kind] = {
@@ -76,12 +75,12 @@ class Positions:
     @property
     def writing(self) -> Writing:
         """How the target's engine is written to."""
-        return writing_of(self.dialect)
+        return self.dialect.writing
 
     def create(self) -> str:
         """Return the statement that makes the table of positions if it is missing."""
         types = {"text": TEXT, "integer": INTEGER, "timestamp": Kind("timestamp", scale=6)}
-        native = {name: self.dialect.native_type(kind) for name, kind in types.items()}
+        native = {name: self.dialect.types.native_type(kind) for name, kind in types.items()}
         native["name"] = self.dialect.TABLE_FORM.key_text.format(characters=LONGEST_NAME) or native["text"]
         return _fill(self.dialect, "merge_positions_create", self._table(), native)
 
@@ -96,7 +95,7 @@ class Positions:
 
     def find(self, table: str) -> str:
         """Return the statement that lists one table likewise."""
-        names = {**self._pipeline(), "table": self.dialect.literal(table)}
+        names = {**self._pipeline(), "table": self.dialect.names.literal(table)}
         return _fill(self.dialect, "merge_position", self._table(), names)
 
     def list_others(self) -> str:
@@ -105,21 +104,21 @@ class Positions:
 
     def write(self, table: str, position: int, schema_id: str) -> Sequence[str]:
         """Return the statements that replace the position of a table."""
-        literal = self.dialect.literal
+        literal = self.dialect.names.literal
         names = {**self._pipeline(), "table": literal(table)}
-        values = {"position": literal(position), "schema_id": literal(schema_id), "now": self.dialect.UTC_NOW}
+        values = {"position": literal(position), "schema_id": literal(schema_id), "now": self.dialect.times.UTC_NOW}
         return [*self.forget(table), _fill(self.dialect, "merge_position_insert", self._table(), {**names, **values})]
 
     def forget(self, table: str) -> Sequence[str]:
         """Return the statements that delete the position of a table."""
-        names = {**self._pipeline(), "table": self.dialect.literal(table)}
+        names = {**self._pipeline(), "table": self.dialect.names.literal(table)}
         return [_fill(self.dialect, "merge_position_delete", self._table(), names)]
 
     def _table(self) -> dict[str, str]:
-        return {"positions": self.dialect.table(self.schema, POSITIONS)}
+        return {"positions": self.dialect.names.table(self.schema, POSITIONS)}
 
     def _pipeline(self) -> dict[str, str]:
-        return {"pipeline": self.dialect.literal(self.pipeline)}
+        return {"pipeline": self.dialect.names.literal(self.pipeline)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ class MergeStatements:
     @property
     def writing(self) -> Writing:
         """How the target's engine is written to."""
-        return writing_of(self.dialect)
+        return self.dialect.writing
 
     @property
     def prefix(self) -> str:
@@ -165,7 +164,7 @@ class MergeStatements:
     def stage(self) -> str:
         """The staging table as SQL text: one for each pipeline and table, in the target's schema unless it belongs to the session."""
         name = f"{STAGE}{hashlib.sha256(f'{self.pipeline}/{self.table}'.encode()).hexdigest()[:16]}"
-        return self._temporary(name) if self._of_session else self.dialect.table(self.schema, name)
+        return self._temporary(name) if self._of_session else self.dialect.names.table(self.schema, name)
 
     def create_target(self, types: Mapping[str, str], nullable: Collection[str] = (), clauses: Sequence[str] = ()) -> str:
         """Return the statement that makes the target's table with these native types, of which the ``nullable`` columns may be NULL.
@@ -174,14 +173,14 @@ class MergeStatements:
         """
         null = self.dialect.TABLE_FORM.null
         columns = [
-            f"{self.dialect.quote(name)} {native}{f' {null}' if null and name in nullable else ''}" for name, native in types.items()
+            f"{self.dialect.names.quote(name)} {native}{f' {null}' if null and name in nullable else ''}" for name, native in types.items()
         ]
         parts = {"columns": ",\n  ".join(columns), "key": self._names(self.key), "clauses": "\n".join(clauses)}
         return self._fill("merge_target_create", target=self.target, **parts)
 
     def create_stage(self) -> Sequence[str]:
         """Return the statements that make the staging table again."""
-        native = self.dialect.native_type
+        native = self.dialect.types.native_type
         types = {"text": native(TEXT), "integer": native(INTEGER)}
         parts = {"kind": self.writing.STAGING_TABLE, "columns": self._names(self.columns, ",\n  "), "target": self.target}
         return [self._fill("merge_stage_drop", stage=self.stage), self._fill("merge_stage_create", stage=self.stage, **parts, **types)]
@@ -197,7 +196,7 @@ class MergeStatements:
 
     def count_staged(self, attempt: str) -> str:
         """Return the statement that counts an attempt's changes, and its intervals of keys."""
-        return self._fill("merge_stage_count", stage=self.stage, attempt=self.dialect.literal(attempt))
+        return self._fill("merge_stage_count", stage=self.stage, attempt=self.dialect.names.literal(attempt))
 
     @property
     def last(self) -> str:
@@ -206,9 +205,9 @@ class MergeStatements:
 
     def keep_last(self, attempt: str) -> str:
         """Return the statement that makes that table of an attempt's changes."""
-        q, exact = self.dialect.quote, self.dialect.exact_text
+        q, exact = self.dialect.names.quote, self.dialect.text.exact_text
         key = ", ".join(exact(q(name)) if name in self.loose else q(name) for name in self.key)
-        staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
+        staged = {"stage": self.stage, "attempt": self.dialect.names.literal(attempt)}
         return self._fill("merge_last_create", last=self.last, columns=self._names(self.columns), key=key, **staged)
 
     def remains(self) -> Sequence[str]:
@@ -223,8 +222,8 @@ class MergeStatements:
 
     def list_bounds(self, attempt: str) -> Sequence[str]:
         """Return the statements that set an attempt's intervals of keys aside and list their ends, as `read_bounds` takes them."""
-        width = " + ".join(f"CASE WHEN {self.dialect.quote(name)} IS NULL THEN 0 ELSE 1 END" for name in self.key)
-        staged = {"stage": self.stage, "attempt": self.dialect.literal(attempt)}
+        width = " + ".join(f"CASE WHEN {self.dialect.names.quote(name)} IS NULL THEN 0 ELSE 1 END" for name in self.key)
+        staged = {"stage": self.stage, "attempt": self.dialect.names.literal(attempt)}
         create = self._fill("merge_bounds_create", bounds=self._bounds, key=self._names(self.key), **staged)
         return [create, self._fill("merge_bounds", bounds=self._bounds, width=width)]
 
@@ -237,7 +236,7 @@ class MergeStatements:
         last, by_update = self.last, self.writing.MERGES_BY_UPDATE
         intervals: list[str] = []
         for bound in bounds:
-            at = {"position": self.dialect.literal(bound.position), "row": self.dialect.literal(bound.row), "last": last}
+            at = {"position": self.dialect.names.literal(bound.position), "row": self.dialect.names.literal(bound.row), "last": last}
             intervals.append(self._fill("merge_bounds_void", interval=self._interval(bound, "changed"), **at))
             gone = self._interval(bound, "merged")
             if by_update:
@@ -258,7 +257,7 @@ class MergeStatements:
         """Return the statements that delete what is gone, or cannot be updated beside others, update what differs, insert what is new."""
         fragments = {"target": self.target, "last": self.last, "matching": self._matching}
         if self.at_once and self.writing.MERGES_AT_ONCE and not (self.loose or self.replacing or self.numbered):
-            inserted = ", ".join(f"changed.{self.dialect.quote(name)}" for name in self.columns)
+            inserted = ", ".join(f"changed.{self.dialect.names.quote(name)}" for name in self.columns)
             both = {"columns": self._names(self.columns), "inserted": inserted, **self._updated(self.columns)}
             return [self._fill("merge_at_once", **both, **fragments)]
         gone = f"changed.{self.prefix}op = 'd'"
@@ -274,11 +273,11 @@ class MergeStatements:
 
     def _updated(self, names: Sequence[str]) -> dict[str, str]:
         """Return what an UPDATE sets of these columns, and the condition that it changes any of them."""
-        values = ", ".join(self.writing.SETS_COLUMN.format(column=self.dialect.quote(name)) for name in names)
+        values = ", ".join(self.writing.SETS_COLUMN.format(column=self.dialect.names.quote(name)) for name in names)
         return {"values": values, "differing": "TRUE" if self.writing.KEEPS_EQUAL_ROWS else self.writing.rows_differ(self._pairs(names))}
 
     def _pairs(self, names: Iterable[str]) -> list[tuple[str, str]]:
-        return [(f"merged.{self.dialect.quote(name)}", f"changed.{self.dialect.quote(name)}") for name in names]
+        return [(f"merged.{self.dialect.names.quote(name)}", f"changed.{self.dialect.names.quote(name)}") for name in names]
 
     def _interval(self, bound: Bound, alias: str) -> str:
         """Return the condition that a row's key lies in an interval; its ends are read where they were set aside."""
@@ -296,7 +295,7 @@ class MergeStatements:
         place = f"{own}position = {bound.position} AND {own}row = {bound.row} AND {own}op = '{op}'"
         pairs = []
         for name in self.key[:width]:
-            quoted = self.dialect.quote(name)
+            quoted = self.dialect.names.quote(name)
             pairs.append((f"{alias}.{quoted}", f"(SELECT {quoted} FROM {self._bounds} WHERE {place})"))
         condition = at_end
         for column, end in reversed(pairs):
@@ -307,7 +306,7 @@ class MergeStatements:
     @property
     def _matching(self) -> str:
         """The condition that a row of the target and a last change have the same key."""
-        q, exact, (merged, changed) = self.dialect.quote, self.dialect.exact_text, self._aliases
+        q, exact, (merged, changed) = self.dialect.names.quote, self.dialect.text.exact_text, self._aliases
         pairs = [(name, f"{merged}.{q(name)}", f"{changed}.{q(name)}") for name in self.key]
         alike = [f"{column} = {other}" for _, column, other in pairs]
         alike += [f"{exact(column)} = {exact(other)}" for name, column, other in pairs if name in self.loose]
@@ -315,17 +314,17 @@ class MergeStatements:
 
     @property
     def _bounds(self) -> str:
-        return self.dialect.quote("auditor_bounds")
+        return self.dialect.names.quote("auditor_bounds")
 
     @property
     def _aliases(self) -> tuple[str, str]:
         """What the target and the last changes are called in a DELETE."""
         if self.writing.DELETES_BY_ALIAS:
             return "merged", "changed"
-        return self.target.removeprefix(f"{self.dialect.quote(self.schema)}."), self.dialect.quote("auditor_last")
+        return self.target.removeprefix(f"{self.dialect.names.quote(self.schema)}."), self.dialect.names.quote("auditor_last")
 
     def _temporary(self, name: str) -> str:
-        return self.dialect.table(self.schema, name) if self.writing.QUALIFIES_TEMPORARY else self.dialect.quote(name)
+        return self.dialect.names.table(self.schema, name) if self.writing.QUALIFIES_TEMPORARY else self.dialect.names.quote(name)
 
     @property
     def _of_session(self) -> bool:
@@ -333,7 +332,7 @@ class MergeStatements:
         return self.writing.LOADS in ("alone", "by files")
 
     def _names(self, names: Sequence[str], between: str = ", ") -> str:
-        return between.join(self.dialect.quote(name) for name in names)
+        return between.join(self.dialect.names.quote(name) for name in names)
 
     def _fill(self, template: str, **fragments: str) -> str:
         return _fill(self.dialect, template, fragments, prefix=self.prefix)

@@ -43,25 +43,31 @@ def fragments(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     located, group, place = _row_location(plan, side, dialect)
     named, v, h = plan.named, plan.named("hashed_rows.v"), plan.named("hashed_rows.h")
     powers = _powers(count_sums(plan) - 1, named("located_rows.x"), dialect)
-    words = [named(f"row_words.w{i}") for i in range(plan.bits // 30)] if shared else [dialect.shift_right(v, 30), dialect.low_bits(v, 30)]
+    words = (
+        [named(f"row_words.w{i}") for i in range(plan.bits // 30)]
+        if shared
+        else [dialect.numbers.shift_right(v, 30), dialect.numbers.low_bits(v, 30)]
+    )
     known = [named(f"row_words.{name}") for _, name in powers] if shared else []
     terms = [_power_term(j, words[0], place, known, narrow, dialect) for j in range(1, count_sums(plan))]
     longs = ["v", "v1"][: plan.bits // 60]
     located_longs = [named(f"located_rows.{name}") for name in longs]
-    halves = [half for long in located_longs for half in (dialect.shift_right(long, 30), dialect.low_bits(long, 30))]
+    halves = [half for long in located_longs for half in (dialect.numbers.shift_right(long, 30), dialect.numbers.low_bits(long, 30))]
     columns = [f"{sql} AS {named(f'w{i}')}" for i, sql in enumerate(halves)]
     whole = plan.bits > 60 or plan.k > 0
-    parts = [dialect.word(h, 1 + 15 * i, 15) for i in range(len(longs))] if whole else [v]
+    parts = [dialect.numbers.word(h, 1 + 15 * i, 15) for i in range(len(longs))] if whole else [v]
     sources = [f"{sql} AS {named(name)}" for sql, name in zip(parts, longs, strict=True)]
-    sources += [f"{dialect.word(h, 25, 8)} AS {named('seed')}"] if plan.k else []
-    summed = [f"{dialect.modulo(add(term), P)} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
+    sources += [f"{dialect.numbers.word(h, 25, 8)} AS {named('seed')}"] if plan.k else []
+    summed = [f"{dialect.numbers.modulo(add(term), P)} AS syndrome_{j}" for j, term in enumerate(terms, start=1)]
     return {
         "partition": group,
         "located": located,
         "position": place,
         "counted": counted(words[0] if shared else v),
-        "word": dialect.row_word(row, plan.hash),
-        "hashed": f"{dialect.row_hash(row, plan.hash)} AS {named('h')}" if whole else f"{dialect.row_word(row, plan.hash)} AS {named('v')}",
+        "word": dialect.hashes.row_word(row, plan.hash),
+        "hashed": f"{dialect.hashes.row_hash(row, plan.hash)} AS {named('h')}"
+        if whole
+        else f"{dialect.hashes.row_word(row, plan.hash)} AS {named('v')}",
         "word_sources": ",\n      ".join(sources),
         "word_columns": ",\n    ".join([*columns, *([f"{named('located_rows.seed')} AS {named('seed')}"] if plan.k else [])]),
         "powers": ",\n    ".join(f"{sql} AS {named(name)}" for sql, name in powers),
@@ -75,7 +81,7 @@ def _row_location(plan: Plan, side: Side, dialect: Dialect) -> tuple[str, str, s
     how = plan.partitioning
     if how.strategy == "range":
         column = plan.columns[how.column]
-        offset = dialect.remainder(column.expression[side], how.size, column.native[side])
+        offset = dialect.numbers.remainder(column.expression[side], how.size, column.native[side])
         located = f"{partition(plan, side, dialect)} AS {plan.named('partition_id')},\n    {offset} + 1 AS {plan.named('x')}"
         return located, plan.named("hashed_rows.partition_id"), plan.named("hashed_rows.x")
     number, kv = key_number(plan, side, dialect), plan.named("hashed_rows.kv")
@@ -97,7 +103,7 @@ def _power_term(j: int, first: str, x: str, known: Sequence[str], narrow: bool, 
     for bit in range(j.bit_length()):
         if j >> bit & 1:
             power = known[bit] if known else _inline_power(x, bit, narrow, dialect)
-            term = dialect.modulo(f"({term} * {power})", P)
+            term = dialect.numbers.modulo(f"({term} * {power})", P)
             term = f"({term})" if j >> bit + 1 else term
     return term
 
@@ -108,7 +114,7 @@ def _inline_power(x: str, bit: int, narrow: bool, dialect: Dialect) -> str:
         return x
     half = _inline_power(x, bit - 1, narrow, dialect)
     square = f"({half} * {half})"
-    return square if narrow and bit == 1 else f"({dialect.modulo(square, P)})"
+    return square if narrow and bit == 1 else f"({dialect.numbers.modulo(square, P)})"
 
 
 def _powers(greatest: int, x: str, dialect: Dialect) -> list[tuple[str, str]]:
@@ -122,13 +128,13 @@ def aggregates(plan: Plan, dialect: Dialect) -> tuple[Callable[[str], str], Call
     If an engine's fast sums are exact only up to some number of rows, a partition that holds more of them than planned is counted as
     having no hashed rows: it is skipped instead of compared by rounded sums.
     """
-    most = dialect.SMALL_SUM_MAX_ROWS
+    most = dialect.numbers.SMALL_SUM_MAX_ROWS
     if most is None or plan.partitioning.strategy == "time" or plan.rows_per_partition > most // 4:
-        return dialect.integer_sum, "COUNT({})".format
-    return dialect.small_sum, f"CASE WHEN COUNT(*) <= {most} THEN COUNT({{}}) ELSE 0 END".format
+        return dialect.numbers.integer_sum, "COUNT({})".format
+    return dialect.numbers.small_sum, f"CASE WHEN COUNT(*) <= {most} THEN COUNT({{}}) ELSE 0 END".format
 
 
 def minima(k: int, seed: str, dialect: Dialect) -> list[str]:
     """Return SQL of the k minima of a partition, each the least permuted value of the 32-bit word ``seed`` of its row hashes."""
-    permuted = (dialect.modulo(f"({seed} * {a} + {b})", MODULUS) for a, b in constants(k))
-    return [f"MIN({dialect.low_bits(f'({sql})', MASK.bit_length())}) AS minhash_{i}" for i, sql in enumerate(permuted)]
+    permuted = (dialect.numbers.modulo(f"({seed} * {a} + {b})", MODULUS) for a, b in constants(k))
+    return [f"MIN({dialect.numbers.low_bits(f'({sql})', MASK.bit_length())}) AS minhash_{i}" for i, sql in enumerate(permuted)]

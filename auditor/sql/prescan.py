@@ -51,8 +51,8 @@ def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) 
     digest_of_rows = plan.named("digested_rows.digest")
     common = {
         "p": plan.prefix,
-        "words": _words([dialect.word(digest_of_rows, 15 * word + 1, 15) for word in range(WORDS)]),
-        "digest": dialect.digest_of_rows(plan.named("ordered_rows.v"), NEXT_ROW),
+        "words": _words([dialect.numbers.word(digest_of_rows, 15 * word + 1, 15) for word in range(WORDS)]),
+        "digest": dialect.hashes.digest_of_rows(plan.named("ordered_rows.v"), NEXT_ROW),
         "most": str(plan.digest_rows),
         "row": _limited_bytes(plan, side, dialect),
         "table": plan.sides[side].table,
@@ -80,7 +80,7 @@ def _digests_between_cuts(plan: Plan, side: Side, dialect: Dialect, where: str, 
     """Return the statement of all stretches of a key that was cut, and of the rows in none."""
     assert plan.prescan is not None
     key, cuts = plan.columns[0].expression[side], plan.prescan.cuts[side]
-    no_key = dict.fromkeys(("least", "greatest"), dialect.as_bigint("NULL"))
+    no_key = dict.fromkeys(("least", "greatest"), dialect.numbers.as_bigint("NULL"))
     common |= {"key": "", **no_key}
     holes = {
         "p": plan.prefix,
@@ -125,13 +125,13 @@ def _within(key: str, number: str, width: int) -> str:
 
 def row_bytes(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a row's bytes, equal only for equal rows; NULL only if the engine could not build them."""
-    between = dialect.binary_literal(NEXT_COLUMN)
-    parts = [dialect.binary_literal(plan.salt.encode())] if plan.salt else []
+    between = dialect.names.binary_literal(NEXT_COLUMN)
+    parts = [dialect.names.binary_literal(plan.salt.encode())] if plan.salt else []
     for closed, columns in groupby(plan.columns, is_closed):
         for some in [list(columns)] if closed else [[column] for column in columns]:
             parts += [between] if parts else []
             parts += _closed_parts(some, side, dialect) if closed else [_part(some[0], side, dialect)]
-    return dialect.joined_bytes(parts)
+    return dialect.hashes.joined_bytes(parts)
 
 
 def _limited_bytes(plan: Plan, side: Side, dialect: Dialect) -> str:
@@ -142,17 +142,19 @@ def _limited_bytes(plan: Plan, side: Side, dialect: Dialect) -> str:
     if limited:
         too_long = " OR ".join(f"OCTET_LENGTH({c}) > {LONGEST_VALUE}" for c in limited)
         row = f"CASE WHEN {too_long} THEN NULL ELSE {row} END"
-    return f"COALESCE({row}, {dialect.binary_literal(NO_TEXT + side.encode())})"
+    return f"COALESCE({row}, {dialect.names.binary_literal(NO_TEXT + side.encode())})"
 
 
 def _closed_parts(columns: Sequence[ColumnPlan], side: Side, dialect: Dialect) -> list[str]:
-    nothing = dialect.string_literal("")
-    return dialect.joined_texts([mark_null(column, side, operand(column, side, dialect), nothing, dialect) for column in columns], BAR)
+    nothing = dialect.names.string_literal("")
+    return dialect.hashes.joined_texts(
+        [mark_null(column, side, operand(column, side, dialect), nothing, dialect) for column in columns], BAR
+    )
 
 
 def _part(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     text = digest(column, side, dialect) if column.digest else operand(column, side, dialect)
-    return mark_null(column, side, dialect.text_bytes(text), dialect.byte_for_null(NULL_VALUE), dialect)
+    return mark_null(column, side, dialect.hashes.text_bytes(text), dialect.hashes.byte_for_null(NULL_VALUE), dialect)
 
 
 def most_bytes(columns: Sequence[ColumnPlan], side: Side, salt: str) -> int | None:
@@ -190,7 +192,7 @@ def key_ends(plan: Plan, side: Side, dialect: Dialect, is_text: bool) -> str:
     """Return the statement that reads the least and the greatest value of the key's first column, by an index that begins with it."""
     column = plan.columns[0]
     key, native = column.expression[side], column.native[side].name
-    value = key if not is_text else dialect.hex_text(key) if native == "binary" else dialect.as_text(key)
+    value = key if not is_text else dialect.text.hex_text(key) if native == "binary" else dialect.text.as_text(key)
     return checked(
         sql_templates.fill(dialect.template("key_ends"), {"p": plan.prefix, "key": key, "value": value, "table": plan.sides[side].table}),
         dialect,

@@ -70,7 +70,7 @@ def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[s
     fragments = {
         "total": f"({count(dialect, table, chosen)}) AS {plan.named('read_total')}," if dialect.CUTS_STORED_TEXTS else "",
         "partition": partition(plan, side, dialect),
-        "digits": dialect.left(dialect.row_hash(row_text(plan, side, dialect), plan.hash), plan.bits // 4),
+        "digits": dialect.text.left(dialect.hashes.row_hash(row_text(plan, side, dialect), plan.hash), plan.bits // 4),
         "texts": _join_columns([f"{sql} AS {plan.named(f't{index}')}" for index, sql in enumerate(texts)]),
         "p": plan.prefix,
         "table": table,
@@ -130,7 +130,7 @@ def _key_columns(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     """
     if not plan.has_integer_key:
         nothing = dict.fromkeys(("key", "key_of_hashed", "key_of_located"), "")
-        return nothing | dict.fromkeys(("least", "greatest"), dialect.as_bigint("NULL"))
+        return nothing | dict.fromkeys(("least", "greatest"), dialect.numbers.as_bigint("NULL"))
     name, above = plan.named("k"), plan.named(f"{_LAST_LEVEL.get(template_name(plan, dialect), 'hashed_rows')}.k")
     return {
         "key": f"{plan.columns[0].expression[side]} AS {name},",
@@ -145,7 +145,7 @@ def _console_columns(dialect: Dialect, side: Side, name: str, row_count: str) ->
     if not name:
         return ""
     totals = f"COUNT(*) OVER () AS partition_count,\n  SUM({row_count}) OVER () AS total_rows"
-    return f",\n  {totals},\n  {dialect.string_literal(f'{name}/{side}')} AS audit_plan"
+    return f",\n  {totals},\n  {dialect.names.string_literal(f'{name}/{side}')} AS audit_plan"
 
 
 def _join_columns(items: list[str]) -> str:
@@ -176,7 +176,7 @@ def _located_partition(plan: Plan, side: Side, dialect: Dialect) -> dict[str, st
 
 def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     v = plan.named("hashed_rows.v")
-    words = [dialect.shift_right(v, 30), dialect.low_bits(v, 30)]
+    words = [dialect.numbers.shift_right(v, 30), dialect.numbers.low_bits(v, 30)]
     add, counted = aggregates(plan, dialect)
     located = _located_partition(plan, side, dialect)
     return {
@@ -191,18 +191,18 @@ def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
 def _word_of_row(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the first 60 bits of a row's hash."""
     if plan.hashes_bytes:
-        return dialect.bytes_word(prescan.row_bytes(plan, side, dialect), plan.hash)
-    return dialect.row_word(row_text(plan, side, dialect), plan.hash)
+        return dialect.hashes.bytes_word(prescan.row_bytes(plan, side, dialect), plan.hash)
+    return dialect.hashes.row_word(row_text(plan, side, dialect), plan.hash)
 
 
 def _minhash(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     h, w = plan.named("hashed_rows.h"), [plan.named(f"row_words.w{j}") for j in range(4)]
-    columns = [f"{dialect.word(h, 8 * j + 1, 8)} AS {plan.named(f'w{j}')}" for j in range(4)]
+    columns = [f"{dialect.numbers.word(h, 8 * j + 1, 8)} AS {plan.named(f'w{j}')}" for j in range(4)]
     return {
         **_located_partition(plan, side, dialect),
-        "hash": dialect.row_hash(row_text(plan, side, dialect), plan.hash),
+        "hash": dialect.hashes.row_hash(row_text(plan, side, dialect), plan.hash),
         "word_columns": ",\n    ".join(columns),
-        "words": _join_columns([f"{dialect.integer_sum(word)} AS word_{j}" for j, word in enumerate(w)]),
+        "words": _join_columns([f"{dialect.numbers.integer_sum(word)} AS word_{j}" for j, word in enumerate(w)]),
         "minhashes": _join_columns(minima(plan.k, w[3], dialect)),
     }
 

@@ -12,7 +12,6 @@ from auditor.sql.literals import canonical_literal
 from auditor.sql.row_text import row_text
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
-from dialects.base import writing_of
 
 MARKERS = "auditor_patch_marks"
 """The table of a target in which batches of patches leave their marks."""
@@ -52,7 +51,7 @@ class RowStatements:
             columns=", ".join(column.expression["target"] for column, _ in written),
             values=", ".join(self._literal(column, text) for column, text in written),
             key=self._key(new),
-            overriding=writing_of(self.dialect).OVERRIDES_IDENTITY if self.overriding else "",
+            overriding=self.dialect.writing.OVERRIDES_IDENTITY if self.overriding else "",
         )
 
     def update(self, old: Texts, new: Texts, digest: str, names: Collection[str]) -> str:
@@ -77,8 +76,8 @@ class RowStatements:
 
     def _guard(self, digest: str) -> dict[str, str]:
         if not self._digests:
-            self._digests.append(self.dialect.row_hash(row_text(self.plan, "target", self.dialect), self.plan.hash))
-        return {"digest": self._digests[0], "expected": self.dialect.string_literal(digest)}
+            self._digests.append(self.dialect.hashes.row_hash(row_text(self.plan, "target", self.dialect), self.plan.hash))
+        return {"digest": self._digests[0], "expected": self.dialect.names.string_literal(digest)}
 
     def _key(self, texts: Texts) -> str:
         equal = (self._equals(column, text) for column, text in zip(self.plan.key_columns, texts, strict=False))
@@ -87,7 +86,7 @@ class RowStatements:
     def _equals(self, column: ColumnPlan, text: str | None) -> str:
         sql = column.expression["target"]
         if text is not None and column.kind.name in ("text", "char") and column.native["target"].name == column.kind.name:
-            return self.dialect.is_one_of(sql, [text], column.types["target"])
+            return self.dialect.text.is_one_of(sql, [text], column.types["target"])
         return f"{sql} = {self._literal(column, text)}"
 
     def _is_computed(self, column: ColumnPlan) -> bool:
@@ -129,11 +128,11 @@ class MarkStatements:
     @property
     def table(self) -> str:
         """The table of marks as SQL."""
-        return self.dialect.table(self.schema, MARKERS)
+        return self.dialect.names.table(self.schema, MARKERS)
 
     def create(self) -> str:
         """Return the statement that makes the table of marks if it is missing."""
-        types = {"text": self.dialect.native_type(MARK), "integer": self.dialect.native_type(Kind("integer"))}
+        types = {"text": self.dialect.types.native_type(MARK), "integer": self.dialect.types.native_type(Kind("integer"))}
         return _fill(self.dialect, "patch_markers_create", {"markers": self.table, **types})
 
     def insert(self, batch: int) -> str:
@@ -146,10 +145,10 @@ class MarkStatements:
 
     def delete(self) -> str:
         """Return the statement that removes the patch's marks."""
-        return _fill(self.dialect, "patch_marker_delete", {"markers": self.table, "patch": self.dialect.literal(self.patch)})
+        return _fill(self.dialect, "patch_marker_delete", {"markers": self.table, "patch": self.dialect.names.literal(self.patch)})
 
     def _batch(self, batch: int) -> dict[str, str]:
-        return {"markers": self.table, "patch": self.dialect.literal(self.patch), "batch": self.dialect.literal(batch)}
+        return {"markers": self.table, "patch": self.dialect.names.literal(self.patch), "batch": self.dialect.names.literal(batch)}
 
 
 def _fill(dialect: Dialect, template: str, fragments: Mapping[str, str]) -> str:

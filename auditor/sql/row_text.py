@@ -15,26 +15,26 @@ LABELS = re.compile(r"(enum|set)\(", re.IGNORECASE)
 
 def text(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a column's canonical text, with the audit's trim, case and null_as applied; NULL for NULL without null_as."""
-    sql = dialect.canonical_text(column.kind, column.expression[side], column.native[side])
+    sql = dialect.canonical.canonical_text(column.kind, column.expression[side], column.native[side])
     if column.tolerance and column.kind.name == "float32" and column.native[side].name != "float32":
         sql = _single_precision_text(sql, column, side, dialect)
     if column.trim:
-        sql = dialect.trim(sql)
+        sql = dialect.text.trim(sql)
     if column.case:
-        sql = dialect.lower(sql) if column.case == "lower" else dialect.upper(sql)
-    return _replace_null(column, side, sql, dialect.string_literal(column.null_as)) if column.null_as is not None else sql
+        sql = dialect.text.lower(sql) if column.case == "lower" else dialect.text.upper(sql)
+    return _replace_null(column, side, sql, dialect.names.string_literal(column.null_as)) if column.null_as is not None else sql
 
 
 def levelled(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a time whose hour, day and month are those of the compared text: on a side that is rounded, moved as rounding does."""
-    return dialect.rounded_time(column.kind, column.expression[side], column.native[side])
+    return dialect.times.rounded_time(column.kind, column.expression[side], column.native[side])
 
 
 def _single_precision_text(sql: str, column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a double's text in single precision, or in double precision if it is outside the range of single precision."""
-    x = dialect.as_double(column.expression[side])
-    fits = f"ABS({x}) > {dialect.double_literal('1e-37')} AND ABS({x}) < {dialect.double_literal('3e38')}"
-    whole = dialect.canonical_text(Kind("float64"), column.expression[side], column.native[side])
+    x = dialect.numbers.as_double(column.expression[side])
+    fits = f"ABS({x}) > {dialect.numbers.double_literal('1e-37')} AND ABS({x}) < {dialect.numbers.double_literal('3e38')}"
+    whole = dialect.canonical.canonical_text(Kind("float64"), column.expression[side], column.native[side])
     return f"CASE WHEN {fits} THEN {sql} ELSE {whole} END"
 
 
@@ -45,14 +45,14 @@ def escaped(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
 
 
 def _escape_bar(sql: str, column: ColumnPlan, side: Side, dialect: Dialect) -> str:
-    return dialect.replace(sql, canonical.BAR, canonical.ESCAPED) if _can_hold_bar(column, side) else sql
+    return dialect.text.replace(sql, canonical.BAR, canonical.ESCAPED) if _can_hold_bar(column, side) else sql
 
 
 def operand(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     """Return SQL of a column's canonical text as an operand of ``Dialect.concat``, which may print values on its own."""
     if _is_changed(column):
         return text(column, side, dialect)
-    return dialect.operand_text(column.kind, column.expression[side], column.native[side])
+    return dialect.canonical.operand_text(column.kind, column.expression[side], column.native[side])
 
 
 def _is_changed(column: ColumnPlan) -> bool:
@@ -88,7 +88,7 @@ def mark_null(column: ColumnPlan, side: Side, sql: str, null: str, dialect: Dial
     """
     if column.null_as is not None or side in column.never_null:
         return sql
-    if column.pieces or _is_changed(column) or dialect.can_fail(column.kind, column.native[side]):
+    if column.pieces or _is_changed(column) or dialect.canonical.can_fail(column.kind, column.native[side]):
         return _replace_null(column, side, sql, null)
     return f"COALESCE({sql}, {null})"
 
@@ -97,18 +97,18 @@ def row_text(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the row text in the plan's encoding; NULL only if the engine could not build it."""
     texts = column_texts(plan, side, dialect)
     if plan.encoding == "published":
-        return dialect.concat(texts)
-    between = dialect.string_literal(canonical.SEPARATOR)
+        return dialect.text.concat(texts)
+    between = dialect.names.string_literal(canonical.SEPARATOR)
     pieces = [piece for text in texts for piece in (between, text)]
-    return dialect.concat([dialect.string_literal(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])
+    return dialect.text.concat([dialect.names.string_literal(plan.salt + canonical.SEPARATOR), *pieces[1:]] if plan.salt else pieces[1:])
 
 
 def column_texts(plan: Plan, side: Side, dialect: Dialect) -> list[str]:
     """Return SQL of what stands for each column in the row text; NULL only if the engine could not build it."""
     if plan.encoding == "published":
-        null = dialect.string_literal("NULL")
+        null = dialect.names.string_literal("NULL")
         return [mark_null(column, side, operand(column, side, dialect), null, dialect) for column in plan.columns]
-    null = dialect.string_literal(canonical.NULL)
+    null = dialect.names.string_literal(canonical.NULL)
     return [mark_null(column, side, _in_row(column, side, dialect), null, dialect) for column in plan.columns]
 
 
@@ -120,17 +120,17 @@ def _in_row(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
 def digest(column: ColumnPlan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the 64 hexadecimal digits that stand for a column's canonical text."""
     if column.pieces:
-        return dialect.digest_of_pieces(column.kind, column.expression[side], column.native[side], column.pieces)
-    return dialect.row_hash(text(column, side, dialect), "sha256")
+        return dialect.hashes.digest_of_pieces(column.kind, column.expression[side], column.native[side], column.pieces)
+    return dialect.hashes.row_hash(text(column, side, dialect), "sha256")
 
 
 def key_text(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return SQL of the key's text; NULL if a column of the key is NULL."""
     if plan.key == 1:  # no operand that an engine prints on its own: it would be compared as a number or a time
         return _escape_bar(text(plan.columns[0], side, dialect), plan.columns[0], side, dialect)
-    between = dialect.string_literal(canonical.SEPARATOR)
+    between = dialect.names.string_literal(canonical.SEPARATOR)
     pieces = [piece for column in plan.key_columns for piece in (between, escaped(column, side, dialect))]
-    return dialect.concat(pieces[1:])
+    return dialect.text.concat(pieces[1:])
 
 
 def shortened_text(column: ColumnPlan, side: Side, dialect: Dialect, length: int) -> str:
@@ -142,12 +142,12 @@ def shortened_text(column: ColumnPlan, side: Side, dialect: Dialect, length: int
         return _short_or_digest(column, side, dialect, length)
     sql = text(column, side, dialect)
     if column.masked:
-        return dialect.row_hash(sql, "sha256")
+        return dialect.hashes.row_hash(sql, "sha256")
     if not column.kind.is_free_text and column.kind.name != "binary" and column.native[side].name not in FREE_TEXT_KINDS:
         return sql
-    hashed = dialect.left(dialect.row_hash(sql, "sha256"), 16)
-    cut = dialect.concat([dialect.left(sql, length), dialect.string_literal("... sha256 "), hashed])
-    return f"CASE WHEN {dialect.length(sql)} > {length} THEN {cut} ELSE {sql} END"
+    hashed = dialect.text.left(dialect.hashes.row_hash(sql, "sha256"), 16)
+    cut = dialect.text.concat([dialect.text.left(sql, length), dialect.names.string_literal("... sha256 "), hashed])
+    return f"CASE WHEN {dialect.text.length(sql)} > {length} THEN {cut} ELSE {sql} END"
 
 
 def _short_or_digest(column: ColumnPlan, side: Side, dialect: Dialect, length: int) -> str:
@@ -156,5 +156,5 @@ def _short_or_digest(column: ColumnPlan, side: Side, dialect: Dialect, length: i
     if column.masked:
         return hashed
     most = length // 2 if column.kind.name == "binary" else length
-    short = dialect.short_text(column.kind, column.expression[side], column.native[side], most)
-    return f"COALESCE({short}, {dialect.concat([dialect.string_literal('... sha256 '), dialect.left(hashed, 16)])})"
+    short = dialect.hashes.short_text(column.kind, column.expression[side], column.native[side], most)
+    return f"COALESCE({short}, {dialect.text.concat([dialect.names.string_literal('... sha256 '), dialect.text.left(hashed, 16)])})"

@@ -16,7 +16,6 @@ from auditor.model import Chunk, ColumnPlan, Plan
 from auditor.sql.render import where
 from auditor.sql.user_sql import checked
 from dialects import Dialect, Kind
-from dialects.base import writing_of
 from dialects.kinds import FREE_TEXT_KINDS
 from dialects.writing import LineFormat
 from sql_templates import fill
@@ -53,7 +52,7 @@ class BootstrapStatements:
 
         With ``whole`` it has all that it needs to take the target's name.
         """
-        template = "bootstrap_whole_create" if whole and writing_of(self.dialect).CARRIES_ON_RENAME else "bootstrap_stage_create"
+        template = "bootstrap_whole_create" if whole and self.dialect.writing.CARRIES_ON_RENAME else "bootstrap_stage_create"
         return self._fill(template, stage=table, target=self.target)
 
     def drop(self, table: str) -> str:
@@ -66,12 +65,12 @@ class BootstrapStatements:
 
     def lock_writers(self, chunk: Chunk, *, has_primary_key: bool) -> str:
         """Return the statement that keeps other writers off a range of the target's rows."""
-        by_key = writing_of(self.dialect).LOCK_BY_KEY if has_primary_key else ""
-        return writing_of(self.dialect).LOCK_WRITERS.format(table=self.target, by_key=by_key, where=where(self.plan, "target", chunk))
+        by_key = self.dialect.writing.LOCK_BY_KEY if has_primary_key else ""
+        return self.dialect.writing.LOCK_WRITERS.format(table=self.target, by_key=by_key, where=where(self.plan, "target", chunk))
 
     def copy(self, table: str, into: str, chunk: Chunk) -> str:
         """Return the statement that copies a range of rows from one table to another."""
-        overriding = writing_of(self.dialect).OVERRIDES_IDENTITY.strip() if self.overriding else ""
+        overriding = self.dialect.writing.OVERRIDES_IDENTITY.strip() if self.overriding else ""
         return self._fill(
             "bootstrap_copy",
             table=table,
@@ -94,12 +93,12 @@ def read_lines(plan: Plan, columns: list[ColumnPlan], source: Dialect, target: D
 
     ``columns`` are those that are loaded, in their order. Raises ColumnRefused for a column whose values the target cannot load.
     """
-    assert writing_of(target).LINES
-    parts = [_line_value(column, source, writing_of(target).LINES) for column in columns]
-    between = source.string_literal(writing_of(target).LINES.between)
+    assert target.writing.LINES
+    parts = [_line_value(column, source, target.writing.LINES) for column in columns]
+    between = source.names.string_literal(target.writing.LINES.between)
     pieces = [piece for part in parts for piece in (between, part)][1:]
-    ends = [source.string_literal(end) if end else "" for end in (writing_of(target).LINES.begin, writing_of(target).LINES.end)]
-    line = source.concat([piece for piece in (ends[0], *pieces, ends[1]) if piece])
+    ends = [source.names.string_literal(end) if end else "" for end in (target.writing.LINES.begin, target.writing.LINES.end)]
+    line = source.text.concat([piece for piece in (ends[0], *pieces, ends[1]) if piece])
     fragments = {"line": line, "table": plan.sides["source"].table, "where": where(plan, "source", chunk)}
     return checked(fill(source.template("copy_lines"), fragments), source)
 
@@ -110,18 +109,18 @@ def _line_value(column: ColumnPlan, source: Dialect, lines: LineFormat) -> str:
     native, to = column.native["source"], column.native["target"]
     if column.kind.is_free_text or native.name in FREE_TEXT_KINDS or column.kind.name == "json":
         for character, written in lines.escapes:
-            text = source.replace(text, character, written)
+            text = source.text.replace(text, character, written)
     if to.name == "binary" and lines.binary:
         around = lines.binary
     elif to.name == "bit" and lines.bits:
         around = lines.bits
     elif to.name in lines.bare and native.name in NUMBERS:
         around = ("", "")
-    parts = [source.string_literal(around[0]) if around[0] else "", text, source.string_literal(around[1]) if around[1] else ""]
-    whole = source.concat([part for part in parts if part])
+    parts = [source.names.string_literal(around[0]) if around[0] else "", text, source.names.string_literal(around[1]) if around[1] else ""]
+    whole = source.text.concat([part for part in parts if part])
     if "source" in column.never_null:
         return whole
-    return f"CASE WHEN {column.expression['source']} IS NULL THEN {source.string_literal(lines.null)} ELSE {whole} END"
+    return f"CASE WHEN {column.expression['source']} IS NULL THEN {source.names.string_literal(lines.null)} ELSE {whole} END"
 
 
 def _line_text(column: ColumnPlan, source: Dialect) -> str:
@@ -129,10 +128,10 @@ def _line_text(column: ColumnPlan, source: Dialect) -> str:
     c, native, to, kind = column.expression["source"], column.native["source"], column.native["target"], column.kind
     if to.name in FLOATS and native.name in FLOATS:
         # MySQL 9 writes at most 22 characters of a computed double, and all of a column's.
-        return source.as_text(c if native.name == "float64" else source.as_double(c))
+        return source.text.as_text(c if native.name == "float64" else source.numbers.as_double(c))
     if to.name in FLOATS:
-        return source.canonical_text(_exact(native), c, native)
-    text = source.canonical_text(kind, c, native)
+        return source.canonical.canonical_text(_exact(native), c, native)
+    text = source.canonical.canonical_text(kind, c, native)
     if kind.name in FLOATS:
         raise ColumnRefused(
             f"the column {column.name!r} holds floats, and the target {column.types['target']}: it cannot be copied exactly"
@@ -141,9 +140,9 @@ def _line_text(column: ColumnPlan, source: Dialect) -> str:
         raise ColumnRefused(f"the column {column.name!r} holds numbers, and the target bits: copy it by hand")
     if kind.name == "interval":
         for mark, unit in (("m", " months "), ("d", " days "), ("us", " microseconds")):
-            text = source.replace(text, mark, unit)
+            text = source.text.replace(text, mark, unit)
     is_short = kind.name == "uuid" and (to.name == "binary" or to.digits == 32 or "(32)" in column.types["target"])
-    return source.replace(text, "-", "") if is_short else text
+    return source.text.replace(text, "-", "") if is_short else text
 
 
 def _exact(native: Kind) -> Kind:
@@ -163,8 +162,8 @@ def dump_value(dialect: Dialect, expression: str, native: Kind | None, stored: K
     column; None if it has no canonical text, and is printed as its engine prints it.
     """
     if native is None:
-        return dialect.as_text(expression)
+        return dialect.text.as_text(expression)
     if native.name in canonical.FLOATS:
-        return expression if native.name == "float64" else dialect.as_double(expression)
+        return expression if native.name == "float64" else dialect.numbers.as_double(expression)
     shared = canonical.shared_kind(native, stored)
-    return dialect.canonical_text(shared.kind if shared else native, expression, native)
+    return dialect.canonical.canonical_text(shared.kind if shared else native, expression, native)

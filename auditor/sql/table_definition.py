@@ -32,7 +32,7 @@ def create_table(dialect: Dialect, table: str, defined: DefinedTable, keys: Mapp
 def add_column(dialect: Dialect, table: str, column: DefinedColumn) -> Iterator[str]:
     """Yield the statements that add a column, which may be NULL, as the rows that are there have no value of it."""
     comment = f" COMMENT {_text(dialect, column.comment)}" if column.comment and dialect.TABLE_FORM.inline_comments else ""
-    yield f"ALTER TABLE {table} ADD COLUMN {dialect.quote(column.name)} {column.type}{_null(dialect, True)}{comment}"
+    yield f"ALTER TABLE {table} ADD COLUMN {dialect.names.quote(column.name)} {column.type}{_null(dialect, True)}{comment}"
     if column.comment and not comment:
         yield _comment_on(dialect, table, column)
 
@@ -47,7 +47,7 @@ def change_type(dialect: Dialect, table: str, name: str, column: DefinedColumn, 
         if form is None:
             return []
         typed += _null(dialect, column.nullable) + form.rest
-    return [statement.format(table=table, column=dialect.quote(name), type=typed) for statement in dialect.TABLE_FORM.change]
+    return [statement.format(table=table, column=dialect.names.quote(name), type=typed) for statement in dialect.TABLE_FORM.change]
 
 
 def change_null(dialect: Dialect, table: str, name: str, column: DefinedColumn, form: ColumnForm | None) -> list[str]:
@@ -55,7 +55,7 @@ def change_null(dialect: Dialect, table: str, name: str, column: DefinedColumn, 
     if _changes_whole(dialect):
         return change_type(dialect, table, name, replace(column, type=form.type), form) if form else []
     change = dialect.TABLE_FORM.change_null
-    return [change.format(table=table, column=dialect.quote(name), change="DROP" if column.nullable else "SET")] if change else []
+    return [change.format(table=table, column=dialect.names.quote(name), change="DROP" if column.nullable else "SET")] if change else []
 
 
 def add_key(dialect: Dialect, table: str, key: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def _changes_whole(dialect: Dialect) -> bool:
 
 def _definition(dialect: Dialect, column: DefinedColumn) -> str:
     comment = f" COMMENT {_text(dialect, column.comment)}" if column.comment and dialect.TABLE_FORM.inline_comments else ""
-    return f"{dialect.quote(column.name)} {column.type}{_null(dialect, column.nullable)}{comment}"
+    return f"{dialect.names.quote(column.name)} {column.type}{_null(dialect, column.nullable)}{comment}"
 
 
 def _null(dialect: Dialect, nullable: bool) -> str:
@@ -107,11 +107,11 @@ def _comments(dialect: Dialect, table: str, defined: DefinedTable) -> Iterator[s
 
 
 def _comment_on(dialect: Dialect, table: str, column: DefinedColumn) -> str:
-    return f"COMMENT ON COLUMN {table}.{dialect.quote(column.name)} IS {_text(dialect, column.comment)}"
+    return f"COMMENT ON COLUMN {table}.{dialect.names.quote(column.name)} IS {_text(dialect, column.comment)}"
 
 
 def _names(dialect: Dialect, names: Sequence[str]) -> str:
-    return ", ".join(dialect.quote(name) for name in names)
+    return ", ".join(dialect.names.quote(name) for name in names)
 
 
 def _text(dialect: Dialect, comment: str) -> str:
@@ -182,4 +182,4 @@ class TableStatements:
         return f" {self.dialect.TABLE_FORM.null}" if self.dialect.TABLE_FORM.null else ""
 
     def _q(self, name: str) -> str:
-        return self.dialect.quote(name)
+        return self.dialect.names.quote(name)

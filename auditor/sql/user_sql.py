@@ -52,7 +52,7 @@ def typed(sql: str, dialect: Dialect, kind: Kind) -> str:
     if not (isinstance(tree, exp.Null) or (isinstance(tree, exp.Literal) and tree.is_string)):
         return sql
     try:
-        return dialect.typed_value(sql, kind)
+        return dialect.types.typed_value(sql, kind)
     except LookupError:
         return sql
 

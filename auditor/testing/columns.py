@@ -55,7 +55,7 @@ def supported_columns(dialect: Dialect) -> list[tuple[Family, Kind]]:
     for family in FAMILIES:
         for kind in family.kinds:
             try:
-                dialect.native_type(kind)
+                dialect.types.native_type(kind)
             except LookupError:
                 continue
             supported.append((family, kind))
@@ -64,7 +64,7 @@ def supported_columns(dialect: Dialect) -> list[tuple[Family, Kind]]:
 
 def catalogue_kind(dialect: Dialect, kind: Kind) -> Kind:
     """Return the kind that an engine's catalogue reports for a column created with this kind."""
-    return dialect.kind(dialect.native_type(kind).partition(" CHARACTER SET ")[0].lower()) or kind
+    return dialect.types.kind(dialect.types.native_type(kind).partition(" CHARACTER SET ")[0].lower()) or kind
 
 
 def make_table(url: str, name: str, columns: Columns, rows: Sequence[Sequence[Any]], key: str = "") -> None:
@@ -72,8 +72,8 @@ def make_table(url: str, name: str, columns: Columns, rows: Sequence[Sequence[An
     parsed = dialects.parse_url(url)
     dialect = dialects.by_scheme(parsed.scheme)
     with closing(dialect.connect(dialect.addresses.write_url(parsed), 3600.0)) as session:
-        quoted, primary = session.dialect.quote(name), f", PRIMARY KEY ({session.dialect.quote(key)})" if key else ""
-        types = ", ".join(f"{session.dialect.quote(column)} {session.dialect.native_type(kind)}" for column, kind in columns)
+        quoted, primary = session.dialect.names.quote(name), f", PRIMARY KEY ({session.dialect.names.quote(key)})" if key else ""
+        types = ", ".join(f"{session.dialect.names.quote(column)} {session.dialect.types.native_type(kind)}" for column, kind in columns)
         session.execute(f"DROP TABLE IF EXISTS {quoted}")
         session.execute(f"CREATE TABLE {quoted} ({types}{primary})")
         for start in range(0, len(rows), ROWS):
@@ -128,7 +128,7 @@ def _plan_column(dialect: Dialect, column: dialects.Column, shared: canonical.Sh
         name=f"{column.name} as {shared.kind}",
         kind=shared.kind,
         native=dict.fromkeys(SIDES, column.kind or shared.kind),
-        expression=dict.fromkeys(SIDES, dialect.quote(column.name)),
+        expression=dict.fromkeys(SIDES, dialect.names.quote(column.name)),
         types=dict.fromkeys(SIDES, column.native),
         why=shared.why,
     )
@@ -144,7 +144,7 @@ def expected(compared: Compared, row: Mapping[str, Any]) -> str | None:
 
 def make_plan(session: Session, columns: Sequence[ColumnPlan]) -> Plan:
     """Return a plan of these columns of the table, whose rows are read on either side."""
-    side = SidePlan(dialect=session.dialect.name, connection="", label="", table=session.dialect.quote(TABLE), where="")
+    side = SidePlan(dialect=session.dialect.name, connection="", label="", table=session.dialect.names.quote(TABLE), where="")
     return Plan(
         audit="canonical",
         method="signature",

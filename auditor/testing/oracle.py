@@ -56,7 +56,7 @@ class TestCanonicalText:
         plans, dialect = column_plans(engine_session), engine_session.dialect
         assert len({compared.family.name for compared in plans}) >= LEAST_FAMILIES, "too few families were compared"
         texts = ", ".join(row_text.text(compared.column, "source", dialect) for compared in plans)
-        got = engine_session.query(f"SELECT n, {texts} FROM {dialect.quote(TABLE)} ORDER BY n")
+        got = engine_session.query(f"SELECT n, {texts} FROM {dialect.names.quote(TABLE)} ORDER BY n")
         assert len(got) == len(drawn)
         wrong: dict[str, str] = {}
         for row, (_, *got_texts) in zip(drawn, got, strict=True):
@@ -80,9 +80,9 @@ class TestCanonicalText:
     def test_case_is_folded_as_the_oracle_does(self, engine_session: Session, oracle_examples: int) -> None:
         """Letters beyond A to Z stay as they are, also those that engines, locales and editions of Unicode fold in different ways."""
         dialect, many = engine_session.dialect, "".join(map(chr, range(0x21, 0x600))) + "ẞΣς\u212aǅⅧⓐꙀﬀ😀𐐀"
-        column, constant = dialect.characters(dialect.quote("free_text")), dialect.string_literal(many)
-        folded = ", ".join(function(c) for c in (column, constant) for function in (dialect.lower, dialect.upper))
-        got = engine_session.query(f"SELECT {folded} FROM {dialect.quote(TABLE)} ORDER BY n")
+        column, constant = dialect.text.characters(dialect.names.quote("free_text")), dialect.names.string_literal(many)
+        folded = ", ".join(function(c) for c in (column, constant) for function in (dialect.text.lower, dialect.text.upper))
+        got = engine_session.query(f"SELECT {folded} FROM {dialect.names.quote(TABLE)} ORDER BY n")
         assert {row[2:] for row in got} == {(canonical.fold_case(many, "lower"), canonical.fold_case(many, "upper"))}
         for text, (lower, upper, *_) in zip((row["free"] for row in draw_rows(oracle_examples)), got, strict=True):
             wanted = (None, None) if text is None else (canonical.fold_case(text, "lower"), canonical.fold_case(text, "upper"))
@@ -94,14 +94,14 @@ class TestCanonicalText:
         drawn, dialect = draw_rows(oracle_examples), engine_session.dialect
         chosen = column_plans(engine_session)
         random.Random(dialect.name).shuffle(chosen)
-        if algorithm == "md5" and not dialect.HAS_MD5:
+        if algorithm == "md5" and not dialect.hashes.HAS_MD5:
             with pytest.raises(AuditorError):
                 engine_session.query("SELECT MD5('')")
             return
         for some in ([chosen], [chosen[i : i + 10] for i in range(0, len(chosen), 10)]):
             plans = [make_plan(engine_session, [compared.column for compared in columns]) for columns in some]
-            hashes = [dialect.row_hash(row_text.row_text(plan, "source", dialect), algorithm) for plan in plans]
-            got = engine_session.query(f"SELECT n, {', '.join(hashes)} FROM {dialect.quote(TABLE)} ORDER BY n")
+            hashes = [dialect.hashes.row_hash(row_text.row_text(plan, "source", dialect), algorithm) for plan in plans]
+            got = engine_session.query(f"SELECT n, {', '.join(hashes)} FROM {dialect.names.quote(TABLE)} ORDER BY n")
             for row, (_, *got_hashes) in zip(drawn, got, strict=True):
                 for columns, row_hash in zip(some, got_hashes, strict=True):
                     wanted = [expected(compared, row) for compared in columns]
@@ -110,26 +110,26 @@ class TestCanonicalText:
     def test_kind_without_a_native_type_is_listed_as_unsupported(self, engine_session: Session) -> None:
         """What an engine cannot store is said, so that nobody takes it for forgotten."""
         dialect = engine_session.dialect
-        silent = KIND_NAMES - {"rounded", "enum", "set"} - set(dialect.TYPE_BY_KIND) - set(dialect.UNSUPPORTED_VALUES)
+        silent = KIND_NAMES - {"rounded", "enum", "set"} - set(dialect.types.TYPE_BY_KIND) - set(dialect.types.UNSUPPORTED_VALUES)
         assert not silent, f"{dialect.name} has no type for these kinds, and does not list them in UNSUPPORTED_VALUES"
 
     def test_nul_in_text_is_stored_or_listed_as_unsupported(self, engine_url: str) -> None:
         """The character U+0000 is hashed, or refused by an engine that lists it."""
         dialect = dialects.by_scheme(dialects.parse_url(engine_url).scheme)
         column = [("n", Kind("integer")), ("x", Kind("text"))]
-        if "NUL in text" in dialect.UNSUPPORTED_VALUES:
+        if "NUL in text" in dialect.types.UNSUPPORTED_VALUES:
             with pytest.raises((AuditorError, ValueError)):
                 make_table(engine_url, "nul", column, [(1, "a\0b")])
             return
         make_table(engine_url, "nul", column, [(1, "a\0b")])
-        hashed = dialect.row_hash(dialect.canonical_text(Kind("text"), dialect.quote("x"), Kind("text")), "sha256")
-        assert _query(engine_url, f"SELECT {hashed} FROM {dialect.quote('nul')}") == [(canonical.row_hash("a\0b"),)]
+        hashed = dialect.hashes.row_hash(dialect.canonical.canonical_text(Kind("text"), dialect.names.quote("x"), Kind("text")), "sha256")
+        assert _query(engine_url, f"SELECT {hashed} FROM {dialect.names.quote('nul')}") == [(canonical.row_hash("a\0b"),)]
 
     def test_nan_and_infinity_are_stored_or_listed_as_unsupported(self, engine_url: str) -> None:
         """NaN and the infinities have the oracle's text; an engine that lists them as unsupported may refuse them, never change them."""
         dialect = dialects.by_scheme(dialects.parse_url(engine_url).scheme)
-        kind, may_refuse = Kind("float64"), "nan" in dialect.UNSUPPORTED_VALUES
-        text = dialect.canonical_text(kind, dialect.quote("x"), kind)
+        kind, may_refuse = Kind("float64"), "nan" in dialect.types.UNSUPPORTED_VALUES
+        text = dialect.canonical.canonical_text(kind, dialect.names.quote("x"), kind)
         refused = 0
         for value in EXTREMES["double"]:
             try:
@@ -138,7 +138,7 @@ class TestCanonicalText:
                 assert may_refuse, f"{value} is refused, and UNSUPPORTED_VALUES has no 'nan'"
                 refused += 1
                 continue
-            assert _query(engine_url, f"SELECT {text} FROM {dialect.quote('extremes')}") == [(canonical.text(kind, value),)]
+            assert _query(engine_url, f"SELECT {text} FROM {dialect.names.quote('extremes')}") == [(canonical.text(kind, value),)]
         assert bool(refused) == may_refuse
 
 

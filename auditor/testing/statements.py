@@ -54,11 +54,11 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     statements["exact_levels"] = render.summary(replace(exact, t=8), "source", dialect, CHUNK)
     texts = [row_text.shortened_text(column, "source", dialect, 200) for column in exact.columns]
     statements["rows"] = render.rows(exact, "source", dialect, f"{key.expression['source']} IN (16, 24)", texts)
-    statements["bounds"] = render.bounds(key, "source", dialect, dialect.table("shop", "orders"), "1 = 1")
+    statements["bounds"] = render.bounds(key, "source", dialect, dialect.names.table("shop", "orders"), "1 = 1")
     statements["filters"] = _render_filters(dialect, exact)
-    statements["count"] = render.count(dialect, dialect.table("shop", "orders"), "1 = 1")
+    statements["count"] = render.count(dialect, dialect.names.table("shop", "orders"), "1 = 1")
     statements.update(_render_distributions(dialect))
-    age = {"age": dialect.seconds_since(f"MAX({dialect.quote('at')})"), "table": dialect.table("shop", "heartbeat")}
+    age = {"age": dialect.times.seconds_since(f"MAX({dialect.names.quote('at')})"), "table": dialect.names.table("shop", "heartbeat")}
     statements["heartbeat_age"] = sql_templates.fill(dialect.template("heartbeat_age"), age)
     return statements
 
@@ -67,7 +67,7 @@ def plan_of(dialect: Dialect, method: str, strategy: str) -> Plan:
     """Return a small plan with both sides on one engine and a column of every family of kinds."""
     columns = []
     for name, kind in COLUMNS:
-        native = dialect.kind(_catalogue_type(dialect, kind)) or kind
+        native = dialect.types.kind(_catalogue_type(dialect, kind)) or kind
         shared = canonical.shared_kind(native, native)
         assert shared
         columns.append(
@@ -75,12 +75,12 @@ def plan_of(dialect: Dialect, method: str, strategy: str) -> Plan:
                 name=name,
                 kind=shared.kind,
                 native=dict.fromkeys(SIDES, native),
-                expression=dict.fromkeys(SIDES, dialect.quote(name)),
-                types=dict.fromkeys(SIDES, dialect.native_type(kind)),
+                expression=dict.fromkeys(SIDES, dialect.names.quote(name)),
+                types=dict.fromkeys(SIDES, dialect.types.native_type(kind)),
                 why=shared.why,
             )
         )
-    side = SidePlan(dialect=dialect.name, connection="shop", label="shop: orders", table=dialect.table("shop", "orders"), where="")
+    side = SidePlan(dialect=dialect.name, connection="shop", label="shop: orders", table=dialect.names.table("shop", "orders"), where="")
     return Plan(
         audit="orders",
         method=typing.cast("Method", method),
@@ -96,14 +96,14 @@ def plan_of(dialect: Dialect, method: str, strategy: str) -> Plan:
 
 def _catalogue_type(dialect: Dialect, kind: Kind) -> str:
     """Return the type of a column as the catalogue spells it, which states no character set that is utf8mb4."""
-    return dialect.native_type(kind).partition(" CHARACTER SET ")[0].lower()
+    return dialect.types.native_type(kind).partition(" CHARACTER SET ")[0].lower()
 
 
 def uuid_plan(dialect: Dialect) -> Plan:
     """Return a plan with a UUID as its key, of text on engines without such a type, and no column that may be NULL."""
     plan = plan_of(dialect, "exact", "hash")
-    kind = Kind("uuid" if "uuid" in dialect.TYPE_BY_KIND else "text")
-    native = dialect.kind(_catalogue_type(dialect, kind)) or Kind("text")
+    kind = Kind("uuid" if "uuid" in dialect.types.TYPE_BY_KIND else "text")
+    native = dialect.types.kind(_catalogue_type(dialect, kind)) or Kind("text")
     key = replace(plan.columns[0], kind=Kind("uuid"), native=dict.fromkeys(SIDES, native))
     return replace(plan, columns=tuple(replace(column, never_null=SIDES) for column in (key, *plan.columns[1:])))
 
@@ -131,13 +131,13 @@ def _render_filters(dialect: Dialect, plan: Plan) -> str:
         for column in plan.columns
     }
     columns = {
-        name: FilterColumn(name, dict.fromkeys(SIDES, dialect.quote(name)), {"source": column, "target": _truthful(column)})
+        name: FilterColumn(name, dict.fromkeys(SIDES, dialect.names.quote(name)), {"source": column, "target": _truthful(column)})
         for name, column in described.items()
     }
     renderer = filter.Renderer(columns, "source", dialect)
     now = dt.datetime(2026, 11, 22, 10, 30)
     conditions = [renderer.condition(filter.bind(filter.parse(text), now)) for text in FILTERS]
-    return render.count(dialect, dialect.table("shop", "orders"), "\n  AND ".join(f"({condition})" for condition in conditions))
+    return render.count(dialect, dialect.names.table("shop", "orders"), "\n  AND ".join(f"({condition})" for condition in conditions))
 
 
 def _truthful(column: Column) -> Column:

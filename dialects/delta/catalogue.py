@@ -66,6 +66,6 @@ class DeltaCatalogue(DuckDBCatalogue):
         opened = session.open(shown)
         assert opened
         parts = (shown,) if shown.startswith("/") or "://" in shown else tuple(part for part in shown.rpartition("/")[::2] if part)
-        columns = view.describe_columns(opened.snapshot, opened.types, session.dialect.kind)
+        columns = view.describe_columns(opened.snapshot, opened.types, session.dialect.types.kind)
         rows = opened.snapshot.rows
-        return Table(session.dialect.table(*parts), columns, (), rows, () if place.path else ("", *parts)[-2:])
+        return Table(session.dialect.names.table(*parts), columns, (), rows, () if place.path else ("", *parts)[-2:])

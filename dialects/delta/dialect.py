@@ -12,7 +12,7 @@ from dialects.delta.catalogue import DeltaCatalogue
 from dialects.delta.place import S3, DeltaAddresses, find_root
 from dialects.delta.session import DeltaSession
 from dialects.delta.writing import DeltaWriting
-from dialects.duckdb.dialect import DuckDB
+from dialects.duckdb.dialect import DuckDB, DuckDBTypes
 from dialects.floors import Floor
 from dialects.url import Url
 
@@ -20,6 +20,24 @@ POINTED = ("parquet", "parquet+s3")
 """Schemes of tables whose files a pointer lists."""
 
 DELTALAKE = Floor("deltalake", "1.5", "deletion vectors")
+
+
+class DeltaTypes(DuckDBTypes):
+    """The types of Delta Lake, as DuckDB reads them."""
+
+    UNSUPPORTED_VALUES = {
+        "uuid": "there is no uuid type; use string",
+        "bit": "there is no bit type",
+        "time": "there is no type of a time of day",
+        "interval": "there is no interval type",
+    }
+
+    TYPE_BY_KIND = {
+        "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "DECIMAL(20,0)", "decimal": "DECIMAL({digits},{scale})",
+        "float32": "FLOAT", "float64": "DOUBLE", "text": "VARCHAR", "char": "VARCHAR", "json": "VARCHAR", "enum": "VARCHAR",
+        "set": "VARCHAR", "binary": "BLOB", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP",
+        "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR", "network": "VARCHAR",
+    }  # fmt: skip
 
 
 class Delta(DuckDB):
@@ -35,23 +53,10 @@ class Delta(DuckDB):
     BEGIN_SNAPSHOT = ("BEGIN TRANSACTION",)
     READ_CONSISTENCY = "all statements read one version of the table"
     TABLE_FORM = replace(DuckDB.TABLE_FORM, create_schema="", enforces_keys=False)
+    types = DeltaTypes(name)
     addresses = DeltaAddresses(name)
     catalogue = DeltaCatalogue()
     writing = DeltaWriting(name)
-
-    UNSUPPORTED_VALUES = {
-        "uuid": "there is no uuid type; use string",
-        "bit": "there is no bit type",
-        "time": "there is no type of a time of day",
-        "interval": "there is no interval type",
-    }
-
-    TYPE_BY_KIND = {
-        "boolean": "BOOLEAN", "integer": "BIGINT", "unsigned integer": "DECIMAL(20,0)", "decimal": "DECIMAL({digits},{scale})",
-        "float32": "FLOAT", "float64": "DOUBLE", "text": "VARCHAR", "char": "VARCHAR", "json": "VARCHAR", "enum": "VARCHAR",
-        "set": "VARCHAR", "binary": "BLOB", "year": "SMALLINT", "date": "DATE", "timestamp": "TIMESTAMP",
-        "timestamptz": "TIMESTAMP WITH TIME ZONE", "uuid": "VARCHAR", "network": "VARCHAR",
-    }  # fmt: skip
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         root = find_root(url)

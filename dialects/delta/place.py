@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dialects.duckdb.login import DuckDBAddresses
+from dialects.addresses import FileAddresses
 from dialects.errors import BadUrl
 from dialects.url import Url
 
@@ -114,7 +114,7 @@ def unpinned(name: str) -> tuple[str, int | None]:
     return (name[: match.start()], int(match[1])) if match else (name, None)
 
 
-class DeltaAddresses(DuckDBAddresses):
+class DeltaAddresses(FileAddresses):
     """How URLs of Delta tables, and of Parquet with a pointer, are read."""
 
     VERIFIED_BY = "an endpoint of https"

@@ -110,7 +110,7 @@ class PointedSession(DeltaSession):
         return table
 
     def make_table(self, table: str, statement: str) -> None:
-        created = self.dialect.quote(CREATED)
+        created = self.dialect.names.quote(CREATED)
         self._execute_here(statement.replace(table, created, 1))
         columns = {str(row[0]): str(row[1]) for row in self._query_here(f"DESCRIBE {created}")}
         self._execute_here(f"DROP TABLE {created}")
@@ -162,14 +162,14 @@ class PointedSession(DeltaSession):
 
     def _replaced(self, name: str, table: PointedTable, rows: str, condition: str, marks: Mapping[str, int]) -> Pointer:
         """Write the rows of a SELECT, and what stays of the files that had such rows, and return the pointer that lists them."""
-        pointer, quote = table.pointer, self.dialect.quote
+        pointer, quote = table.pointer, self.dialect.names.quote
         view.refuse_taken_names(name, pointer.columns, view.PLACES)
         given = {str(row[0]).lower() for row in self._query_here(f"DESCRIBE {rows}")}
         sources = {column: f"r.{quote(column)}" if column.lower() in given else "NULL" for column in pointer.columns}
         values = ", ".join(f"CAST({sources[column]} AS {native}) AS {quote(column)}" for column, native in pointer.columns.items())
         sql, touched = f"SELECT {values} FROM ({rows}) AS r", set(range(len(pointer.files)))
         if condition and pointer.files:
-            source = view.reader(self._paths(name, _snapshot(table)), self.dialect.string_literal)
+            source = view.reader(self._paths(name, _snapshot(table)), self.dialect.names.string_literal)
             touched = {int(row[0]) for row in self._query_here(f"SELECT DISTINCT file_index FROM {source} WHERE {condition}")}
             old = self._select(name, table, [pointer.files[place] for place in sorted(touched)])
             sql = f"SELECT {', '.join(map(quote, pointer.columns))} FROM ({old}) AS f WHERE ({condition}) IS NOT TRUE UNION ALL {sql}"
@@ -240,7 +240,7 @@ class PointedSession(DeltaSession):
 
     def _merged(self, name: str, table: PointedTable, commit: Commit) -> Pointer:
         """Write the files that have changed rows again, with the new rows, and return the pointer that lists them."""
-        pointer, quote = table.pointer, self.dialect.quote
+        pointer, quote = table.pointer, self.dialect.names.quote
         view.refuse_taken_names(name, pointer.columns, view.PLACES)
         key = ", ".join(map(quote, commit.key))
         counts = f"COUNT(*), COUNT(DISTINCT ({key})), COUNT(*) FILTER ({quote(commit.operation)} = 'i')"
@@ -250,7 +250,7 @@ class PointedSession(DeltaSession):
         same = " AND ".join(f"f.{quote(column)} = c.{quote(column)}" for column in commit.key)
         touched: set[int] = set()
         if rows and pointer.files:
-            source = view.reader(self._paths(name, _snapshot(table)), self.dialect.string_literal)
+            source = view.reader(self._paths(name, _snapshot(table)), self.dialect.names.string_literal)
             rows_found = self._query_here(f"SELECT DISTINCT f.file_index FROM {source} f SEMI JOIN {commit.changes} c ON {same}")
             touched = {int(row[0]) for row in rows_found}
         if new:
@@ -278,7 +278,7 @@ class PointedSession(DeltaSession):
     def _select(self, name: str, table: PointedTable, files: Sequence[File]) -> str:
         """Return the SELECT of the rows of some files of a table, with all its columns."""
         snapshot = _snapshot(replace(table, pointer=replace(table.pointer, files=files)))
-        source = view.reader(self._paths(name, snapshot), self.dialect.string_literal) if files else ""
+        source = view.reader(self._paths(name, snapshot), self.dialect.names.string_literal) if files else ""
         return view.select(snapshot, source, view.types_in_files(source, self._query_here) if files else {}, "", self.dialect)
 
     def read_snapshot(self, table: Any, name: str) -> Snapshot:

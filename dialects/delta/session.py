@@ -19,7 +19,7 @@ from dialects.committing import Commit, Committing
 from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
-from dialects.duckdb.session import DuckDBSession, file_values, read_files
+from dialects.duckdb.session import DuckDBLoading, DuckDBSession, file_values, read_files
 from dialects.kinds import Kind
 from dialects.writing import Hazard
 
@@ -53,6 +53,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float, root: Root, may_write: bool) -> None:
         super().__init__(dialect, server, connection, timeout)
+        self.loading = DeltaLoading(self)
         self.root = root
         self._may_write = may_write
         self._opened: dict[str, Opened] = {}
@@ -101,10 +102,6 @@ class DeltaSession(DuckDBSession, Committing):
         else:
             super().execute(sql)
 
-    def write(self, sql: str) -> int:
-        self._show(sql)
-        return super().write(sql)
-
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         self._show(sql)
         return super().stream(sql)
@@ -138,7 +135,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def commit(self, commit: Commit) -> bool:
         with self._writing(self.name_of(commit.table)) as name:
-            columns = ", ".join(self.dialect.quote(column) for column in (commit.operation, *commit.columns))
+            columns = ", ".join(self.dialect.names.quote(column) for column in (commit.operation, *commit.columns))
             changes = self.arrow(f"SELECT {columns} FROM {commit.changes}")
             return commits.commit_changes(lambda: self.open_version(name), name, changes, commit)
 
@@ -148,7 +145,7 @@ class DeltaSession(DuckDBSession, Committing):
         if opened is None:
             raise errors.NoSuchObject(f"{name}: there is no such table any more")
         view.refuse_taken_names(name, (column.name for column in opened.snapshot.columns), (view.OPERATION,))
-        before = self.dialect.quote(BEFORE)
+        before = self.dialect.names.quote(BEFORE)
         super().execute(f"CREATE TEMPORARY TABLE {before} AS SELECT * FROM {table} WHERE {condition}")
         super().execute(f"DROP VIEW {table}")
         super().execute(f"CREATE TABLE {table} AS SELECT * FROM {before}")
@@ -163,7 +160,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def _end_changes(self, key: Sequence[str]) -> tuple[Opened, pa.Table]:
         """Roll back what was done to the rows that were taken out; return their table, and what would be changed in it."""
-        table, before, quote = self._taken_out, self.dialect.quote(BEFORE), self.dialect.quote
+        table, before, quote = self._taken_out, self.dialect.names.quote(BEFORE), self.dialect.names.quote
         same = " AND ".join(f"b.{quote(column)} = t.{quote(column)}" for column in key)
         gone = f"SELECT 'd' AS auditor_op, * FROM {before} AS b WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         changes = self.arrow(f"SELECT 'i' AS auditor_op, * FROM {table} UNION ALL {gone}")
@@ -186,18 +183,6 @@ class DeltaSession(DuckDBSession, Committing):
             return commits.replace_rows(
                 newest, name, lambda: self.connection.sql(rows).to_arrow_reader(BATCH_ROWS), condition, marks, expected
             )
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        """Put the rows of files of lines in place of all rows, by one commit."""
-        opened = self.open(self.name_of(table))
-        if opened is None:
-            raise errors.NoSuchObject(f"{table}: there is no such table any more")
-        natives = {self.dialect.quote(column.name): column.native for column in opened.snapshot.columns}
-        values = [f"CAST({value} AS {natives[name]}) AS {name}" for name, value in zip(columns, file_values(columns), strict=True)]
-        rows = (
-            f"SELECT {', '.join(values)} FROM {read_files(self.dialect, columns, paths)}" if paths else f"SELECT * FROM {table} WHERE 1 = 0"
-        )
-        self.replace_rows(table, rows, "", {}, {})
 
     def fence(self, table: str, mark: str, number: int) -> bool:
         with self._writing(self.name_of(table)) as name:
@@ -266,7 +251,7 @@ class DeltaSession(DuckDBSession, Committing):
 
     def _view(self, name: str, table: DeltaTable) -> Opened:
         snapshot = self._as_duckdb_writes(self.read_snapshot(table, name))
-        source, quote = view.reader(self._paths(name, snapshot), self.dialect.string_literal), self.dialect.quote
+        source, quote = view.reader(self._paths(name, snapshot), self.dialect.names.string_literal), self.dialect.names.quote
         deleted = self._hide_deleted(name, table, snapshot) if snapshot.has_deletions else ""
         types = view.types_in_files(source, super().query) if snapshot.files else {}
         taken = {column.physical.lower() for column in snapshot.columns}.intersection(view.PLACES)
@@ -309,7 +294,7 @@ class DeltaSession(DuckDBSession, Committing):
         import pyarrow as pa
 
         rows = list(deleted_rows(table, snapshot))
-        hidden = self.dialect.quote(f"auditor deleted {name}")
+        hidden = self.dialect.names.quote(f"auditor deleted {name}")
         deleted = pa.table({"file": pa.array([row[0] for row in rows], pa.int64()), "row": pa.array([row[1] for row in rows], pa.int64())})
         self.connection.register("deleted_rows", deleted)
         try:
@@ -338,3 +323,25 @@ def translated(name: str) -> Iterator[None]:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+class DeltaLoading(DuckDBLoading):
+    """How rows are written to Delta tables, and to those of files that a pointer lists."""
+
+    def __init__(self, session: DeltaSession) -> None:
+        super().__init__(session)
+        self.delta = session
+
+    def write(self, sql: str) -> int:
+        self.delta._show(sql)
+        return super().write(sql)
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        """Put the rows of files of lines in place of all rows, by one commit."""
+        opened = self.delta.open(self.delta.name_of(table))
+        if opened is None:
+            raise errors.NoSuchObject(f"{table}: there is no such table any more")
+        natives = {self.delta.dialect.names.quote(column.name): column.native for column in opened.snapshot.columns}
+        values = [f"CAST({value} AS {natives[name]}) AS {name}" for name, value in zip(columns, file_values(columns), strict=True)]
+        lines = f"SELECT {', '.join(values)} FROM {read_files(self.delta.dialect, columns, paths)}" if paths else ""
+        self.delta.replace_rows(table, lines or f"SELECT * FROM {table} WHERE 1 = 0", "", {}, {})

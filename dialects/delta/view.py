@@ -64,9 +64,9 @@ def select(snapshot: Snapshot, source: str, physical: Mapping[str, str], deleted
     """Return the SELECT of the readable columns; ``deleted`` is the table of the rows that deletion vectors hide, or ''."""
     columns = [column for column in snapshot.columns if not why_unreadable(column, snapshot, physical)]
     if not snapshot.files:
-        empty = ", ".join(f"CAST(NULL AS {column.native}) AS {dialect.quote(column.name)}" for column in columns)
+        empty = ", ".join(f"CAST(NULL AS {column.native}) AS {dialect.names.quote(column.name)}" for column in columns)
         return f"SELECT {empty} WHERE 1 = 0"
-    values = ", ".join(f"{_value(column, snapshot, physical, dialect)} AS {dialect.quote(column.name)}" for column in columns)
+    values = ", ".join(f"{_value(column, snapshot, physical, dialect)} AS {dialect.names.quote(column.name)}" for column in columns)
     hidden = f"SELECT 1 FROM {deleted} AS d WHERE d.file = f.file_index AND d.row = f.file_row_number"
     return f"SELECT {values} FROM {source} AS f{f' WHERE NOT EXISTS ({hidden})' if deleted else ''}"
 
@@ -78,10 +78,10 @@ def _value(column: LakeColumn, snapshot: Snapshot, physical: Mapping[str, str], 
     native = physical.get(column.physical.lower())
     if native is None:  # a column that is younger than the files
         return f"CAST(NULL AS {column.native})"
-    name = f"f.{dialect.quote(column.physical)}"
+    name = f"f.{dialect.names.quote(column.physical)}"
     return name if native == column.native else f"CAST({name} AS {column.native})"
 
 
 def _literal(value: Any, dialect: Any) -> str:
     """Return the text of a partition's value, as a cast to the column's type reads it."""
-    return "NULL" if value is None else str(dialect.string_literal(str(value)))
+    return "NULL" if value is None else str(dialect.names.string_literal(str(value)))

@@ -32,11 +32,11 @@ class DuckDBCatalogue(Catalogue):
         reader = FILE_READERS.get(place.format or "parquet")
         if not reader:
             raise errors.NoSuchObject(f"DuckDB cannot read format {place.format}; use one of {', '.join(FILE_READERS)}")
-        source = reader.format(path=session.dialect.string_literal(place.path))
+        source = reader.format(path=session.dialect.names.string_literal(place.path))
         if session.query("SELECT current_setting('enable_external_access')")[0][0] is False:
             raise errors.NoSuchObject(
                 f"a connection to a DuckDB file reads its tables alone: read {place.path} by one with the url duckdb://"
             )
         rows = session.query(f"DESCRIBE SELECT * FROM {source}")
-        columns = [Column(str(r[0]), str(r[1]), session.dialect.kind(str(r[1])), nullable=True) for r in rows]
+        columns = [Column(str(r[0]), str(r[1]), session.dialect.types.kind(str(r[1])), nullable=True) for r in rows]
         return [Table(source, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {source}")[0][0]))]

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from dialects import errors
-from dialects.addresses import Addresses
 from dialects.url import Url
 
 ACCESS_MODES = ("automatic", "read_only", "read_write")
 """The values of access_mode, of which the first means that the file may be written. https://duckdb.org/docs/stable/configuration/overview"""
-
-
-class DuckDBAddresses(Addresses):
-    """How URLs of DuckDB are read."""
-
-    def database_id(self, url: Url) -> str:
-        return f"{self.engine}://{Path(url.database).resolve()}"
-
-    def write_url(self, url: Url) -> Url:
-        return replace(url, options={**url.options, "access_mode": "read_write"})
 
 
 def is_opened_by_extension(path: str) -> bool:

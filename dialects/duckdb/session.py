@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from dialects import errors
-from dialects.base import ColumnBatch, Dialect, arrow_columns
+from dialects.base import ColumnBatch, Dialect, Loading, arrow_columns
 from dialects.duckdb import settings
 from dialects.kinds import Kind
 from dialects.session import InProcessSession
-from dialects.time_text import BC
+from dialects.times import BC
 
 LONGEST_LINE = 1 << 30
 """Bytes of the longest line that is read from a file."""
@@ -26,6 +26,7 @@ class DuckDBSession(InProcessSession):
     def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float) -> None:
         super().__init__(dialect, server, timeout)
         self.connection = connection
+        self.loading: Loading = DuckDBLoading(self)
 
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         super().pin(statement_timeout, lock_timeout)
@@ -67,25 +68,6 @@ class DuckDBSession(InProcessSession):
         with self.translated():
             self.connection.execute(sql)
 
-    def write(self, sql: str) -> int:
-        with self.translated():
-            rows = self.connection.execute(sql).fetchall()
-        return int(rows[0][0]) if rows else 0
-
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        names = [self.dialect.quote(name) for name in columns]
-        values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]
-        with self.translated():
-            self.connection.register("staged_rows", rows)
-            try:
-                self.connection.execute(f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM staged_rows")
-            finally:
-                self.connection.unregister("staged_rows")
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        values, files = ", ".join(file_values(columns)), read_files(self.dialect, columns, paths)
-        self.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {files}")
-
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         with self.translated():
             for batch in self.connection.sql(sql).to_arrow_reader(65536):
@@ -99,10 +81,36 @@ class DuckDBSession(InProcessSession):
         self.connection.close()
 
 
+class DuckDBLoading(Loading):
+    """How rows are written to a database in this process."""
+
+    def __init__(self, session: DuckDBSession) -> None:
+        self.session = session
+
+    def write(self, sql: str) -> int:
+        with self.session.translated():
+            rows = self.session.connection.execute(sql).fetchall()
+        return int(rows[0][0]) if rows else 0
+
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+        names = [self.session.dialect.names.quote(name) for name in columns]
+        values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]
+        with self.session.translated():
+            self.session.connection.register("staged_rows", rows)
+            try:
+                self.session.connection.execute(f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM staged_rows")
+            finally:
+                self.session.connection.unregister("staged_rows")
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        values, files = ", ".join(file_values(columns)), read_files(self.session.dialect, columns, paths)
+        self.session.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {files}")
+
+
 def read_files(dialect: Dialect, columns: Mapping[str, Kind], paths: Sequence[str]) -> str:
     """Return SQL of the table of texts that files of lines hold: ``c0`` and so on. https://duckdb.org/docs/stable/data/csv/overview"""
     types = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(columns)))
-    files = ", ".join(dialect.string_literal(path) for path in paths)
+    files = ", ".join(dialect.names.string_literal(path) for path in paths)
     return (
         f"READ_CSV([{files}], columns = {{{types}}}, auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"',"
         f" nullstr = '', allow_quoted_nulls = false, parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"

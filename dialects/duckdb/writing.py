@@ -35,7 +35,7 @@ class DuckDBWriting(Writing):
     def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
         # Where it has more than a primary key and columns that may not be NULL, which a table that is made again would not have, these are
         # what DuckDB itself offers.
-        quote, literal = session.dialect.quote, session.dialect.string_literal
+        quote, literal = session.dialect.names.quote, session.dialect.names.string_literal
         plain = [f"ALTER TABLE {table} DROP COLUMN {quote(name)}" for name in columns]
         plain += [f"ALTER TABLE {table} ALTER COLUMN {quote(name)} TYPE {native}" for name, native in retyped.items()]
         schema, name = (part.replace('""', '"') for part in _NAME.findall(table)[-2:])

@@ -22,7 +22,8 @@ class MySQLCatalogue(Catalogue):
 
     def knows_zone(self, session: Session, zone: str) -> bool:
         return (
-            session.query(f"SELECT CONVERT_TZ('2020-01-01 00:00:00', '+00:00', {session.dialect.string_literal(zone)})")[0][0] is not None
+            session.query(f"SELECT CONVERT_TZ('2020-01-01 00:00:00', '+00:00', {session.dialect.names.string_literal(zone)})")[0][0]
+            is not None
         )
 
     def origins(self, session: Session, table: Table) -> Origins:

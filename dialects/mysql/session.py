@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from typing import Any, Literal
 
 from dialects import errors
-from dialects.base import Session
+from dialects.base import Dialect, Session
 from dialects.kinds import Kind
 from dialects.log_places import PlacedSession
 from dialects.mysql import settings
@@ -17,7 +17,7 @@ from dialects.mysql.driver import close_unread, run_command
 from dialects.mysql.lines import fetch_lines
 from dialects.mysql.writing import LINES
 from dialects.pooler import Probe, changes_of_session
-from dialects.session import BATCH_ROWS, DriverSession
+from dialects.session import BATCH_ROWS, Driver, DriverLoading, DriverSession
 from dialects.settings import find_others, refuse_others
 from dialects.text_lines import text_lines
 from dialects.waits import waits
@@ -50,14 +50,15 @@ def server_label(version: str) -> str:
 class MySQLSession(DriverSession, PlacedSession):
     """A session over PyMySQL."""
 
-    _several: bool | None = None
-    """Whether the server takes several statements at once; None until it was asked."""
-
     _unknown: Sequence[str] = ()
     """Variables that the server does not have, of those that sessions set."""
 
     _shared_at = ""
     """The place of the log at which the shared snapshot stands that is open; empty where it is not known."""
+
+    def __init__(self, dialect: Dialect, server: str, connection: Any, driver: Driver) -> None:
+        super().__init__(dialect, server, connection, driver)
+        self.loading = MySQLLoading(self)
 
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         values = settings.assignments(self._is_mariadb, statement_timeout, lock_timeout)
@@ -152,7 +153,7 @@ class MySQLSession(DriverSession, PlacedSession):
         return str(self.query("SELECT @@GLOBAL.server_uuid")[0][0])
 
     def storage_engine(self, table: Sequence[str]) -> str:
-        schema, name = (self.dialect.literal(part) for part in table[-2:])
+        schema, name = (self.dialect.names.literal(part) for part in table[-2:])
         rows = self.query(f"SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}")
         engine = str(rows[0][0] or "a view") if rows else "unknown"
         return "" if engine.lower() == "innodb" else engine
@@ -178,7 +179,7 @@ class MySQLSession(DriverSession, PlacedSession):
     def are_executed(self, ids: str, executed: str) -> bool:
         if not ids:
             return True
-        literal = self.dialect.string_literal
+        literal = self.dialect.names.string_literal
         return bool(self.query(f"SELECT GTID_SUBSET({literal(ids)}, {literal(executed)})")[0][0])
 
     def begin_locked(self, table: str, helper: Session, log_end: Callable[[], str]) -> str:
@@ -222,12 +223,22 @@ class MySQLSession(DriverSession, PlacedSession):
                 self._result_size += len(lines or b"")
                 yield count, lines
 
+    def cancel_statement(self) -> str:
+        return f"KILL QUERY {self.process_id}"  # not what the login returned when the connection was made, perhaps by a proxy
+
+
+class MySQLLoading(DriverLoading):
+    """How rows are written over PyMySQL."""
+
+    _several: bool | None = None
+    """Whether the server takes several statements at once; None until it was asked."""
+
     def write_each(self, statements: Sequence[str]) -> list[int]:
         if len(statements) < 2 or not self._takes_several():
             return super().write_each(statements)
         counts: list[int] = []
         try:
-            for some in _joined(statements, self.dialect.MAX_STATEMENT_BYTES // 2):
+            for some in _joined(statements, self.session.dialect.MAX_STATEMENT_BYTES // 2):
                 counts += self._write_at_once(some)
         except errors.StatementRefused:
             if counts:
@@ -237,22 +248,22 @@ class MySQLSession(DriverSession, PlacedSession):
             return counts
         if len(counts) != len(statements):
             raise errors.StatementRefused(f"of {len(statements)} statements that were sent at once, {len(counts)} were answered")
-        self.statements += len(statements)
+        self.session.statements += len(statements)
         return counts
 
     def _write_at_once(self, sql: str) -> Iterator[int]:
         """Run several statements at once, and yield how many rows each changed; each may take as long as a statement may run."""
-        cursor = self.connection.cursor()
+        cursor = self.session.connection.cursor()
         try:
-            with self.waiting():
+            with self.session.waiting():
                 cursor.execute(sql)
             has_more = True
             while has_more:
                 yield int(cursor.rowcount)
-                with self.waiting():
+                with self.session.waiting():
                     has_more = bool(cursor.nextset())
         finally:
-            with suppress(Exception), self.waiting():  # an error of a statement must not be replaced by one of closing
+            with suppress(Exception), self.session.waiting():  # an error of a statement must not be replaced by one of closing
                 cursor.close()
 
     def _takes_several(self) -> bool:
@@ -263,12 +274,12 @@ class MySQLSession(DriverSession, PlacedSession):
         if self._several is None:
             from pymysql.constants.COMMAND import COM_SET_OPTION
 
-            with self.waiting():
+            with self.session.waiting():
                 try:
-                    run_command(self.connection, COM_SET_OPTION, b"\0\0")
+                    run_command(self.session.connection, COM_SET_OPTION, b"\0\0")
                     self._several = True
                 except Exception as error:
-                    if not isinstance(self.driver.translate_error(error, ""), errors.StatementRefused):
+                    if not isinstance(self.session.driver.translate_error(error, ""), errors.StatementRefused):
                         raise
                     self._several = False
         return self._several
@@ -278,33 +289,30 @@ class MySQLSession(DriverSession, PlacedSession):
         # https://dev.mysql.com/doc/refman/9.4/en/load-data.html
         lines = text_lines(columns, rows, LINES)
         pieces = (lines.slice(first, BATCH_ROWS).to_pylist() for first in range(0, len(lines), BATCH_ROWS))
-        self._insert(table, [self.dialect.quote(name) for name in columns], pieces)
+        self._insert(table, [self.session.dialect.names.quote(name) for name in columns], pieces)
 
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
         self._insert(table, columns, (block.decode().split("\n")[:-1] for block in blocks))
 
     def _insert(self, table: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
         begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES\n"
-        room = min(INSERT_BYTES, self.dialect.MAX_STATEMENT_BYTES // 2)
+        most = self.session.dialect.MAX_STATEMENT_BYTES
+        room = min(INSERT_BYTES, most // 2)
         some: list[str] = []
         used = 0
         for line in (line for batch in lines for line in batch):
             size = len(line) if line.isascii() else len(line.encode())
-            if len(begin) + size >= self.dialect.MAX_STATEMENT_BYTES:
+            if len(begin) + size >= most:
                 raise errors.StatementRefused(
-                    f"a row takes {size:,} bytes in a statement, and the server takes {self.dialect.MAX_STATEMENT_BYTES:,} at most; raise"
-                    " max_allowed_packet there"
+                    f"a row takes {size:,} bytes in a statement, and the server takes {most:,} at most; raise max_allowed_packet there"
                 )
             if some and used + size > room:
-                self.execute(begin + ",\n".join(some))
+                self.session.execute(begin + ",\n".join(some))
                 some, used = [], 0
             some.append(line)
             used += size
         if some:
-            self.execute(begin + ",\n".join(some))
-
-    def cancel_statement(self) -> str:
-        return f"KILL QUERY {self.process_id}"  # not what the login returned when the connection was made, perhaps by a proxy
+            self.session.execute(begin + ",\n".join(some))
 
 
 def _joined(statements: Sequence[str], room: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dialects import errors
 from dialects.base import Session
-from dialects.mysql.text import GROUP_CONCAT_BYTES
+from dialects.mysql.expressions import GROUP_CONCAT_BYTES
 from dialects.waits import waits
 
 RESULTS: Mapping[str, str] = {

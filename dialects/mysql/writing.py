@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dialects.catalogue import Table
-from dialects.mysql.text import CHARACTER_SET
+from dialects.mysql.expressions import CHARACTER_SET
 from dialects.table_form import ColumnForm, TableForm
 from dialects.writing import LineFormat, Loads, Writing
 

@@ -36,7 +36,10 @@ class PostgresServer(Server):
         return super()._load_measure(session, name, own)
 
     def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
-        return {str(row[0]) for row in session.query(session.dialect.catalogue_query("indexes", {"table": session.dialect.literal(table)}))}
+        return {
+            str(row[0])
+            for row in session.query(session.dialect.catalogue_query("indexes", {"table": session.dialect.names.literal(table)}))
+        }
 
     def estimate_scan(self, session: Session, sql: str) -> ScanEstimate | None:
         # https://www.postgresql.org/docs/current/using-explain.html

@@ -9,12 +9,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from dialects import errors, versions
-from dialects.base import ColumnBatch, Session
+from dialects.base import ColumnBatch, Dialect, Loading, Session
 from dialects.kinds import Kind
 from dialects.pooler import changes_of_session
 from dialects.postgres import settings
 from dialects.postgres.writing import LineStream, copy_text
-from dialects.session import DriverSession, fetch_through_cursor
+from dialects.session import Driver, DriverLoading, DriverSession, fetch_through_cursor
 from dialects.settings import find_others, refuse_others
 
 TRANSACTIONS: Mapping[int, Literal["none", "open", "failed", "unknown"]] = {0: "none", 2: "open", 3: "failed"}
@@ -32,6 +32,10 @@ class PostgresSession(DriverSession):
 
     _reads_at_once = False
     """Whether the rows of a summary are received at once, instead of through a cursor."""
+
+    def __init__(self, dialect: Dialect, server: str, connection: Any, driver: Driver) -> None:
+        super().__init__(dialect, server, connection, driver)
+        self.loading: Loading = PostgresLoading(self)
 
     def read_process_id(self) -> None:
         """Ask the server for the session's process, which ``cancel`` needs, where it is, and what it is."""
@@ -94,32 +98,36 @@ class PostgresSession(DriverSession):
 
     def join_snapshot(self, name: str) -> None:
         Session.begin(self)
-        self.execute(f"SET TRANSACTION SNAPSHOT {self.dialect.string_literal(name)}")  # before any query
+        self.execute(f"SET TRANSACTION SNAPSHOT {self.dialect.names.string_literal(name)}")  # before any query
         self.begin_holding()
 
     def fetch_batches(self, sql: str) -> Generator[list[tuple[Any, ...]]]:
         with self.connection.cursor() as cursor:
             yield from fetch_through_cursor(cursor, sql, several_statements=True)
 
+    def cancel_statement(self) -> str:
+        # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.
+        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SIGNAL
+        return f"SELECT pg_cancel_backend({self.process_id})"
+
+
+class PostgresLoading(DriverLoading):
+    """How rows are written over psycopg2."""
+
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        names = ", ".join(self.dialect.quote(name) for name in columns)
-        with self.waiting(), self.connection.cursor() as cursor:
+        names = ", ".join(self.session.dialect.names.quote(name) for name in columns)
+        with self.session.waiting(), self.session.connection.cursor() as cursor:
             cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", copy_text(columns, rows))
-        self.statements += 1
+        self.session.statements += 1
 
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
-        with self.connection.cursor() as cursor:
+        with self.session.connection.cursor() as cursor:
             stream = LineStream(blocks)
             try:
-                with self.waiting():
+                with self.session.waiting():
                     cursor.copy_expert(f"COPY {table} ({', '.join(columns)}) FROM STDIN", stream, size=1 << 18)
             except Exception:
                 if stream.failure is not None:
                     raise stream.failure from None
                 raise
-        self.statements += 1
-
-    def cancel_statement(self) -> str:
-        # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.
-        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SIGNAL
-        return f"SELECT pg_cancel_backend({self.process_id})"
+        self.session.statements += 1

@@ -30,15 +30,15 @@ class RedshiftCatalogue(Catalogue):
         # https://docs.aws.amazon.com/redshift/latest/dg/cross-database_overview.html
         database, schema, name = place.parts
         literals = {
-            "database": session.dialect.literal(database),
-            "schema": session.dialect.literal(schema),
-            "table": session.dialect.literal(name),
+            "database": session.dialect.names.literal(database),
+            "schema": session.dialect.names.literal(schema),
+            "table": session.dialect.names.literal(name),
         }
         columns: dict[tuple[str, ...], list[Column]] = {}
         for *names, column, native, nullable in session.query_listed(session.dialect.catalogue_query("all_columns", literals)):
-            description = Column(str(column), str(native), session.dialect.kind(str(native)), bool(nullable))
+            description = Column(str(column), str(native), session.dialect.types.kind(str(native)), bool(nullable))
             columns.setdefault(tuple(map(str, names)), []).append(description)
-        return [Table(session.dialect.table(*names), tuple(described), (), None, names) for names, described in columns.items()]
+        return [Table(session.dialect.names.table(*names), tuple(described), (), None, names) for names, described in columns.items()]
 
     def _policies(self, session: Session, table: Table, template: str) -> list[str]:
         # Both views are for superusers and users with the role sys:secadmin, and of the session's database; to others the first is refused

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dialects import errors
-from dialects.base import ColumnBatch, Session
+from dialects.base import ColumnBatch, Dialect, Session
 from dialects.kinds import Kind
 from dialects.postgres.errors import error_class
 from dialects.postgres.session import CLOCKS_DIFFER_BY, PostgresSession
 from dialects.redshift import copy, unload
 from dialects.redshift.driver import stream_of
 from dialects.redshift.unload import Unloading
-from dialects.session import fetch_through_cursor
+from dialects.session import Driver, DriverLoading, fetch_through_cursor
 from dialects.writing import StoredFile
 
 SERIALIZATION_CONFLICT = "1023"
@@ -42,6 +42,10 @@ class RedshiftSession(PostgresSession):
     """Where large results are unloaded; None if they come through a cursor."""
 
     _unloaded_bytes = 0
+
+    def __init__(self, dialect: Dialect, server: str, connection: Any, driver: Driver) -> None:
+        super().__init__(dialect, server, connection, driver)
+        self.loading = RedshiftLoading(self)
 
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         Session.pin(self, statement_timeout, lock_timeout)
@@ -100,30 +104,6 @@ class RedshiftSession(PostgresSession):
         # https://docs.aws.amazon.com/redshift/latest/dg/fetch.html
         yield from fetch_through_cursor(self.connection.cursor(), sql, rows_at_once=1000)
 
-    def why_no_files(self) -> str:
-        return copy.WHY_NO_FILES if self.unloading is None else ""
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        assert self.unloading
-        stored = []
-        try:
-            for number, path in enumerate(paths):
-                with Path(path).open("rb") as file:
-                    url = copy.store_file(self.unloading, folder, f"{number:06}.txt", file)
-                stored.append(StoredFile(url, Path(path).stat().st_size, 0))
-            self.copy_stored(table, list(columns), folder, stored)
-        finally:
-            with suppress(errors.FilesUnreachable):  # the first failure matters more, and the caller can delete them
-                self.remove_stored(folder)
-
-    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
-        assert self.unloading
-        copy.copy_stored(self.unloading, table, columns, folder, files, self.execute)
-
-    def remove_stored(self, folder: str) -> int:
-        assert self.unloading
-        return copy.remove_stored(self.unloading, folder)
-
     def stream_many(self, sql: str, rows: int) -> Iterator[ColumnBatch]:
         if self.unloading is None or rows < unload.ROWS:
             return self.stream(sql)
@@ -149,6 +129,38 @@ class RedshiftSession(PostgresSession):
         super().close()
         with suppress(Exception):
             stream.close()
+
+
+class RedshiftLoading(DriverLoading):
+    """How rows are written over Amazon's driver, and from files in S3."""
+
+    def __init__(self, session: RedshiftSession) -> None:
+        super().__init__(session)
+        self.redshift = session
+
+    def why_no_files(self) -> str:
+        return copy.WHY_NO_FILES if self.redshift.unloading is None else ""
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        assert self.redshift.unloading
+        stored = []
+        try:
+            for number, path in enumerate(paths):
+                with Path(path).open("rb") as file:
+                    url = copy.store_file(self.redshift.unloading, folder, f"{number:06}.txt", file)
+                stored.append(StoredFile(url, Path(path).stat().st_size, 0))
+            self.copy_stored(table, list(columns), folder, stored)
+        finally:
+            with suppress(errors.FilesUnreachable):  # the first failure matters more, and the caller can delete them
+                self.remove_stored(folder)
+
+    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
+        assert self.redshift.unloading
+        copy.copy_stored(self.redshift.unloading, table, columns, folder, files, self.session.execute)
+
+    def remove_stored(self, folder: str) -> int:
+        assert self.redshift.unloading
+        return copy.remove_stored(self.redshift.unloading, folder)
 
 
 def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:

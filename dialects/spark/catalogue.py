@@ -40,7 +40,7 @@ class SparkCatalogue(Catalogue):
                 break
             collation = re.search(r" collate (\S+)", str(native), re.IGNORECASE)
             loose = collation.group(1) if collation and collation.group(1).upper() != "UTF8_BINARY" else None
-            columns.append(Column(str(name), str(native), session.dialect.kind(str(native)), nullable=True, collation=loose))
+            columns.append(Column(str(name), str(native), session.dialect.types.kind(str(native)), nullable=True, collation=loose))
         return [Table(sql, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
 
     def _view_of_csv(self, session: Session, path: str) -> str:
@@ -49,9 +49,9 @@ class SparkCatalogue(Catalogue):
         All sessions of an application see it. https://spark.apache.org/docs/latest/sql-data-sources-csv.html
         """
         name = f"{VIEW_OF_CSV}{hashlib.sha256(path.encode()).hexdigest()[:16]}"
-        options = ", ".join(f"{option} {session.dialect.literal(value)}" for option, value in {"path": path, **CSV_OPTIONS}.items())
+        options = ", ".join(f"{option} {session.dialect.names.literal(value)}" for option, value in {"path": path, **CSV_OPTIONS}.items())
         session.execute(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} USING csv OPTIONS ({options})")
-        return f"global_temp.{session.dialect.quote(name)}"
+        return f"global_temp.{session.dialect.names.quote(name)}"
 
     def origins(self, session: Session, table: Table) -> Origins:
         try:
@@ -70,7 +70,7 @@ class SparkCatalogue(Catalogue):
         return [TableName(str(schema), str(name)) for schema, name, is_temporary in rows if not is_temporary]
 
     def _from(self, dialect: Dialect, place: Place) -> str:
-        name = f"{place.format or 'parquet'}.{dialect.quote(place.path)}" if place.path else dialect.table(*place.parts)
+        name = f"{place.format or 'parquet'}.{dialect.names.quote(place.path)}" if place.path else dialect.names.table(*place.parts)
         if place.version is not None:
-            return f"{name} VERSION AS OF {dialect.literal(place.version)}"
-        return f"{name} TIMESTAMP AS OF {dialect.literal(place.timestamp)}" if place.timestamp else name
+            return f"{name} VERSION AS OF {dialect.names.literal(place.version)}"
+        return f"{name} TIMESTAMP AS OF {dialect.names.literal(place.timestamp)}" if place.timestamp else name

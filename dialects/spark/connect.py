@@ -93,7 +93,7 @@ class ConnectSession(LakeSession):
                     raise
         settings.restore(self.where, lambda: self._ask(lambda: dict(self.spark.conf.getAll)), self._write_setting)
         odd = "\\ '\"${x}"
-        asked = f"CURRENT_TIMEZONE(), {self.dialect.string_literal(odd)}, {ANSI}, {MICROSECONDS}"
+        asked = f"CURRENT_TIMEZONE(), {self.dialect.names.string_literal(odd)}, {ANSI}, {MICROSECONDS}"
         zone, text, ansi, micros = self.query(f"SELECT {asked}")[0]
         if (zone, text, ansi, micros) != ("UTC", odd, True, "000007"):
             self.close()
@@ -274,7 +274,7 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
         floor.check(str(opened.server).removeprefix("Spark "), str(url))
         opened.pin(statement_timeout, lock_timeout)
         if url.database:
-            opened.execute(f"USE {dialect.quote(url.database)}")
+            opened.execute(f"USE {dialect.names.quote(url.database)}")
     except BaseException:
         opened.close()
         raise

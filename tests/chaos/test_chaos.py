@@ -193,7 +193,7 @@ pipelines:
         """Compare the ledgers, and return how many events they have: none is lost, none was applied twice."""
         numbers = [int(number) for (number,) in self._query_source("SELECT number FROM ledger ORDER BY number")]
         for target in self.targets:
-            ledger = dialects.by_scheme(urlsplit(self.targets[target].url).scheme).table(SCHEMA, "ledger")
+            ledger = dialects.by_scheme(urlsplit(self.targets[target].url).scheme).names.table(SCHEMA, "ledger")
             found = [int(number) for (number,) in self.query(target, f"SELECT number FROM {ledger} ORDER BY number")]
             assert found == numbers, f"{target}: {len(found)} of {len(numbers)} events"
             if self.targets[target].counts:

@@ -203,16 +203,18 @@ class Stage:
             dialect = session.dialect
             required = " NOT NULL" if where != "lake" else ""
             natives = [
-                f"{dialect.quote(column.name_in(side))} {column.native(side, dialect)}{required if index in world.not_null else ''}"
+                f"{dialect.names.quote(column.name_in(side))} {column.native(side, dialect)}{required if index in world.not_null else ''}"
                 for index, column in zip(order, columns, strict=True)
             ]
             if world.is_primary and tables.has_primary_keys(dialect):
-                natives.append(f"PRIMARY KEY ({', '.join(dialect.quote(column.name_in(side)) for column in world.columns[: world.keys])})")
-            session.execute(f"DROP TABLE IF EXISTS {dialect.quote(name)}")
-            session.execute(f"CREATE TABLE {dialect.quote(name)} ({', '.join(natives)})")
+                natives.append(
+                    f"PRIMARY KEY ({', '.join(dialect.names.quote(column.name_in(side)) for column in world.columns[: world.keys])})"
+                )
+            session.execute(f"DROP TABLE IF EXISTS {dialect.names.quote(name)}")
+            session.execute(f"CREATE TABLE {dialect.names.quote(name)} ({', '.join(natives)})")
             for start in range(0, len(rows), tables.ROWS):
                 values = ", ".join(_written(dialect, kinds, [row[index] for index in order]) for row in rows[start : start + tables.ROWS])
-                session.execute(f"INSERT INTO {dialect.quote(name)} VALUES {values}")
+                session.execute(f"INSERT INTO {dialect.names.quote(name)} VALUES {values}")
 
     def _audit(self, world: World, features: Features) -> list[Report]:
         """Run the audit; a rolling one until it has read the whole table."""

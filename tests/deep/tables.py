@@ -73,7 +73,7 @@ class Column:
         """Return the type of a side's column."""
         if self.kind(side) == MILLIS and dialect.name == "duckdb":
             return DUCKDB_MILLIS
-        found = dialect.native_type(self.kind(side))
+        found = dialect.types.native_type(self.kind(side))
         if not self.is_short or self.kind(side).name != "text":
             return found
         return "VARCHAR(60) CHARACTER SET utf8mb4" if "CHARACTER SET" in found else "VARCHAR(60)"

@@ -238,7 +238,7 @@ def test_rounded_floats_have_an_exact_sum(engine: LiveEngine) -> None:
 
 @pytest.mark.slow_on("spark")
 def test_minimum_and_maximum_of_nan_and_infinity(engine: LiveEngine) -> None:
-    if "nan" in dialects.get(engine.dialect).UNSUPPORTED_VALUES:
+    if "nan" in dialects.get(engine.dialect).types.UNSUPPORTED_VALUES:
         return
     for name, values, ends in (
         ("inf", [1.0, math.inf, -math.inf, -0.0], ("-Infinity", "Infinity")),

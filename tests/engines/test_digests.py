@@ -85,7 +85,7 @@ def expected(plan: Plan, side: Side, session: Session) -> dict[int, tuple[Any, .
 
 def rows_of(plan: Plan, side: Side, session: Session) -> Iterator[tuple[int, bytes]]:
     """Yield each row's key, the number that its column id holds, and its bytes, in the order of the keys."""
-    texts = ", ".join(session.dialect.utf8(text(column, side, session.dialect)) for column in plan.columns)
+    texts = ", ".join(session.dialect.text.utf8(text(column, side, session.dialect)) for column in plan.columns)
     for key, *held in session.query(f"SELECT id, {texts} FROM {plan.sides[side].table} ORDER BY id"):
         yield int(key), plan.salt.encode() + b"".join(joined([column.kind.name for column in plan.columns], held))
 

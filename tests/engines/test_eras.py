@@ -59,7 +59,7 @@ def test_eras_have_one_text(engine: LiveEngine) -> None:
     url = engine.url if engine.dialect != "duckdb" else "duckdb:///:memory:"
     with closing(dialects.connect(url)) as session:
         rows = " UNION ALL ".join(f"SELECT {n} AS n, {day} AS d, {time} AS t" for n, (day, time) in enumerate(literals.values()))
-        texts = ", ".join(session.dialect.canonical_text(kind, "d" if native == DATE else "t", native) for native, kind in CASES)
+        texts = ", ".join(session.dialect.canonical.canonical_text(kind, "d" if native == DATE else "t", native) for native, kind in CASES)
         got = session.query(f"SELECT n, {texts} FROM ({rows}) eras ORDER BY n")
     assert {name: list(found) for name, (_, *found) in zip(literals, got, strict=True)} == {name: EXPECTED[name] for name in literals}
 
@@ -79,6 +79,6 @@ def test_eras_have_one_time_index(engine: LiveEngine) -> None:
         times = [LITERALS[engine.name][name][1] for name in INDICES]
         rows = " UNION ALL ".join(f"SELECT {n} AS n, {time} AS t" for n, time in enumerate(times))
         units: tuple[TimeUnit, ...] = ("hour", "day", "month")
-        indices = ", ".join(session.dialect.time_index("t", unit) for unit in units)
+        indices = ", ".join(session.dialect.times.time_index("t", unit) for unit in units)
         found = session.query(f"SELECT n, {indices} FROM ({rows}) eras ORDER BY n")
     assert {name: tuple(row) for name, (_, *row) in zip(INDICES, found, strict=True)} == INDICES

@@ -104,7 +104,7 @@ anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 def test_rows_are_fetched_by_any_text(texts: tuple[LiveEngine, Plan, dict[Side, Session]], keys: list[str]) -> None:
     engine, plan, sides = texts
     session = sides["source"]
-    literals = ", ".join(f"({session.dialect.string_literal(key)}, 'x')" for key in keys)
+    literals = ", ".join(f"({session.dialect.names.string_literal(key)}, 'x')" for key in keys)
     session.end()
     tables.execute(engine, "DELETE FROM again_texts", f"INSERT INTO again_texts VALUES {literals}")
     session.begin()

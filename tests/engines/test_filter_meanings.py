@@ -89,7 +89,7 @@ def test_mysql_columns_of_every_character_set_are_compared_by_their_characters(e
 
 
 def _literal(text: str) -> str:
-    return dialects.get("mysql").string_literal(text)
+    return dialects.get("mysql").names.string_literal(text)
 
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
@@ -160,11 +160,13 @@ def test_narrow_and_coarse_types_do_not_change_what_is_selected(pair: LivePair) 
     create = f"CREATE TABLE kept (id INT PRIMARY KEY, {natives})"
     tables.execute(pair.source, "DROP TABLE IF EXISTS kept", create, f"INSERT INTO kept VALUES {', '.join(literals)}")
     there = dialects.get(pair.target.dialect)
-    kinds = ["INT", there.native_type(Kind("decimal", 10, 2)), "DATE"]
+    kinds = ["INT", there.types.native_type(Kind("decimal", 10, 2)), "DATE"]
     stored = [("2147483647", "1.01", "2026-03-31"), ("-2147483648", "1.00", "2026-04-01"), ("5", "-1.01", "2026-03-31"),
               ("6", "2.00", "2026-04-02")]  # fmt: skip
     lines = [f"({number}, {n}, {rate}, DATE '{day}')" for number, (n, rate, day) in enumerate(stored)] + ["(4, NULL, NULL, NULL)"]
-    columns = ", ".join(f"{there.quote(name)} {kind}" for name, kind in zip(("id", "n", "rate", "moved"), ["INT", *kinds], strict=True))
+    columns = ", ".join(
+        f"{there.names.quote(name)} {kind}" for name, kind in zip(("id", "n", "rate", "moved"), ["INT", *kinds], strict=True)
+    )
     tables.execute(
         pair.target, "DROP TABLE IF EXISTS kept", f"CREATE TABLE kept ({columns})", f"INSERT INTO kept VALUES {', '.join(lines)}"
     )

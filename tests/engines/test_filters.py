@@ -55,8 +55,8 @@ def expected(dialect: Dialect) -> dict[str, Column]:
     """Return the columns that an engine's catalogue reports of the table."""
     found = {}
     for name, kind in COLUMNS:
-        native = dialect.native_type(kind).partition(" CHARACTER SET ")[0].lower()
-        found[name] = Column(name, native, dialect.kind(native) or kind, nullable=True)
+        native = dialect.types.native_type(kind).partition(" CHARACTER SET ")[0].lower()
+        found[name] = Column(name, native, dialect.types.kind(native) or kind, nullable=True)
     return found
 
 
@@ -69,7 +69,7 @@ def renderers(here: Mapping[str, Column], dialect: Dialect) -> Iterator[portable
             for name, _ in COLUMNS:
                 both: dict[Side, Column] = dict.fromkeys(SIDES, there[name])
                 both[side] = here[name]
-                columns[name] = FilterColumn(name, dict.fromkeys(SIDES, dialect.quote(name)), both)
+                columns[name] = FilterColumn(name, dict.fromkeys(SIDES, dialect.names.quote(name)), both)
             if columns["flag"].sort == "truth":  # MySQL beside itself has no truth values
                 yield portable.Renderer(columns, side, dialect)
 
@@ -86,7 +86,7 @@ def test_a_portable_filter_selects_the_same_rows_on_every_engine(engine: LiveEng
     session = dialects.connect(engine.url)
     ways = list(renderers(here, session.dialect))
     rendered = [(sql, one) for one in drawn for sql in sorted(render(ways, one))]
-    table, data = session.dialect.quote(table_of(engine)), filters.rows()
+    table, data = session.dialect.names.quote(table_of(engine)), filters.rows()
     wrong: list[tuple[str, str]] = []
     for start in range(0, len(rendered), AT_ONCE):
         some = rendered[start : start + AT_ONCE]

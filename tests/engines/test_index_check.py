@@ -61,10 +61,10 @@ _created: dict[str, bool] = {}
 
 def make_plan(session: Session, method: Method, strategy: str, chunk_keys: int = 1_000) -> Plan:
     dialect = session.dialect
-    native = dialect.kind("bigint") or INTEGER
+    native = dialect.types.kind("bigint") or INTEGER
     columns = [
         ColumnPlan(
-            name=name, kind=kind, native=dict.fromkeys(SIDES, kind), expression=dict.fromkeys(SIDES, dialect.quote(name)),
+            name=name, kind=kind, native=dict.fromkeys(SIDES, kind), expression=dict.fromkeys(SIDES, dialect.names.quote(name)),
             types=dict.fromkeys(SIDES, "bigint"), why="",
         )
         for name, kind in (("id", native), ("other", native), ("label", TEXT))

@@ -99,7 +99,7 @@ def make_named(engine: LiveEngine, names: Sequence[str], more: Sequence[str] = (
 def settings_of(engine: LiveEngine, names: Sequence[str], key: Sequence[str]) -> dict[str, Any]:
     """Return the settings of an audit in which a column of each name has its place."""
     _, _, _, filtered, masked, computed, _, settled = names
-    override = {masked: {"mask": True}, computed: {"expr": f"{dialects.get(engine.dialect).quote(computed)} + 1", "kind": "integer"}}
+    override = {masked: {"mask": True}, computed: {"expr": f"{dialects.get(engine.dialect).names.quote(computed)} + 1", "kind": "integer"}}
     return {
         "key": list(key),
         "where": f'"{filtered}" >= 0 AND "{filtered}" < 9',

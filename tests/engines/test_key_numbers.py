@@ -57,13 +57,13 @@ KEYS = (
 
 
 def plan_of(session: Session, native: dict[str, Kind], names: list[str]) -> Plan:
-    side = SidePlan(dialect=session.dialect.name, connection="", label="", table=session.dialect.quote("key_numbers"), where="")
+    side = SidePlan(dialect=session.dialect.name, connection="", label="", table=session.dialect.names.quote("key_numbers"), where="")
     columns = tuple(
         ColumnPlan(
             name=name,
             kind=column_values()[name][1],
             native=dict.fromkeys(SIDES, native[name]),
-            expression=dict.fromkeys(SIDES, session.dialect.quote(name)),
+            expression=dict.fromkeys(SIDES, session.dialect.names.quote(name)),
             types=dict.fromkeys(SIDES, ""),
             why="",
         )
@@ -84,7 +84,9 @@ def canonical_text(kind: Kind, value: Any) -> str | None:
 
 def test_numbers_of_keys_equal_the_oracle(engine: LiveEngine) -> None:
     dialect = dialects.get(engine.dialect)
-    made = {name: one for name, one in column_values().items() if ("unsigned " * one[0].unsigned + one[0].name) in dialect.TYPE_BY_KIND}
+    made = {
+        name: one for name, one in column_values().items() if ("unsigned " * one[0].unsigned + one[0].name) in dialect.types.TYPE_BY_KIND
+    }
     rows = [[n, *(values[n % len(values)] for _, _, values in made.values())] for n in range(4 * ROWS)]
     rows.append([len(rows), *[None] * len(made)])
     tables.make(engine, "key_numbers", [("n", INTEGER), *((name, kind) for name, (kind, _, _) in made.items())], rows)
@@ -94,7 +96,7 @@ def test_numbers_of_keys_equal_the_oracle(engine: LiveEngine) -> None:
         plans = [plan_of(session, native, names) for names in KEYS if set(names) <= set(made)]
         numbers = [sql.key_number(plan, "source", session.dialect) for plan in plans]
         wanted = [sql for number in numbers for sql in (number, sql_bucket(number, session.dialect), sql_position(number, session.dialect))]
-        got = session.query(f"SELECT n, {', '.join(wanted)} FROM {session.dialect.quote('key_numbers')} ORDER BY n")
+        got = session.query(f"SELECT n, {', '.join(wanted)} FROM {session.dialect.names.quote('key_numbers')} ORDER BY n")
     assert len(got) == len(rows) and len(plans) >= 9
     for row, (_, *found) in zip(rows, got, strict=True):
         value = dict(zip(made, row[1:], strict=True))
@@ -134,6 +136,6 @@ def test_a_null_where_the_catalogue_says_there_is_none_makes_no_row_text(engine:
         whole = row_text.row_text(
             replace(plan, columns=tuple(replace(one, never_null=SIDES) for one in plan.columns)), "source", session.dialect
         )
-        got = session.query(f"SELECT {', '.join([*texts, whole])} FROM {session.dialect.quote('hollow')}")
+        got = session.query(f"SELECT {', '.join([*texts, whole])} FROM {session.dialect.names.quote('hollow')}")
     assert got[0][:-1] == (None,) * len(made)
     assert got[0][-1] is not None and "|2" not in got[0][-1]

@@ -50,7 +50,7 @@ def compared(native: Kind) -> list[Kind]:
 def column(number: int, kind: Kind, native: Kind, dialect: dialects.Dialect, sample: Sample) -> ColumnPlan:
     name = f"c{number}"
     about = {"types": {"source": sample.type, "target": ""}, "why": "", "native": {"source": native, "target": native}}
-    return ColumnPlan(name=name, kind=kind, expression={"source": dialect.quote(name), "target": name}, **about)  # type: ignore[arg-type]
+    return ColumnPlan(name=name, kind=kind, expression={"source": dialect.names.quote(name), "target": name}, **about)  # type: ignore[arg-type]
 
 
 @on_both

@@ -54,11 +54,11 @@ def test_digests_are_those_of_the_reference(engine: LiveEngine) -> None:
         dialect = session.dialect
         wanted, asked = [], []
         for name, kind in columns[1:]:
-            native = dialect.kind(dialect.native_type(kind).lower().partition(" character set")[0]) or kind
-            asked.append(dialect.digest_of_pieces(kind, dialect.quote(name), native, PIECES))
-            asked.append(dialect.short_text(kind, dialect.quote(name), native, 200))
-            asked.append(dialect.byte_count(kind, dialect.quote(name), native))
-        found = session.query(f"SELECT id, {', '.join(asked)} FROM {dialect.quote(table)} ORDER BY id")
+            native = dialect.types.kind(dialect.types.native_type(kind).lower().partition(" character set")[0]) or kind
+            asked.append(dialect.hashes.digest_of_pieces(kind, dialect.names.quote(name), native, PIECES))
+            asked.append(dialect.hashes.short_text(kind, dialect.names.quote(name), native, 200))
+            asked.append(dialect.hashes.byte_count(kind, dialect.names.quote(name), native))
+        found = session.query(f"SELECT id, {', '.join(asked)} FROM {dialect.names.quote(table)} ORDER BY id")
     for number, *values in ROWS:
         row: list[Any] = [number]
         for (_, kind), value in zip(columns[1:], values, strict=False):

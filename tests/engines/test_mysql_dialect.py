@@ -48,7 +48,7 @@ def test_mysql_specific_columns_have_the_canonical_text(engine: LiveEngine) -> N
     try:
         (table,) = session.dialect.catalogue.describe(session, Place(("peculiar",)))
         texts = [
-            session.dialect.canonical_text(_kind(column.kind), session.dialect.quote(column.name), _kind(column.kind))
+            session.dialect.canonical.canonical_text(_kind(column.kind), session.dialect.names.quote(column.name), _kind(column.kind))
             for column in table.columns
         ]
         found: tuple[Any, ...] = session.query(f"SELECT {', '.join(texts)} FROM peculiar")[0]

@@ -34,19 +34,19 @@ def quoted(*parts: str) -> str:
 def make_tables(engine: LiveEngine) -> tuple[str, str]:
     """Create two tables that differ in row 2, under odd names; return their names for an audit."""
     dialect = dialects.get(engine.dialect)
-    schema = dialect.quote(ODD)
+    schema = dialect.names.quote(ODD)
     in_schema = engine.name in WITH_SCHEMAS
     names = [(ODD, ODD), (ODD, f"{ODD} copy")] if in_schema else [("odd_columns",), ("odd_columns_copy",)]
-    key, value = dialect.quote(KEY), dialect.quote(VALUE)
+    key, value = dialect.names.quote(KEY), dialect.names.quote(VALUE)
     if in_schema:
         tables.execute(engine, f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for parts, changed in zip(names, ("b", "changed"), strict=True):
         text = "VARCHAR(40)" if in_schema else "STRING"
         tables.execute(
             engine,
-            f"DROP TABLE IF EXISTS {dialect.table(*parts)}",
-            f"CREATE TABLE {dialect.table(*parts)} ({key} {text}{' PRIMARY KEY' if in_schema else ''}, {value} {text})",
-            f"INSERT INTO {dialect.table(*parts)} VALUES ('1', 'a'), ('2%s', '{changed}'), ('3', '100%')",
+            f"DROP TABLE IF EXISTS {dialect.names.table(*parts)}",
+            f"CREATE TABLE {dialect.names.table(*parts)} ({key} {text}{' PRIMARY KEY' if in_schema else ''}, {value} {text})",
+            f"INSERT INTO {dialect.names.table(*parts)} VALUES ('1', 'a'), ('2%s', '{changed}'), ('3', '100%')",
         )
     return quoted(*names[0]), quoted(*names[1])
 
@@ -56,7 +56,7 @@ def odd_tables(engine: LiveEngine) -> Iterator[tuple[str, str]]:
     yield make_tables(engine)
     if engine.name in WITH_SCHEMAS:
         cascade = " CASCADE" if engine.dialect in ("postgres", "redshift", "duckdb") else ""
-        tables.execute(engine, f"DROP SCHEMA {dialects.get(engine.dialect).quote(ODD)}{cascade}")
+        tables.execute(engine, f"DROP SCHEMA {dialects.get(engine.dialect).names.quote(ODD)}{cascade}")
 
 
 def test_odd_names_are_audited_named_and_rechecked(engine: LiveEngine, odd_tables: tuple[str, str]) -> None:
@@ -83,7 +83,7 @@ def test_table_is_found_by_its_letters_whatever_their_case(engine: LiveEngine) -
     with closing(dialects.connect(engine.url)) as session:
         for asked in ("ÉTÉ_Ça", "été_ça"):
             (table,) = session.dialect.catalogue.describe(session, Place((asked,)))
-            assert table.sql.endswith(session.dialect.quote("ÉTÉ_Ça"))
+            assert table.sql.endswith(session.dialect.names.quote("ÉTÉ_Ça"))
         assert session.dialect.catalogue.describe(session, Place(("ete_ca",))) == []
 
 

@@ -53,10 +53,10 @@ def widths(dialect: Dialect) -> list[Width]:
     """Return every integer type of an engine."""
     found = []
     for name, bits in BITS.items():
-        if dialect.kind(name) == dialects.Kind("integer") and (dialect.name, name) not in ONLY_EXTERNAL:
+        if dialect.types.kind(name) == dialects.Kind("integer") and (dialect.name, name) not in ONLY_EXTERNAL:
             found.append(Width(name, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1))
         for unsigned in (f"u{name}", f"{name} unsigned"):
-            if dialect.kind(unsigned):
+            if dialect.types.kind(unsigned):
                 found.append(Width(unsigned, 0, 2**bits - 1))
     return found
 
@@ -226,6 +226,8 @@ def test_default_audit_names_the_changed_row_for_every_width(pair: LivePair) -> 
 def test_hour_index_exceeds_32_bits(engine: LiveEngine) -> None:
     """A time so far in the future that its number of hours exceeds 32 bits, though the number of days does not."""
     dialect = dialects.get(engine.dialect)
-    ((hours,),) = tables.query(engine, f"SELECT {dialect.time_index(dialect.timestamp_literal('290000-01-01 05:00:00'), 'hour')}")
+    ((hours,),) = tables.query(
+        engine, f"SELECT {dialect.times.time_index(dialect.names.timestamp_literal('290000-01-01 05:00:00'), 'hour')}"
+    )
     days = (290_000 - 2000) // 400 * 146_097 + 10_957  # whole 400-year cycles from 2000-01-01 on
     assert hours == days * 24 + 5 > 2**31

@@ -182,12 +182,14 @@ def test_numbers_and_documents_are_right_either_way(stand_in: StandIn, engine: L
             assert report.verdict == "match", (method, report.reasons)
         with closing(dialects.connect(engine.url)) as session:
             dialect, text, json = session.dialect, Kind("text"), Kind("json")
-            double = dialect.float_text("f", Kind("float64"), Kind("float64"))
+            double = dialect.numbers.float_text("f", Kind("float64"), Kind("float64"))
             assert session.query(f"SELECT DISTINCT {double} FROM numbers ORDER BY 1") == [("9007199254740992p-1",), ("NaN",)]
-            assert session.query(f"SELECT {dialect.hex_text('b')} FROM numbers WHERE id = {most}") == [("ab00",)]
-            assert session.query(f"SELECT {dialect.decimal_text('n', 0, Kind('integer'))} FROM numbers WHERE id = {most}") == [(str(most),)]
+            assert session.query(f"SELECT {dialect.text.hex_text('b')} FROM numbers WHERE id = {most}") == [("ab00",)]
+            assert session.query(f"SELECT {dialect.numbers.decimal_text('n', 0, Kind('integer'))} FROM numbers WHERE id = {most}") == [
+                (str(most),)
+            ]
             for document in DOCUMENTS:
-                sql = dialect.canonical_text(json, dialect.string_literal(document), text)
+                sql = dialect.canonical.canonical_text(json, dialect.names.string_literal(document), text)
                 assert session.query(f"SELECT {sql}") == [(auditor_text(document),)], document
 
 

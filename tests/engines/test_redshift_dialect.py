@@ -41,7 +41,7 @@ KINDS = [
     Kind("timestamp", scale=0), Kind("timestamp", scale=9), Kind("timestamptz", scale=3), Kind("uuid"), Kind("json"),
     Kind("year"), Kind("bit", 1),
 ]  # fmt: skip
-NATIVES = [kind for kind in {DIALECT.kind(name) for name in DIALECT.KIND_BY_TYPE} if kind is not None]
+NATIVES = [kind for kind in {DIALECT.types.kind(name) for name in DIALECT.types.KIND_BY_TYPE} if kind is not None]
 
 
 def columns() -> Iterator[ColumnPlan]:
@@ -97,15 +97,15 @@ def test_every_measure_is_allowed(request: pytest.FixtureRequest) -> None:
 
 def test_every_partition_expression_is_allowed() -> None:
     for native, size in product((Kind("integer"), Kind("integer", unsigned=True), Kind("decimal", 20, 0)), (2, 1024)):
-        assert violations(f'SELECT {DIALECT.floor_divide("c", size, native)} FROM "t"') == []
+        assert violations(f'SELECT {DIALECT.numbers.floor_divide("c", size, native)} FROM "t"') == []
     for unit in ("hour", "day", "month"):
-        assert violations(f'SELECT {DIALECT.time_index("c", unit)} FROM "t"') == []
+        assert violations(f'SELECT {DIALECT.times.time_index("c", unit)} FROM "t"') == []
 
 
 @pytest.mark.parametrize("name", ["columns", "primary_key", "estimate", "tables"])
 def test_every_catalogue_statement_is_allowed(name: str) -> None:
     template = DIALECT.template(name)
-    literals = {hole: DIALECT.literal("a\\b'c") for hole in sql_templates.holes(template)}
+    literals = {hole: DIALECT.names.literal("a\\b'c") for hole in sql_templates.holes(template)}
     assert violations(sql_templates.fill(template, literals)) == []
 
 

@@ -259,7 +259,7 @@ def test_heartbeat_age_is_the_age_of_the_newest_beat(engine: LiveEngine, kind: K
         assert 88 < session.dialect.server.heartbeat_age(session, Place(("beats",)), "at") < 92 + time.monotonic() - began
         assert session.dialect.server.heartbeat_age(session, Place(("no_beats",)), "at") == math.inf
     if engine.dialect == "redshift":
-        assert violations(f'SELECT {session.dialect.seconds_since("MAX(c)")} AS seconds FROM "public"."t"') == []
+        assert violations(f'SELECT {session.dialect.times.seconds_since("MAX(c)")} AS seconds FROM "public"."t"') == []
 
 
 @only("mysql", "mariadb", "postgres", "redshift")

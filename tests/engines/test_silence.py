@@ -103,7 +103,7 @@ def test_result_that_breaks_off_fails(proxy: Proxy, engine: LiveEngine) -> None:
     proxy.allowed_after_text = 5000
     with closing(connect(proxy)) as session:
         session.begin()
-        sql = f"SELECT v FROM {session.dialect.quote('silence')} WHERE {SILENCING}"
+        sql = f"SELECT v FROM {session.dialect.names.quote('silence')} WHERE {SILENCING}"
         assert isinstance(error := ended(lambda: list(session.stream(sql))), ServerSilent), repr(error)
 
 

@@ -55,10 +55,10 @@ def sent(session: MySQLSession, monkeypatch: pytest.MonkeyPatch, option: bytes |
 
 def test_statements_are_sent_at_once(session: MySQLSession, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = sent(session, monkeypatch)
-    assert session.write_each(STATEMENTS) == COUNTS
+    assert session.loading.write_each(STATEMENTS) == COUNTS
     assert session.statements == len(STATEMENTS) and len(commands) == 2
     assert rows(session) == WRITTEN
-    assert session.write_each([]) == [] and session.write_each(STATEMENTS[:1]) == [0]
+    assert session.loading.write_each([]) == [] and session.loading.write_each(STATEMENTS[:1]) == [0]
 
 
 @pytest.mark.parametrize("option", [OFF, UNKNOWN], ids=["at once", "the option"])
@@ -67,7 +67,7 @@ def test_statements_are_sent_one_by_one_where_several_are_refused(
 ) -> None:
     commands = sent(session, monkeypatch, option)
     for _ in range(2):
-        assert session.write_each(STATEMENTS) == COUNTS
+        assert session.loading.write_each(STATEMENTS) == COUNTS
         assert rows(session) == WRITTEN
         session.execute("ROLLBACK")
         session.execute("BEGIN")
@@ -79,21 +79,21 @@ def test_a_statement_that_fails_is_told_and_none_runs_after_it(number: int, sess
     statements = list(STATEMENTS)
     statements[number] = "INSERT INTO at_once VALUES (1, 'twice')"
     with pytest.raises(errors.StatementRefused, match="Duplicate entry '1' for key"):
-        session.write_each(statements)
+        session.loading.write_each(statements)
     assert rows(session) == (BEFORE if number == 0 else [(1, "b; c"), *BEFORE[1:]])
     session.execute("ROLLBACK")
     assert rows(session) == BEFORE
-    assert session.write_each(STATEMENTS) == COUNTS
+    assert session.loading.write_each(STATEMENTS) == COUNTS
 
 
 def test_statements_that_are_too_long_together_are_sent_in_pieces(session: MySQLSession, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = sent(session, monkeypatch)
-    object.__setattr__(session.dialect, "MAX_STATEMENT_BYTES", 2 * (len(STATEMENTS[0]) + len(STATEMENTS[1]) + 4))
-    assert session.write_each(STATEMENTS) == COUNTS
+    session.dialect.MAX_STATEMENT_BYTES = 2 * (len(STATEMENTS[0]) + len(STATEMENTS[1]) + 4)
+    assert session.loading.write_each(STATEMENTS) == COUNTS
     assert len(commands) == 3 and rows(session) == WRITTEN
 
 
 def test_an_answer_that_is_missing_is_an_error(session: MySQLSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_write_at_once", lambda sql: iter([1, 0]))
+    monkeypatch.setattr(session.loading, "_write_at_once", lambda sql: iter([1, 0]))
     with pytest.raises(errors.StatementRefused, match="of 3 statements that were sent at once, 2 were answered"):
-        session.write_each(STATEMENTS)
+        session.loading.write_each(STATEMENTS)

@@ -104,11 +104,11 @@ def test_database_in_any_encoding_is_compared_by_its_characters(database: tuple[
     codec = {"SQL_ASCII": "utf-8", "UTF8": "utf-8"}.get(encoding, encoding)
     keys = [key for key in KEYS if key.encode(codec, "replace").decode(codec) == key]
     with closing(dialects.connect(url)) as session:
-        quoted = session.dialect.quote("TEXTE_ÉTÉ" if encoding != "EUC_JP" else "TEXTE")
+        quoted = session.dialect.names.quote("TEXTE_ÉTÉ" if encoding != "EUC_JP" else "TEXTE")
         session.execute(f"CREATE TABLE {quoted} (k TEXT PRIMARY KEY, v INTEGER)")
-        values = ", ".join(f"({session.dialect.string_literal(key)}, {n + 100})" for n, key in enumerate(keys))
+        values = ", ".join(f"({session.dialect.names.string_literal(key)}, {n + 100})" for n, key in enumerate(keys))
         session.execute(f"INSERT INTO {quoted} VALUES {values}")
-        folded = f"SELECT {session.dialect.lower('k')} FROM {quoted} ORDER BY v"
+        folded = f"SELECT {session.dialect.text.lower('k')} FROM {quoted} ORDER BY v"
         assert [row[0] for row in session.query(folded)] == [canonical.fold_case(key, "lower") for key in keys]
     assert_named(audit_keys(ConnectionSettings(url=url), duckdb_target, quoted.strip('"')), keys)
 
@@ -120,11 +120,11 @@ def test_parallel_workers_hash_the_same_characters(database: tuple[str, str]) ->
     words = ["été", "ÿ", "plain"]
     with closing(dialects.connect(database[1])) as session:
         session.execute("CREATE TABLE words (w TEXT)")
-        session.execute(f"INSERT INTO words VALUES {', '.join(f'({session.dialect.string_literal(word)})' for word in words)}")
+        session.execute(f"INSERT INTO words VALUES {', '.join(f'({session.dialect.names.string_literal(word)})' for word in words)}")
         workers = ("SET max_parallel_workers_per_gather TO 2", "SET parallel_leader_participation TO off", *CHEAP)
         for setting in ("ALTER TABLE words SET (parallel_workers = 2)", *workers):
             session.execute(setting)
-        summed = f"SELECT CAST(SUM({session.dialect.row_word('w', 'sha256')}) AS TEXT) FROM words"
+        summed = f"SELECT CAST(SUM({session.dialect.hashes.row_word('w', 'sha256')}) AS TEXT) FROM words"
         plan = "\n".join(str(row[0]) for row in session.query(f"EXPLAIN (ANALYZE) {summed}"))
         assert "Workers Launched: 2" in plan, plan
         assert session.query(summed) == [(str(sum(canonical.word(canonical.row_hash(word), 1, 15) for word in words)),)]

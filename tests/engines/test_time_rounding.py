@@ -79,7 +79,7 @@ def coarse_types(engine: LiveEngine, dialect: Dialect) -> list[tuple[str, Kind, 
         return [("stamp", Kind("timestamp", scale=3), "TIMESTAMP_MS"), ("stamp", Kind("timestamp", scale=0), "TIMESTAMP_S"),
                 ("stamp", Kind("date"), "DATE")]  # fmt: skip
     kinds = [(name, Kind(kind.name, scale=scale)) for name, kind in FINE.items() for scale in SCALES]
-    found = [(name, kind, dialect.native_type(kind)) for name, kind in kinds]
+    found = [(name, kind, dialect.types.native_type(kind)) for name, kind in kinds]
     return [*found, ("stamp", Kind("date"), "DATE")]
 
 
@@ -104,7 +104,7 @@ def test_stored_times_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) -> 
     """What an engine makes of a fine value on INSERT is the canonical text of that value by the engine's rounding."""
     with tables.open_writable(engine) as session:
         dialect = session.dialect
-    rounding = dialect.TIME_ROUNDING
+    rounding = dialect.times.TIME_ROUNDING
     drawn = [row for row in drawn if is_stored(engine, row, "stamp", rounding)]
     fill(engine, "fine_times", drawn)
     coarse = coarse_types(engine, dialect)
@@ -117,11 +117,11 @@ def test_stored_times_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) -> 
         f"CREATE TABLE coarse_times (n BIGINT, {natives})",
         f"INSERT INTO coarse_times SELECT n, {fine} FROM fine_times",
     )
-    texts = ", ".join(dialect.canonical_text(kind, column, kind) for column, (_, kind, _) in zip(columns, coarse, strict=True))
+    texts = ", ".join(dialect.canonical.canonical_text(kind, column, kind) for column, (_, kind, _) in zip(columns, coarse, strict=True))
     wrong = []
     for row, (_, *found) in zip(drawn, tables.query(engine, f"SELECT n, {texts} FROM coarse_times ORDER BY n"), strict=True):
         for text, (name, kind, _) in zip(found, coarse, strict=True):
-            how: Rounding = rounding if kind.name != "date" or dialect.ROUNDS_TO_DATES else ""
+            how: Rounding = rounding if kind.name != "date" or dialect.times.ROUNDS_TO_DATES else ""
             wanted = canonical.text(Kind(kind.name, scale=kind.scale, rounding=how), row[name])
             if text != wanted:
                 wrong.append((row[name], str(kind), text, wanted))
@@ -140,7 +140,7 @@ def test_rounded_texts_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) ->
         asked += [(name, Kind("date", rounding=rounding)) for name in ("stamp", "moment") for rounding in ROUNDINGS]
         wrong: list[Any] = []
         for some in (asked[start : start + 14] for start in range(0, len(asked), 14)):
-            sql = ", ".join(dialect.canonical_text(kind, _expression(engine, dialect, name), FINE[name]) for name, kind in some)
+            sql = ", ".join(dialect.canonical.canonical_text(kind, _expression(engine, dialect, name), FINE[name]) for name, kind in some)
             got = session.query(f"SELECT n, {sql} FROM source_times ORDER BY n")
             for row, (_, *found) in zip(drawn, got, strict=True):
                 for text, (name, kind) in zip(found, some, strict=True):
@@ -150,7 +150,7 @@ def test_rounded_texts_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) ->
 
 
 def _expression(engine: LiveEngine, dialect: Dialect, name: str) -> str:
-    quoted = dialect.quote(name)
+    quoted = dialect.names.quote(name)
     return f"CAST({quoted} AS TIME(6))" if engine.name == "spark" and name == "clock" else quoted
 
 
@@ -160,7 +160,7 @@ def test_the_servers_own_mode_decides(engine: LiveEngine) -> None:
     """A server can be set to round where it cuts by default, and the other way round; the dialect says what it does."""
     mode = tables.query(engine, "SELECT @@GLOBAL.sql_mode")[0][0]
     with tables.open_writable(engine) as session:
-        usual = session.dialect.TIME_ROUNDING
+        usual = session.dialect.times.TIME_ROUNDING
     other = "TIME_ROUND_FRACTIONAL" if engine.name == "mariadb" else "TIME_TRUNCATE_FRACTIONAL"
     assert usual == ("" if engine.name == "mariadb" else "half up")
     tables.execute(engine, f"SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',{other}')")
@@ -176,9 +176,9 @@ def test_the_servers_own_mode_decides(engine: LiveEngine) -> None:
     finally:
         tables.execute(engine, f"SET GLOBAL sql_mode = '{mode}'")
     value = dt.datetime(2024, 12, 31, 23, 59, 59, 600_000)
-    day = Kind("date", rounding=dialect.TIME_ROUNDING if dialect.ROUNDS_TO_DATES else "")
-    assert found == [(canonical.text(Kind("timestamp", scale=0, rounding=dialect.TIME_ROUNDING), value), canonical.text(day, value))]
-    assert usual != dialect.TIME_ROUNDING
+    day = Kind("date", rounding=dialect.times.TIME_ROUNDING if dialect.times.ROUNDS_TO_DATES else "")
+    assert found == [(canonical.text(Kind("timestamp", scale=0, rounding=dialect.times.TIME_ROUNDING), value), canonical.text(day, value))]
+    assert usual != dialect.times.TIME_ROUNDING
 
 
 @pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
@@ -195,8 +195,8 @@ def test_nanoseconds_are_rounded_as_they_are_stored(engine: LiveEngine) -> None:
         )
         session.execute("UPDATE nanoseconds SET us = v, ms = v")
         for column, scale in (("us", 6), ("ms", 3)):
-            stored = dialect.canonical_text(Kind("timestamp", scale=scale), column, Kind("timestamp", scale=scale))
-            compared = dialect.canonical_text(Kind("timestamp", scale=scale, rounding="half from 1970"), "v", native)
+            stored = dialect.canonical.canonical_text(Kind("timestamp", scale=scale), column, Kind("timestamp", scale=scale))
+            compared = dialect.canonical.canonical_text(Kind("timestamp", scale=scale, rounding="half from 1970"), "v", native)
             found = session.query(f"SELECT v::VARCHAR, {stored}, {compared} FROM nanoseconds WHERE {stored} <> {compared} LIMIT 5")
             assert found == [], column
 
@@ -219,16 +219,16 @@ def test_long_and_negative_times_and_dates_with_zeros(engine: LiveEngine) -> Non
         f"INSERT INTO short_times SELECT n, {', '.join(['v'] * len(kinds))} FROM long_times",
     )
     with tables.open_writable(engine) as session:
-        dialect, rounding = session.dialect, session.dialect.TIME_ROUNDING
-        stored = [dialect.canonical_text(kind, f"c{kind.scale}", kind) for kind in kinds]
+        dialect, rounding = session.dialect, session.dialect.times.TIME_ROUNDING
+        stored = [dialect.canonical.canonical_text(kind, f"c{kind.scale}", kind) for kind in kinds]
         found = session.query(f"SELECT n, {', '.join(stored)} FROM short_times ORDER BY n")
         assert [list(row[1:]) for row in found] == _texts(times, kinds, rounding)
         for other in ROUNDINGS:
-            compared = [dialect.canonical_text(dataclasses.replace(kind, rounding=other), "v", FINE["clock"]) for kind in kinds]
+            compared = [dialect.canonical.canonical_text(dataclasses.replace(kind, rounding=other), "v", FINE["clock"]) for kind in kinds]
             found = session.query(f"SELECT n, {', '.join(compared)} FROM long_times ORDER BY n")
             assert [list(row[1:]) for row in found] == _texts(times, kinds, other)
         zero = "CAST('0000-00-00 00:00:00' AS DATETIME(6))"
-        asked = [dialect.canonical_text(Kind("timestamp", scale=3, rounding=other), zero, FINE["stamp"]) for other in ROUNDINGS]
+        asked = [dialect.canonical.canonical_text(Kind("timestamp", scale=3, rounding=other), zero, FINE["stamp"]) for other in ROUNDINGS]
         assert set(session.query(f"SELECT {', '.join(asked)}")[0]) == {"0000-00-00 00:00:00"}
 
 

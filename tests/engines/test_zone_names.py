@@ -41,8 +41,10 @@ def check(session: Session, name: str) -> None:
         assert f"time zone {zone}" in str(error)
         return
     dialect = session.dialect
-    literals = [dialect.timestamp_literal(f"{at}.000000") for at in MOMENTS]
-    said = session.query(f"SELECT {', '.join(dialect.timestamp_text(dialect.wall_time(one, AT, zone), AT) for one in literals)}")[0]
+    literals = [dialect.names.timestamp_literal(f"{at}.000000") for at in MOMENTS]
+    said = session.query(
+        f"SELECT {', '.join(dialect.times.timestamp_text(dialect.times.wall_time(one, AT, zone), AT) for one in literals)}"
+    )[0]
     wrong = {str(at): text for at, text in zip(MOMENTS, said, strict=True) if str(text) != shown_by_rules(name, at)}
     assert not wrong or (notes and max(wrong) < str(times.REFUSED_FROM)), (name, zone, wrong, notes)
 

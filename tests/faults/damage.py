@@ -13,7 +13,7 @@ def find_damage(world: World) -> str:
     with world.lull():
         source = Counter(map(tuple, world.log.run(f"SELECT * FROM {world.table}")))
         with open_writer("warehouse", world.settings.connections["warehouse"]) as session:
-            target = Counter(map(tuple, session.query(f"SELECT * FROM {session.dialect.table(world.table, world.table)}")))
+            target = Counter(map(tuple, session.query(f"SELECT * FROM {session.dialect.names.table(world.table, world.table)}")))
     gone, more = source - target, target - source
     changed = {row[0] for row in gone} & {row[0] for row in more}
     missing = [row for row in gone.elements() if row[0] not in changed]

@@ -65,9 +65,9 @@ def test_sessions_that_share_a_snapshot_see_the_same_rows(engine: LiveEngine) ->
     tables.make(engine, "settled", [("id", Kind("integer"))], [(1,), (2,)])
     with open_sessions(*[engine.url] * 4) as (session, *others, helper):
         session.begin()
-        assert session.share_snapshot(others, session.dialect.quote("settled"), helper)
-        tables.execute(engine, f"INSERT INTO {session.dialect.quote('settled')} VALUES (3)")
-        counts = [one.query(f"SELECT COUNT(*) FROM {one.dialect.quote('settled')}")[0][0] for one in (session, *others)]
+        assert session.share_snapshot(others, session.dialect.names.quote("settled"), helper)
+        tables.execute(engine, f"INSERT INTO {session.dialect.names.quote('settled')} VALUES (3)")
+        counts = [one.query(f"SELECT COUNT(*) FROM {one.dialect.names.quote('settled')}")[0][0] for one in (session, *others)]
     assert counts == [2, 2, 2]
 
 

@@ -110,7 +110,7 @@ def pairs_and_cases() -> list[Any]:
 @pytest.mark.parametrize(("pair", "case"), pairs_and_cases(), indirect=["pair"])
 def test_every_difference_is_named(pair: LivePair, case: Case) -> None:
     for engine in (pair.source, pair.target):
-        if any(kind.name == "uuid" and "uuid" in dialects.get(engine.dialect).UNSUPPORTED_VALUES for _, kind in case.columns):
+        if any(kind.name == "uuid" and "uuid" in dialects.get(engine.dialect).types.UNSUPPORTED_VALUES for _, kind in case.columns):
             case = Case(case.name, [(n, Kind("text") if k.name == "uuid" else k) for n, k in case.columns], case.keys, case.partition)
     generator = random.Random(case.name)
     columns = [*case.columns, *COLUMNS]

@@ -136,7 +136,7 @@ def test_filters_select_what_the_targets_engine_stored(pair: LivePair, request: 
 def test_filters_select_what_a_loader_stored(pair: LivePair, fraction: str) -> None:
     """Whatever the target's engine would do: what is cut, or rounded, is inserted as it is to be."""
     with tables.open_writable(pair.target) as session:
-        how: Rounding = "" if fraction == "cut" else session.dialect.TIME_ROUNDING or "half up"
+        how: Rounding = "" if fraction == "cut" else session.dialect.times.TIME_ROUNDING or "half up"
     coarse = {"stamp": Kind("timestamp", scale=0), "day": Kind("date"), "moment": Kind("timestamptz", scale=3)}
 
     def store(name: str, at: dt.datetime | None) -> dt.datetime | dt.date | None:

@@ -52,7 +52,7 @@ def test_full_text_of_a_decimal_equals_the_oracle(engine: LiveEngine, request: p
     tables.make(engine, "full_decimals", columns, stored)
     full = canonical.FULL_DECIMAL
     with closing(dialects.connect(engine.url)) as session:
-        render = session.dialect.canonical_text
+        render = session.dialect.canonical.canonical_text
         read = {"a": WIDE, "b": WIDE, "whole": Kind("decimal", 38, 0), "n": Kind("integer")}
         texts = [render(full, name, native) for name, native in read.items()]
         if engine.name == "postgres":

@@ -189,7 +189,7 @@ ON_SPARK = [
 def test_arrays_and_structs_against_mysqls_json(pair: LivePair) -> None:
     dialect = dialects.get(pair.target.dialect)
     chosen = {"duckdb": ON_DUCKDB, "spark": ON_SPARK}[pair.target.name]
-    assert_compared(pair, filled(chosen, mysql_json(JSON_TEXT), dialect.string_literal(JSON_TEXT)))
+    assert_compared(pair, filled(chosen, mysql_json(JSON_TEXT), dialect.names.string_literal(JSON_TEXT)))
 
 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)

@@ -55,7 +55,7 @@ def ensure_tables(*engines: LiveEngine) -> None:
 def lacks_md5(engine: LiveEngine) -> bool:
     session = dialects.connect(engine.url)
     session.close()
-    return not session.dialect.HAS_MD5
+    return not session.dialect.hashes.HAS_MD5
 
 
 @contextmanager

@@ -122,13 +122,13 @@ pipelines:
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """The rows of a target's table, in order."""
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
-            return sorted(session.query(f"SELECT * FROM {session.dialect.table(self.schema, table)}"))
+            return sorted(session.query(f"SELECT * FROM {session.dialect.names.table(self.schema, table)}"))
 
     def drop(self) -> None:
         """Drop what a shared server has of the target."""
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
             cascade = "" if session.dialect.name == "mysql" else " CASCADE"
-            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.quote(self.schema)}{cascade}")
+            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.names.quote(self.schema)}{cascade}")
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """What the target answers."""

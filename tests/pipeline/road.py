@@ -77,7 +77,7 @@ pipelines:
         self.store.close()
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
             cascade = "" if self.dialect.name == "mysql" else " CASCADE"
-            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.quote(self.schema)}{cascade}")
+            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.names.quote(self.schema)}{cascade}")
 
     def stage(self, *batches: pa.RecordBatch, pipeline: str = PIPELINE) -> list[Part]:
         """Stage batches, each of one table, as one batch of the stream."""
@@ -129,7 +129,7 @@ pipelines:
 
     def rows(self, table: str = "orders", order: str = "1") -> list[tuple[Any, ...]]:
         """The rows of a target's table."""
-        return self.query(f"SELECT * FROM {self.dialect.table(self.schema, table)} ORDER BY {order}")
+        return self.query(f"SELECT * FROM {self.dialect.names.table(self.schema, table)} ORDER BY {order}")
 
 
 def run_here(function: Callable[[LoadTask], Any], tasks: Sequence[LoadTask]) -> list[Any]:

@@ -21,6 +21,7 @@ from auditor.service import certify as service
 from auditor.service.certify import PARTS, Scale, certify, estimate
 from auditor.service.certify._scratch import PREFIX, Scratch
 from dialects.duckdb.dialect import DuckDB
+from dialects.duckdb.expressions import DuckDBText, DuckDBTimes
 from tests import tables
 from tests.live import LiveEngine, engine_params
 
@@ -97,11 +98,11 @@ def test_a_function_that_rounds_otherwise_is_named(engine: LiveEngine, tmp_path:
 
 
 def wrong_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DuckDB, "timestamp_text", lambda self, c, native, scale=None: f"STRFTIME({c}, '%Y-%m-%d %H:%M:%S')")
+    monkeypatch.setattr(DuckDBTimes, "timestamp_text", lambda self, c, native, scale=None: f"STRFTIME({c}, '%Y-%m-%d %H:%M:%S')")
 
 
 def wrong_equality(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DuckDB, "characters", lambda self, c: f"UPPER({c})")
+    monkeypatch.setattr(DuckDBText, "characters", lambda self, c: f"UPPER({c})")
 
 
 @pytest.mark.parametrize(("fault", "named"), [(wrong_rounding, "(moment)"), (wrong_equality, "(free)")])

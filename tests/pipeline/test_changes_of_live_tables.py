@@ -52,9 +52,9 @@ class Line:
             f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{self.log.database}' AND table_name = '{table}'"
             " ORDER BY ordinal_position")]  # fmt: skip
         source = self.log.run(f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {table} ORDER BY 1")
-        quote = self.road.dialect.quote
+        quote = self.road.dialect.names.quote
         columns = ", ".join(quote(name) for name in names)
-        target = self.road.query(f"SELECT {columns} FROM {self.road.dialect.table(self.road.schema, table)} ORDER BY 1")
+        target = self.road.query(f"SELECT {columns} FROM {self.road.dialect.names.table(self.road.schema, table)} ORDER BY 1")
         return [tuple(row) for row in source], [tuple(bytes(one) if isinstance(one, memoryview) else one for one in row) for row in target]
 
     def reason(self, table: str = "moving") -> str:

@@ -14,7 +14,6 @@ from auditor.points import armed
 from auditor.run.alignment import NotAligned
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import HoldKey
-from dialects.base import writing_of
 from tests.live import engine_params
 from tests.pipeline.conftest import quick_on_target
 from tests.pipeline.road import PIPELINE, Road, leased
@@ -109,7 +108,7 @@ def test_what_emptied_the_table_later_waits_for_the_end_of_the_hold(road: Road) 
 
 @quick_on_target("duckdb")
 def test_a_hold_does_not_pass_a_column_that_got_another_name(road: Road) -> None:
-    if not writing_of(road.dialect).CHANGES_TABLES:
+    if not road.dialect.writing.CHANGES_TABLES:
         pytest.skip("a pipeline renames no columns there")
     stage_orders(road, 10, first=True)
     with loading(road):
@@ -197,7 +196,7 @@ def test_why_a_target_cannot_stand_where_it_is_wanted(road: Road) -> None:
         assert found and found.state == "failed"
         return refuse(lambda: hold._has("held"))
 
-    if writing_of(road.dialect).WRITES_COMMITS:
+    if road.dialect.writing.WRITES_COMMITS:
         sentence = "the target cannot stand there: delta is written by commits of single tables, and audits of it are not aligned"
         assert merge_to(15) == sentence
         return

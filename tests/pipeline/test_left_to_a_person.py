@@ -30,7 +30,7 @@ def stop(road: Road, loader: Any) -> str:
 
 
 def test_columns_are_changed_by_hand(road: Road) -> None:
-    loader, own = begin(road), road.dialect.table(road.schema, "orders")
+    loader, own = begin(road), road.dialect.names.table(road.schema, "orders")
     new = table(id="bigint", price="decimal(12,4) null", state="varchar(9) null")
     ops = [{"op": "drop", "column": "item"}, rename("amount", "price"), {"op": "modify", "column": "price"}, add("state", text="it's")]
     road.stage_task(batch(change("orders", 20, *ops), comes(new, 30, ["3", "3.2500", "new"])))

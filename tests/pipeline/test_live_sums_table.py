@@ -25,9 +25,9 @@ def test_links_are_read_as_they_were_written(engine: LiveEngine) -> None:
     files = "&unload_to=s3://bucket/folder&unload_role=default" if engine.name == "redshift" else ""
     settings = ConnectionSettings(url=engine.url, write=WriteSettings(url=f"{engine.url}{files}"))
     with closing(open_session("target", settings)) as session:
-        drop = f"DROP SCHEMA IF EXISTS {session.dialect.quote(SCHEMA)}{'' if session.dialect.name == 'mysql' else ' CASCADE'}"
+        drop = f"DROP SCHEMA IF EXISTS {session.dialect.names.quote(SCHEMA)}{'' if session.dialect.name == 'mysql' else ' CASCADE'}"
         session.execute(drop)
-        session.execute(f"CREATE SCHEMA {session.dialect.quote(SCHEMA)}")
+        session.execute(f"CREATE SCHEMA {session.dialect.names.quote(SCHEMA)}")
         sums = LiveSums(session.dialect, SCHEMA)
         for _ in range(2):
             session.execute(sums.create())

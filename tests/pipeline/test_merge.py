@@ -171,7 +171,7 @@ def test_a_table_of_the_target_with_another_key_is_left_alone(road: Road) -> Non
 def test_values_that_no_target_holds_are_refused(road: Road, kind: str, value: str, sentence: str) -> None:
     schema = table("t", id="int", v=f"{kind} null")
     road.stage(batch(announce(schema, 1), insert(schema, 10, ["1", value])))
-    if road.dialect.ZERO_DATES and kind != "geometry":
+    if road.dialect.types.ZERO_DATES and kind != "geometry":
         assert road.loader().merge_all() == 1
         assert road.query(f"SELECT CAST(v AS CHAR) FROM {road.schema}.t") == [(value,)]
         return

@@ -35,7 +35,7 @@ def make(road: Road, more: str = "", name: str = "orders") -> str:
         road.execute(f"CREATE SCHEMA IF NOT EXISTS {road.schema}")
     else:
         road.execute(f"CREATE DATABASE IF NOT EXISTS {road.schema}")
-    made = road.dialect.table(road.schema, name)
+    made = road.dialect.names.table(road.schema, name)
     road.execute(f"CREATE TABLE {made} (id bigint PRIMARY KEY, code {text(road)}, item {text(road)}{more})")
     return made
 
@@ -65,7 +65,7 @@ def test_columns_that_only_the_target_has_keep_their_values(road: Road) -> None:
 @on_updating
 def test_an_update_of_a_parent_leaves_its_children(road: Road) -> None:
     made = make(road)
-    lines = road.dialect.table(road.schema, "lines")
+    lines = road.dialect.names.table(road.schema, "lines")
     road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON DELETE CASCADE)")
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
     loader(road).merge_all()
@@ -89,7 +89,7 @@ def test_two_unique_values_change_places(road: Road) -> None:
     swap = update(ORDERS, 20, (ROWS[0], ["1", None, "pen"]), (ROWS[1], ["2", "a", "ink"]), (["1", None, "pen"], ["1", "b", "pen"]))
     road.stage(batch(swap))
     assert load.merge_all() == 3 and road.rows() == [(1, "b", "pen"), (2, "a", "ink"), (3, "c", "cap")]
-    lines = road.dialect.table(road.schema, "lines")
+    lines = road.dialect.names.table(road.schema, "lines")
     road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON DELETE CASCADE)")
     road.execute(f"INSERT INTO {lines} VALUES (10, 1), (20, 2)")
     loader(road).merge_all()
@@ -126,7 +126,7 @@ def test_triggers_of_the_target_are_refused_by_name(road: Road) -> None:
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 def test_a_cascade_that_comes_later_is_found(road: Road, set_waits: SetWaits) -> None:
-    made, lines = make(road), road.dialect.table(road.schema, "lines")
+    made, lines = make(road), road.dialect.names.table(road.schema, "lines")
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
     load = loader(road)
     load.merge_all()
@@ -228,7 +228,7 @@ def test_values_of_any_type_are_compared(road: Road) -> None:
 
 @on_updating
 def test_check_names_the_hazards(road: Road) -> None:
-    made, lines = make(road), road.dialect.table(road.schema, "lines")
+    made, lines = make(road), road.dialect.names.table(road.schema, "lines")
     road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON UPDATE CASCADE)")
     [found] = _check_target(road.settings, PIPELINE, "wh", [ORDERS])
     assert (found.severity, found.subject) == ("error", "target wh") and "whose rows go or change with rows of this table" in found.sentence

@@ -21,7 +21,6 @@ from auditor.pipeline.run import Run
 from auditor.service.pipelines import propose_audits
 from auditor.sql.table_definition import TableStatements
 from auditor.store import open_store, pipelines
-from dialects.base import writing_of
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.conftest import COMMITTED, QUICK, TARGETS
@@ -106,17 +105,18 @@ def test_schemas_are_made_of_the_whole_name_in_the_source(road: Road) -> None:
     road.loader().merge_all()
     road.stage_task(batch(comes(ORDERS, 20, ["2", "shop"])))
     road.loader().merge_all()
-    found = [road.query(f"SELECT item FROM {road.dialect.table(one, 'orders')} ORDER BY id") for one in schemas]
+    found = [road.query(f"SELECT item FROM {road.dialect.names.table(one, 'orders')} ORDER BY id") for one in schemas]
     try:
         assert found == [[("shop",), ("shop",)], [("billing",)]] and set(reports(road).values()) == {("merged", "")}
         if road.dialect.name not in ("delta", "parquet"):
             assert [
-                road.query(f"SELECT table_name FROM {road.dialect.table(one, 'auditor_positions')} ORDER BY table_name") for one in schemas
+                road.query(f"SELECT table_name FROM {road.dialect.names.table(one, 'auditor_positions')} ORDER BY table_name")
+                for one in schemas
             ] == [[("",), ("shop.orders",)], [("",), ("billing.orders",)]]
     finally:
         for one in schemas if road.dialect.name not in ("delta", "parquet") else ():
             cascade = "" if road.dialect.name == "mysql" else " CASCADE"
-            road.execute(f"DROP SCHEMA IF EXISTS {road.dialect.quote(one)}{cascade}")
+            road.execute(f"DROP SCHEMA IF EXISTS {road.dialect.names.quote(one)}{cascade}")
 
 
 @pytest.mark.parametrize("engine", [one for one in TARGETS if one.id in QUICK], indirect=True)
@@ -169,14 +169,14 @@ def put_away(road: Road, back: bool) -> None:
         folder = road.folder / "lake" / road.schema
         (folder / old).rename(folder / new)
     else:
-        road.execute(TableStatements(road.dialect, road.dialect.table(road.schema, old)).rename_table(new))
+        road.execute(TableStatements(road.dialect, road.dialect.names.table(road.schema, old)).rename_table(new))
 
 
 def drop(road: Road, name: str) -> None:
     if road.dialect.name in ("delta", "parquet"):
         shutil.rmtree(road.folder / "lake" / road.schema / name)
     else:
-        road.execute(f"DROP TABLE {road.dialect.table(road.schema, name)}")
+        road.execute(f"DROP TABLE {road.dialect.names.table(road.schema, name)}")
 
 
 @pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
@@ -207,7 +207,7 @@ def test_a_table_that_was_renamed_or_dropped_by_hand_is_not_made_anew(road: Road
         loader.merge_all()
     state, sentence = reports(road)["shop.orders"]
     assert state == "stopped" and "any more; rename it back" in sentence
-    if writing_of(road.dialect).MERGES_RANGES:
+    if road.dialect.writing.MERGES_RANGES:
         made = re.search(
             r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline refresh shop --table shop.orders\)", sentence
         )
@@ -225,7 +225,7 @@ def test_a_schema_that_was_dropped_by_hand_is_not_filled_with_the_parts_that_are
     if road.dialect.name in ("delta", "parquet"):
         shutil.rmtree(road.folder / "lake" / road.schema)
     else:
-        road.execute(f"DROP SCHEMA {road.dialect.quote(road.schema)}{'' if road.dialect.name == 'mysql' else ' CASCADE'}")
+        road.execute(f"DROP SCHEMA {road.dialect.names.quote(road.schema)}{'' if road.dialect.name == 'mysql' else ' CASCADE'}")
     road.stage_task(batch(comes(ORDERS, 20, ["2", "new"])))
     road.loader().merge_all()
     state, sentence = reports(road)["shop.orders"]
@@ -277,7 +277,7 @@ def test_no_name_of_a_column_means_something_else(road: Road) -> None:
     road.stage_task(batch(announce(wide, 20), update(wide, 20, (old, new)), delete(wide, 21, other)))
     loader.merge_all()
     assert reports(road)["shop.wide"] == ("merged", "") and [list(map(str, row)) for row in road.rows("wide")] == [new]
-    if writing_of(road.dialect).MERGES_RANGES:
+    if road.dialect.writing.MERGES_RANGES:
         road.stage_task(batch(announce(wide, 30), refresh(wide, 30, new, bounds=([None] * len(new), [None] * len(new)))))
         loader.merge_all()
         assert reports(road)["shop.wide"] == ("merged", "") and [list(map(str, row)) for row in road.rows("wide")] == [new]
@@ -310,9 +310,9 @@ def test_columns_that_each_table_has_already_are_refused_until_they_are_renamed(
 
 @pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
 def test_names_that_are_too_long_are_refused_and_the_longest_are_not_cut(road: Road) -> None:
-    limit, unit = writing_of(road.dialect).NAME_LIMIT or (300, "bytes")
+    limit, unit = road.dialect.writing.NAME_LIMIT or (300, "bytes")
     longest = "t" * (limit - 1)
-    bounded = writing_of(road.dialect).NAME_LIMIT is not None
+    bounded = road.dialect.writing.NAME_LIMIT is not None
     if road.dialect.name != "redshift":  # whose stand-in is PostgreSQL, which cuts them earlier
         road.stage_task(batch(comes(named(f"{longest}a"), 10, ["1", "a"])), batch(comes(named(f"{longest}b"), 10, ["1", "b"])))
     road.stage_task(batch(comes(named(f"{longest}bc"), 10, ["1", "c"])))
@@ -343,7 +343,7 @@ def test_a_table_arrives_whatever_its_name(road: Road) -> None:
     names = [name for name in NAMES if road.dialect.name != "redshift" or len(name.encode()) < 64]  # what its stand-in does not cut
     road.stage_task(*(batch(comes(named(name), 10 + number, [str(number), name])) for number, name in enumerate(names)))
     road.loader().merge_all()
-    refused = [name for name in names if writing_of(road.dialect).refuse_name(name, "table")]
+    refused = [name for name in names if road.dialect.writing.refuse_name(name, "table")]
     assert {
         name: report for name, report in reports(road).items() if report != ("merged", "") and name.removeprefix("shop.") not in refused
     } == {}
@@ -390,10 +390,12 @@ def test_tables_of_any_name_arrive_from_a_log(source: str, engines: Engines, tmp
                 )
             road.merge()
             duckdb = dialects.get("duckdb")
-            assert [road.query(f"SELECT id FROM {duckdb.table('shop', name)}") for name in NAMES] == [[(one,)] for one in range(len(NAMES))]
+            assert [road.query(f"SELECT id FROM {duckdb.names.table('shop', name)}") for name in NAMES] == [
+                [(one,)] for one in range(len(NAMES))
+            ]
             log.run(*(f"TRUNCATE TABLE {one}" for one in written.values()))
             road.merge()
-            assert [name for name in NAMES if road.query(f"SELECT id FROM {duckdb.table('shop', name)}")] == []
+            assert [name for name in NAMES if road.query(f"SELECT id FROM {duckdb.names.table('shop', name)}")] == []
         finally:
             road.close()
 

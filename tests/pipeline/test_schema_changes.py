@@ -251,7 +251,7 @@ def test_another_key_is_refused(road: Road) -> None:
     loader.merge_all()
     assert report(road).reason.startswith("shop.orders has the key (id, item) and had (id); run there: CREATE TABLE ")
     assert len(road.rows()) == 2
-    road.execute("UPDATE {} SET item = 'none' WHERE item IS NULL".format(road.dialect.table(road.schema, "orders")))
+    road.execute("UPDATE {} SET item = 'none' WHERE item IS NULL".format(road.dialect.names.table(road.schema, "orders")))
     road.execute(*report(road).reason.partition("run there: ")[2].split("; "))
     loader.merge_all()
     assert report(road).state == "merged" and len(road.rows()) == 3

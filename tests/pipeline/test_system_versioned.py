@@ -15,7 +15,6 @@ from auditor.pipeline.refresh.carrier import Carrier
 from auditor.run import audit_run
 from auditor.service.pipelines import propose_audits
 from auditor.store import refreshes
-from dialects.base import writing_of
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
@@ -78,7 +77,7 @@ def test_the_rows_arrive_that_a_select_shows(source: str, definition: str, engin
         assert [row[0] for row in line.road.rows("versioned")] == [1, 3, 4, 5, 10]
         line.log.run("SET sql_log_bin = 0", "INSERT INTO versioned (id, v) VALUES (11, 'unseen')", "DELETE FROM versioned WHERE id = 1")
         assert line.audit() == Verdict.MISMATCH
-        if not writing_of(writing_dialect("warehouse", line.road.settings.connections["warehouse"])).MERGES_RANGES:
+        if not writing_dialect("warehouse", line.road.settings.connections["warehouse"]).writing.MERGES_RANGES:
             return
         refreshes.request_refresh(line.road.store, PIPELINE, f"{line.road.database}.versioned", refreshes.RefreshScope(), "ops")
         Carrier(line.road.settings, line.road.store, PIPELINE, threading.Event()).carry_out()

@@ -89,7 +89,7 @@ def test_each_type_arrives_as_it_is(source: str, engine: LiveEngine, kinds: str,
     name = f"{log.database}.{table}"
     report = pipelines.list_merges(road.store, PIPELINE)["wh"][name]
     assert (report.state, report.reason) == ("merged", "")
-    assert road.query(f"SELECT COUNT(*) FROM {road.dialect.table(road.schema, table)}") == [(depth + 1,)]
+    assert road.query(f"SELECT COUNT(*) FROM {road.dialect.names.table(road.schema, table)}") == [(depth + 1,)]
     audited(road, log, table, samples)
     # A later session looks at the table that was made, and finds that it fits.
     start = log.end()
@@ -107,14 +107,14 @@ def held(sample: Sample, target: str) -> Sample:
     """Return the sample with the values that a target holds; without any for a type that it does not."""
     dialect = dialects.get("mysql" if target == "mariadb" else target)
     digits = re.match(r"decimal\((\d+)", sample.type)
-    if sample.type in ("geometry", "polygon") or (digits and int(digits[1]) > dialect.MAX_DECIMAL_DIGITS):
+    if sample.type in ("geometry", "polygon") or (digits and int(digits[1]) > dialect.types.MAX_DECIMAL_DIGITS):
         return replace(sample, values=[])
     if target == "delta" and re.match(r"time(?!stamp)|bit", sample.type):
         return replace(sample, values=[])
     if target == "redshift" and sample.type.startswith("bit("):
         return replace(sample, values=[])
-    values = [value for value in sample.values if dialect.ZERO_DATES or not NO_MOMENT.match(value)]
-    if "NUL in text" in dialect.UNSUPPORTED_VALUES:
+    values = [value for value in sample.values if dialect.types.ZERO_DATES or not NO_MOMENT.match(value)]
+    if "NUL in text" in dialect.types.UNSUPPORTED_VALUES:
         values = [value for value in values if "char(0)" not in value]
     if target == "redshift" and "text" in sample.type:
         values = [value for value in values if "100000" not in value]  # a VARCHAR ends at 65,535 bytes

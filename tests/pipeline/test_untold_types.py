@@ -23,7 +23,6 @@ from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
 from auditor.service.pipelines import propose_audits
 from auditor.store import refreshes, table_notes
-from dialects.base import writing_of
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
@@ -103,7 +102,7 @@ def test_a_table_stops_by_name_until_its_years_have_four_digits(log: LiveLog, op
     log.run("ALTER TABLE short_y MODIFY y YEAR(4)", "INSERT INTO short_y VALUES (6, 1902)")
     assert road.said() == []
     road.skip()
-    if not writing_of(writing_dialect("warehouse", road.settings.connections["warehouse"])).MERGES_RANGES:
+    if not writing_dialect("warehouse", road.settings.connections["warehouse"]).writing.MERGES_RANGES:
         road.merge()  # the rows of before are copied again by a person
         assert road.rows("short_y") == [(6, 1902)]
         return

@@ -41,6 +41,6 @@ def clean(engine: LiveEngine) -> None:
         for table in session.dialect.catalogue.list_tables(session):
             if table.name.startswith(LEFT):
                 if isinstance(session, Committing):
-                    session.drop_table(session.dialect.table(table.name))
+                    session.drop_table(session.dialect.names.table(table.name))
                     continue
-                session.execute(f"DROP TABLE {session.dialect.table(table.schema, table.name)}")
+                session.execute(f"DROP TABLE {session.dialect.names.table(table.schema, table.name)}")

@@ -87,7 +87,9 @@ def shared_columns(pair: LivePair) -> list[tuple[str, Kind]]:
 
     def is_stored(kind: Kind) -> bool:
         try:
-            return bool([end.native_type(kind) for end in ends]) and not any(kind.name in end.UNSUPPORTED_VALUES for end in ends)
+            return bool([end.types.native_type(kind) for end in ends]) and not any(
+                kind.name in end.types.UNSUPPORTED_VALUES for end in ends
+            )
         except LookupError:
             return False
 
@@ -139,7 +141,7 @@ def read_exactly(engine: LiveEngine, name: str, columns: Sequence[str]) -> list[
         dialect = session.dialect
         (table,) = dialect.catalogue.describe(session, Place((name,)))
         kinds = {column.name: column.kind for column in table.columns}
-        texts = [dialect.canonical_text(kind, dialect.quote(column), kind) for column in columns if (kind := kinds[column])]
+        texts = [dialect.canonical.canonical_text(kind, dialect.names.quote(column), kind) for column in columns if (kind := kinds[column])]
         return sorted(session.query(f"SELECT {', '.join(texts)} FROM {table.sql}"))
     finally:
         session.close()

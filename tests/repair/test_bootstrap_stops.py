@@ -171,7 +171,8 @@ def test_a_copy_of_which_nothing_could_be_compared_is_not_swapped_in(duck: Small
 def test_a_rename_that_still_waits_for_the_table_is_not_overtaken(set_waits: SetWaits) -> None:
     """An earlier process's statement that cannot be ended might exchange the tables a second time."""
     killed: list[str] = []
-    dialect = SimpleNamespace(template=lambda _: "${table}", literal=lambda text: f"'{text}'")
+    names = SimpleNamespace(literal=lambda text: f"'{text}'")
+    dialect = SimpleNamespace(template=lambda _: "${table}", names=names)
     session = SimpleNamespace(dialect=dialect, query=lambda _: [(7,)], execute=killed.append)
     plan = SimpleNamespace(stage="auditor_new_1", table=SimpleNamespace(sql="`t`"))
     set_waits(swap_pauses=(0.0, 0.0))

@@ -104,7 +104,7 @@ def test_a_commit_that_was_begun_before_its_fence_is_not_made(lake: LiveEngine) 
         assert isinstance(late, DeltaSession) and isinstance(settling, DeltaSession)
         late.execute("BEGIN")
         late.take_out('"t"', "id = 2")
-        late.write("UPDATE \"t\" SET v = 'late' WHERE id = 2")
+        late.loading.write("UPDATE \"t\" SET v = 'late' WHERE id = 2")
         assert not settling.fence('"t"', "auditor/patch/p", 1)
         with pytest.raises(SerializationConflict, match="others wrote the table while its rows were changed; nothing was written"):
             late.put_back(["id"], {"auditor/patch/p": 1})

@@ -91,7 +91,7 @@ def test_a_printed_script_runs_nothing_of_a_name(engine: LiveEngine, tmp_path: P
     tables.execute(engine, "DROP TABLE IF EXISTS victim", "CREATE TABLE victim (a INTEGER)")
     names = [name for name in NAMES if engine.dialect == "duckdb" or "\r" not in name]
     for number, name in enumerate(names):
-        source, table = f"{tmp_path}/source{number}.duckdb", write.quote(f"t{name}"[:60].rstrip())
+        source, table = f"{tmp_path}/source{number}.duckdb", write.names.quote(f"t{name}"[:60].rstrip())
         with duckdb.connect(source) as connection:
             connection.execute(
                 f"CREATE TABLE s (id INTEGER PRIMARY KEY, {quoted(f'v{name}')} VARCHAR, {quoted(name)} MAP(VARCHAR, INTEGER))"
@@ -107,7 +107,7 @@ def test_a_printed_script_runs_nothing_of_a_name(engine: LiveEngine, tmp_path: P
         )
         tables.execute(engine, f"DROP TABLE IF EXISTS {table}")
         run_script(engine, "".join(print_schema(settings, name)), tmp_path)
-        extra = write.quote(f"e{name}"[:60].rstrip())
+        extra = write.names.quote(f"e{name}"[:60].rstrip())
         tables.execute(engine, f"ALTER TABLE {table} ADD COLUMN {extra} INTEGER")  # the script's header mentions it
         run_script(engine, "".join(print_schema(settings, name)), tmp_path)
         audit = settings.audits[name]

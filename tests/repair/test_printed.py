@@ -13,7 +13,6 @@ import dialects
 from auditor.model import Verdict
 from auditor.repair.keys import Selection
 from auditor.service import patches
-from dialects.base import writing_of
 from tests import tables
 from tests.live import ENGINES, LivePair, chosen_pairs
 from tests.repair import damaged
@@ -30,7 +29,7 @@ def test_what_is_printed_makes_the_target_equal_the_source(pair: LivePair, tmp_p
     assert found and found.missing + found.changed + found.extra == 30
     lines = list(patches.print_patch(both.settings, both.store, "all", Selection(delete_extra=True), "json"))
     made = [json.loads(line) for line in lines]
-    tables.execute(pair.target, *writing_of(dialects.get(pair.target.dialect)).WRITE_SETTINGS, *(one["sql"] for one in made))
+    tables.execute(pair.target, *dialects.get(pair.target.dialect).writing.WRITE_SETTINGS, *(one["sql"] for one in made))
     again = both.run()
     assert again.verdict is Verdict.MATCH, (again.reasons, again.differences)
 

@@ -115,7 +115,7 @@ pipelines:
         self._store.close()
         with open_writer("pg", self.settings.connections["pg"]) as session:
             for (schema,) in session.query(f"SELECT nspname FROM pg_namespace WHERE nspname LIKE '{PREFIX}%'"):
-                session.execute(f"DROP SCHEMA {session.dialect.quote(str(schema))} CASCADE")
+                session.execute(f"DROP SCHEMA {session.dialect.names.quote(str(schema))} CASCADE")
 
     def catch_up(self) -> None:
         """Stage and merge everything that the log has by now. Raises AuditorError where the pipeline ends."""
@@ -185,7 +185,7 @@ pipelines:
     def _count_there(self, database: str, table: str, target: str) -> int | None:
         """How many rows a target has of a table; None if it lacks the table."""
         with open_writer(target, self.settings.connections[target]) as session:
-            name = session.dialect.table(*self.pipeline.targets[target].place_of(f"{database}.{table}"))
+            name = session.dialect.names.table(*self.pipeline.targets[target].place_of(f"{database}.{table}"))
             try:
                 return int(session.query(f"SELECT COUNT(*) FROM {name}")[0][0])
             except EngineError:

@@ -26,17 +26,17 @@ NOTE = ColumnPlan(
     why="",
 )
 BOTH = ("source", "target")
-PLAIN = DUCKDB.canonical_text(Kind("text"), '"note"', Kind("text"))
+PLAIN = DUCKDB.canonical.canonical_text(Kind("text"), '"note"', Kind("text"))
 
 
 @pytest.mark.parametrize(
     ("settings", "sql"),
     [
         ({}, PLAIN),
-        ({"case": "lower"}, DUCKDB.lower(PLAIN)),
-        ({"case": "upper"}, DUCKDB.upper(PLAIN)),
-        ({"trim": True}, DUCKDB.trim(PLAIN)),
-        ({"trim": True, "case": "upper"}, DUCKDB.upper(DUCKDB.trim(PLAIN))),
+        ({"case": "lower"}, DUCKDB.text.lower(PLAIN)),
+        ({"case": "upper"}, DUCKDB.text.upper(PLAIN)),
+        ({"trim": True}, DUCKDB.text.trim(PLAIN)),
+        ({"trim": True, "case": "upper"}, DUCKDB.text.upper(DUCKDB.text.trim(PLAIN))),
         ({"null_as": "-"}, f"CASE WHEN \"note\" IS NULL THEN '-' ELSE {PLAIN} END"),
     ],
 )
@@ -64,8 +64,8 @@ def test_only_texts_that_can_hold_a_bar_are_escaped(settings: dict[str, Any], es
 
 def test_digest_stands_for_the_whole_text_or_for_its_pieces() -> None:
     whole, pieces = (row_text.digest(replace(NOTE, digest=True, pieces=count), "source", DUCKDB) for count in (0, 3))
-    assert whole == DUCKDB.row_hash(PLAIN, "sha256")
-    assert pieces == DUCKDB.digest_of_pieces(Kind("text"), '"note"', Kind("text"), 3)
+    assert whole == DUCKDB.hashes.row_hash(PLAIN, "sha256")
+    assert pieces == DUCKDB.hashes.digest_of_pieces(Kind("text"), '"note"', Kind("text"), 3)
     assert pieces != whole
 
 

@@ -207,7 +207,7 @@ def test_inserted_literals_are_exact(monkeypatch: pytest.MonkeyPatch, flights: p
     table, kinds = (HARD, HARD_SCHEMA) if hard else (flights.slice(0, 500), SCHEMA)
     monkeypatch.setattr(loading, "STATEMENT_BYTES", 30 if hard else 9_000)
     with closing(dialects.connect("duckdb://")) as session:
-        columns = ", ".join(f"{name} {session.dialect.native_type(kind)}" for name, kind in kinds)
+        columns = ", ".join(f"{name} {session.dialect.types.native_type(kind)}" for name, kind in kinds)
         session.execute(f"CREATE TABLE t ({columns})")
         groups = list(insert_values(session.dialect, table))
         assert 1 < len(groups) < 50

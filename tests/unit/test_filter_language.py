@@ -40,10 +40,10 @@ def columns(types: Mapping[str, tuple[str, str]]) -> dict[str, FilterColumn]:
     for name, natives in types.items():
         collations = {"source": "utf8mb4_0900_ai_ci" if name == "status" else "latin1_swedish_ci", "target": None}
         both: dict[Side, Column] = {
-            side: Column(name, native, engines[side].kind(native), True, collations[side])
+            side: Column(name, native, engines[side].types.kind(native), True, collations[side])
             for side, native in zip(SIDES, natives, strict=True)
         }
-        found[name] = FilterColumn(name, {side: engines[side].quote(name) for side in SIDES}, both)
+        found[name] = FilterColumn(name, {side: engines[side].names.quote(name) for side in SIDES}, both)
     return found
 
 
@@ -289,6 +289,6 @@ def test_integers_are_compared_with_no_literal_beyond_64_bits(text: str, sql: st
 )  # fmt: skip
 def test_nanoseconds_are_compared_with_no_time_outside_their_years(text: str, sql: str) -> None:
     duckdb = dialects.get("duckdb")
-    column = Column("at", "timestamp_ns", duckdb.kind("timestamp_ns"), True)
+    column = Column("at", "timestamp_ns", duckdb.types.kind("timestamp_ns"), True)
     found = {"at": FilterColumn("at", dict.fromkeys(SIDES, '"at"'), dict.fromkeys(SIDES, column))}
     assert portable.Renderer(found, "source", duckdb).condition(portable.bind(portable.parse(text), NOW)) == sql

@@ -30,7 +30,6 @@ from auditor.sql.table_definition import table_keys
 from auditor.testing.statements import CHUNK, COLUMNS, plan_of
 from auditor.testing.statements import render_statements as render_statements_of_audits
 from dialects import Column, Dialect, Kind
-from dialects.base import writing_of
 from dialects.table_form import TableKey
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -73,13 +72,13 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
         plan = replace(plan_of(dialect, "exact", strategy), prescan=Prescan(used=True, why="", partitions=16))
         chunk = CHUNK if strategy == "range" else Chunk()
         found[f"prescan_{strategy}"] = render.summary(plan_of_stretches(plan), "source", dialect, chunk)
-    if dialect.MAX_JOINED_BYTES:
+    if dialect.hashes.MAX_JOINED_BYTES:
         digested = replace(plan_of(dialect, "exact", "range"), prescan=Prescan(used=True, why="", partitions=16, digest_rows=20_000))
         digested = replace(digested, least=0, greatest=99_999)
         found["prescan_digests"] = render.summary(plan_of_stretches(digested), "source", dialect, Chunk(first=16_000, end=48_000))
     grouped = replace(plan_of(dialect, "exact", "hash"), prescan=Prescan(used=True, why="", groups=256))
     found["prescan_groups"] = render.summary(plan_of_stretches(grouped), "source", dialect, Chunk())
-    if dialect.MAX_JOINED_BYTES:
+    if dialect.hashes.MAX_JOINED_BYTES:
         as_bytes = replace(grouped, prescan=Prescan(used=True, why="", groups=256, hashes_bytes=True))
         found["prescan_cuts"] = _statement_between_cuts(dialect)
         found["prescan_bytes"] = render.summary(plan_of_stretches(as_bytes), "source", dialect, Chunk())
@@ -88,23 +87,27 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     found["counted"] = dialect.counted(render.summary(exact, "source", dialect, CHUNK))
     counted = {"table": "t", "within": "1 = 1", "condition": "(price > 2)"}
     found["bare_count"] = sql_templates.fill(dialect.template("bare_count"), counted)
-    if dialect.writing:
+    if dialect.is_written:
         found["patch"] = ";\n".join(_patch_statements(dialect, exact))
-    if dialect.writing and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
+    if dialect.is_written and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
         found["bootstrap"] = ";\n".join(_bootstrap_statements(dialect, exact))
-    if dialect.writing:
+    if dialect.is_written:
         found["merge"] = ";\n".join(_merge_statements(dialect))
     if dialect.name == "mysql":
         found["refresh"] = ";\n".join(_refresh_statements(dialect))
     if dialect.name in ("mysql", "postgres"):
-        table = {"table": dialect.table("shop", "auditor_heartbeat")}
+        table = {"table": dialect.names.table("shop", "auditor_heartbeat")}
         found["heartbeat"] = ";\n".join(sql_templates.fill(dialect.template(name), table).strip() for name in HEARTBEAT)
     for name in CATALOGUE:
         try:
             template = dialect.template(name)
         except LookupError:
             continue
-        values = {"database": dialect.literal("live"), "schema": dialect.literal("shop"), "table": dialect.literal("orders")}
+        values = {
+            "database": dialect.names.literal("live"),
+            "schema": dialect.names.literal("shop"),
+            "table": dialect.names.literal("orders"),
+        }
         values |= {"sessions": "41, 42", "seconds": "60"}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
@@ -121,30 +124,30 @@ def _dump_statement(dialect: Dialect) -> str:
     """Return the statement that reads rows for a dump."""
     kinds = {"id": Kind("integer"), "weight": Kind("float64"), "price": Kind("decimal", 10, 2), "at": Kind("timestamp", scale=6)}
     columns = dump_columns(dialect, [Column(name, str(kind), kind, name != "id") for name, kind in kinds.items()])
-    where = f"{dialect.quote('id')} >= 7"
-    return table_copy.read_rows(dialect, dialect.table("shop", "orders"), [column.value for column in columns], where)
+    where = f"{dialect.names.quote('id')} >= 7"
+    return table_copy.read_rows(dialect, dialect.names.table("shop", "orders"), [column.value for column in columns], where)
 
 
 def _refresh_statements(dialect: Dialect) -> list[str]:
     """Return the statements by which existing rows enter a source's log."""
     names = {"chunks": "chunks", "refresh_table": "refresh_0123", "table": "orders", "schema": "auditor_refresh"}
-    values = {name: dialect.literal(name) for name in ("refresh", "pipeline", "attempt", "body")}
+    values = {name: dialect.names.literal(name) for name in ("refresh", "pipeline", "attempt", "body")}
     values |= {"number": "3", "columns": "id", "engine": "BLACKHOLE", "condition": "id >= 7 AND (id > 7 OR (id = 7 AND FALSE))"}
     values |= {"texts": "CAST(id AS CHAR)", "key": "id", "offset": "499", "known": "7", **names}
     found = []
     for name in REFRESH:
         template = dialect.template(name)
         own = {"columns": "id bigint NULL"} if name == "refresh_table_create" else {}
-        own |= {one: dialect.literal(names[one]) for one in ("schema", "table")} if name == "refresh_columns" else {}
+        own |= {one: dialect.names.literal(names[one]) for one in ("schema", "table")} if name == "refresh_columns" else {}
         found.append(sql_templates.fill(template, {hole: {**values, **own}[hole] for hole in sql_templates.holes(template)}))
     return [statement.strip() for statement in found]
 
 
 def _bootstrap_statements(dialect: Dialect, plan: Plan) -> list[str]:
     """Return the statements of a bootstrap of a table."""
-    stage, old = dialect.table("shop", "auditor_new"), dialect.table("shop", "orders_old")
-    statements = BootstrapStatements(plan, dialect, stage, old, [dialect.quote(name) for name, _ in COLUMNS])
-    swap = [statements.rename()] if writing_of(dialect).SWAPS_BY_RENAME else []
+    stage, old = dialect.names.table("shop", "auditor_new"), dialect.names.table("shop", "orders_old")
+    statements = BootstrapStatements(plan, dialect, stage, old, [dialect.names.quote(name) for name, _ in COLUMNS])
+    swap = [statements.rename()] if dialect.writing.SWAPS_BY_RENAME else []
     swap += [statements.copy(statements.target, old, Chunk()), statements.clear(statements.target, CHUNK), statements.drop(stage)]
     plain = [column for column in plan.columns if column.name != "name"]  # a text's line feeds are written as they are
     return [statements.create(stage), read_lines(plan, plain, dialect, dialect, CHUNK), *swap]
@@ -152,19 +155,19 @@ def _bootstrap_statements(dialect: Dialect, plan: Plan) -> list[str]:
 
 def _merge_statements(dialect: Dialect) -> list[str]:
     """Return every statement by which a pipeline brings changes into a target, in their order."""
-    loose = ["name"] if writing_of(dialect).EQUAL_TEXTS_DIFFER else []
+    loose = ["name"] if dialect.writing.EQUAL_TEXTS_DIFFER else []
     names = ["id", "name", "price"]
-    apart = ["price"] if writing_of(dialect).MERGES_BY_UPDATE else []
-    table = MergeStatements(dialect, "dwh", "shop", "shop.orders", dialect.table("dwh", "orders"), names, names[:2], loose, apart)
+    apart = ["price"] if dialect.writing.MERGES_BY_UPDATE else []
+    table = MergeStatements(dialect, "dwh", "shop", "shop.orders", dialect.names.table("dwh", "orders"), names, names[:2], loose, apart)
     positions = Positions(dialect, "dwh", "shop")
     described = [Column("id", "bigint", Kind("integer"), False), Column("name", "varchar(40)", Kind("text"), False)]
     types = {column.name: target_schema.native_type(dialect, column, in_key=True) for column in described}
-    types["price"] = dialect.native_type(Kind("decimal", 10, 2))
+    types["price"] = dialect.types.native_type(Kind("decimal", 10, 2))
     keys: dict[TableKey, list[str]] = {"dist": ["id"], "sort": ["name", "id"]} if dialect.TABLE_FORM.table_keys else {}
     clauses = table_keys(dialect, "shop.orders", names, keys)
     known = [positions.create(), positions.list(), positions.list_others()]
     before = [*known, table.create_target(types, ["price"], clauses), *table.create_stage()]
-    ranges = writing_of(dialect).MERGES_RANGES
+    ranges = dialect.writing.MERGES_RANGES
     chunk = [*table.list_bounds("a1"), *table.merge("a1", [Bound(4096, 2, 1, 0)])] if ranges else table.merge("a1")
     written = positions.write("shop.orders", 4096, "0123456789ab")
     inside = [*positions.lock(), *table.lock_stage(), table.count_staged("a1"), *written, *chunk]
@@ -220,7 +223,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     dialect = dialects.get(engine_name)
     assert "${" not in render_statements(dialect)[name]
     parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
-    merging = 3 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") + dialect.writing.MERGES_RANGES if dialect.writing else 0
+    merging = 3 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") + dialect.writing.MERGES_RANGES if dialect.is_written else 0
     assert len(parsed) == {"merge": merging, "refresh": 5}.get(name, 1)
     every = render_statements(dialect)[name].split(";\n")
     changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]

@@ -63,14 +63,14 @@ CUTS: dict[Side, tuple[str, ...]] = dict.fromkeys(SIDES, ("1", "34", "67", "100"
 def plan_of_places(dialect: Dialect, method: str, strategy: str, names: Sequence[str], key: int = 1) -> Plan:
     """Return a plan whose columns have these names, and stand in these places."""
     plan = plan_of(dialect, method, strategy)
-    quoted = [dialect.quote(name) for name in names]
+    quoted = [dialect.names.quote(name) for name in names]
     columns = [
         replace(column, name=name, expression=dict.fromkeys(SIDES, sql))
         for column, name, sql in zip(plan.columns, names, quoted, strict=True)
     ]
     columns[3] = _computed(columns[3], f"({quoted[3]} + 0)")
     columns[5] = replace(columns[5], masked=True)
-    where, settled = f"({quoted[2]} >= 1 OR {quoted[1]} IS NULL)", f"{quoted[4]} < {dialect.timestamp_literal('2026-11-22 10:30:00')}"
+    where, settled = f"({quoted[2]} >= 1 OR {quoted[1]} IS NULL)", f"{quoted[4]} < {dialect.names.timestamp_literal('2026-11-22 10:30:00')}"
     sides = {side: replace(one, where=where, settled=settled) for side, one in plan.sides.items()}
     return replace(plan, columns=tuple(columns), sides=sides, key=key, least=0, greatest=9999)
 
@@ -86,7 +86,7 @@ def statements_of(dialect: Dialect, names: Sequence[str]) -> dict[str, str]:
     for key in (1, 2):
         for strategy in PARTITIONINGS if key == 1 else ["hash"]:
             plans = {method: plan_of_places(dialect, method, strategy, names, key) for method in METHODS}
-            chunk = CHUNK if strategy == "range" and key == 1 else Chunk(within=f"{dialect.quote(names[0])} <> 7")
+            chunk = CHUNK if strategy == "range" and key == 1 else Chunk(within=f"{dialect.names.quote(names[0])} <> 7")
             for method, plan in plans.items():
                 found[f"{method} {strategy} {key}"] = render.summary(plan, "source", dialect, chunk, console="audit")
             exact = plans["exact"]
@@ -103,9 +103,9 @@ def _prescans(dialect: Dialect, strategy: str, key: int) -> dict[str, Prescan]:
     found = {"sums": Prescan(used=True, why="", partitions=16 if strategy == "range" else 0)}
     if strategy == "hash":
         found["groups"] = Prescan(used=True, why="", groups=256)
-    if dialect.MAX_JOINED_BYTES and strategy == "range":
+    if dialect.hashes.MAX_JOINED_BYTES and strategy == "range":
         found["digests"] = Prescan(used=True, why="", partitions=4, digest_rows=20_000)
-    if dialect.MAX_JOINED_BYTES and strategy == "hash":
+    if dialect.hashes.MAX_JOINED_BYTES and strategy == "hash":
         found["bytes"] = Prescan(used=True, why="", groups=256, hashes_bytes=True)
         found["cuts"] = Prescan(used=True, why="", groups=3, digest_rows=20_000, cuts=CUTS)
     return found
@@ -114,7 +114,7 @@ def _prescans(dialect: Dialect, strategy: str, key: int) -> dict[str, Prescan]:
 def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
     """Return the statements of other subjects than summaries."""
     key, value, price, *_ = plan.columns
-    here, age = plan.sides["source"], dialect.seconds_since(f"MAX({plan.columns[4].expression['source']})")
+    here, age = plan.sides["source"], dialect.times.seconds_since(f"MAX({plan.columns[4].expression['source']})")
     conditions = " AND ".join(here.conditions)
     cut = replace(plan, prescan=Prescan(used=True, why="", cuts=CUTS))
     texts = [row_text.shortened_text(column, "source", dialect, 200) for column in plan.columns]
@@ -134,7 +134,7 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
         borders = distributions.borders(column, least, greatest, 4)
         found[f"histogram {column.kind}"] = distributions.histogram(plan, column, "source", dialect, borders)
         found[f"histogram's bounds {column.kind}"] = distributions.histogram_bounds(plan, column, "source", dialect)
-    if dialect.writing:
+    if dialect.is_written:
         rows = RowStatements(replace(plan, columns=plan.columns[:3]), dialect)
         old, new = ["7", "draft", "1.50"], ["7", "sent", "1.50"]
         found |= {
@@ -142,9 +142,9 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
             "update": rows.update(old, new, "ab" * 32, [value.name]),
             "delete": rows.delete(old, "ab" * 32),
         }
-    if dialect.writing and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
+    if dialect.is_written and "bootstrap_stage_create" not in dialect.UNAVAILABLE_TEMPLATES:
         copied = [column.expression["target"] for column in plan.columns[:3]]
-        bootstrap = BootstrapStatements(plan, dialect, dialect.table("shop", "new"), dialect.table("shop", "old"), copied)
+        bootstrap = BootstrapStatements(plan, dialect, dialect.names.table("shop", "new"), dialect.names.table("shop", "old"), copied)
         found["lines"] = read_lines(plan, [key, price], dialect, dialect, CHUNK)
         found["copy"], found["clear"] = bootstrap.copy(bootstrap.target, bootstrap.stage, CHUNK), bootstrap.clear(bootstrap.target, CHUNK)
     return found
@@ -253,7 +253,7 @@ def check_names(engine: str, groups: Sequence[tuple[str, ...]]) -> None:
         for what, sql in statements_of(dialect, names).items():
             expected = plain[what]
             for before, after in renamed.items():
-                expected = expected.replace(dialect.quote(before), dialect.quote(after))
+                expected = expected.replace(dialect.names.quote(before), dialect.names.quote(after))
             assert sql == expected or what.startswith("console"), (what, names)
             tree, places = trees[what]
             for identifier, before in places:
@@ -278,11 +278,11 @@ def test_every_template_that_reads_a_table_is_among_them(engine: str, monkeypatc
 
 def _for_others(dialect: Dialect) -> set[str]:
     """Return the templates that are there for other engines, or for what this one cannot do."""
-    found = set() if dialect.writing else {"patch_insert", "patch_update", "patch_delete"}
+    found = set() if dialect.is_written else {"patch_insert", "patch_update", "patch_delete"}
     found |= {"signature_whole"} if dialect.SUMS_WHOLE_WORDS else set()
-    if not dialect.writing or "bootstrap_stage_create" in dialect.UNAVAILABLE_TEMPLATES:
+    if not dialect.is_written or "bootstrap_stage_create" in dialect.UNAVAILABLE_TEMPLATES:
         found |= {"copy_lines", "bootstrap_copy", "bootstrap_clear"}
-    if not dialect.MAX_JOINED_BYTES:
+    if not dialect.hashes.MAX_JOINED_BYTES:
         found |= {"stretches", "stretch_outside"}
     return found
 

@@ -26,7 +26,7 @@ MYSQL, DUCKDB = dialects.get("mysql"), dialects.get("duckdb")
         (Kind("decimal", 10, 2), Decimal("1E+3"), "1000", "1000"),
         (Kind("text"), "it's", "'it''s'", "'it''s'"),
         (Kind("json"), "{}", "'{}'", "CAST('{}' AS VARCHAR)"),
-        (Kind("binary"), b"\x00\xff", MYSQL.binary_literal(b"\x00\xff"), "UNHEX('00ff')"),
+        (Kind("binary"), b"\x00\xff", MYSQL.names.binary_literal(b"\x00\xff"), "UNHEX('00ff')"),
         (Kind("bit", 4), 5, "b'0101'", "CAST('0101' AS BIT)"),
         (Kind("date"), dt.date(2024, 2, 29), "'2024-02-29'", "CAST('2024-02-29' AS DATE)"),
         (Kind("timestamptz", scale=6), dt.datetime(2024, 1, 1, 12), "'2024-01-01 12:00:00'",

@@ -24,8 +24,8 @@ MAX_PARTITIONS = 65536
 def end(dialect: str, columns: Columns, key: Sequence[str] = (), nullable: Sequence[str] = ()) -> Endpoint:
     """Return an endpoint whose table has columns of these native types."""
     engine = dialects.get(dialect)
-    described = tuple(Column(name, native, engine.kind(native), name in nullable) for name, native in columns.items())
-    return Endpoint("c", "c: t", engine, Table(engine.table("t"), described, tuple(key), None))
+    described = tuple(Column(name, native, engine.types.kind(native), name in nullable) for name, native in columns.items())
+    return Endpoint("c", "c: t", engine, Table(engine.names.table("t"), described, tuple(key), None))
 
 
 def ends(source: Endpoint, target: Endpoint) -> dict[Side, Endpoint]:

@@ -134,7 +134,7 @@ def test_as_many_rows_are_hashed_as_one_as_surely_fit(natives: tuple[Kind, ...],
     assert (rows > 0) == (found > 0) == fit
     if rows:
         longest = most_bytes(made.columns, "source", made.salt)
-        assert longest and rows * longest <= dialects.get("mysql").MAX_JOINED_BYTES
+        assert longest and rows * longest <= dialects.get("mysql").hashes.MAX_JOINED_BYTES
         assert found * made.rows_per_partition * prescan.ROOM <= rows
 
 

@@ -16,7 +16,7 @@ def test_malformed_statements_are_rejected_and_odd_texts_are_not(name: str) -> N
     quote = QUOTES.get(name, '"')
     odd = ["it''s", 'a "b" c', "`", "1", "", "OR", "%Y-%m-%d", '"', "|0"]
     column = f"{quote}odd name 1{quote}"
-    texts = ", ".join([*(f"'{text}'" for text in odd), dialect.string_literal("back\\slash"), column])
+    texts = ", ".join([*(f"'{text}'" for text in odd), dialect.names.string_literal("back\\slash"), column])
     sql = f"SELECT {texts} FROM {column} WHERE ({column} >= 1 AND {column} < 20) OR ({column} >= 300 AND {column} < 4000)"
     assert user_sql.checked(sql, dialect) == sql
     plain = f"SELECT 'x' FROM {column} WHERE ({column} >= 1) OR ({column} >= 2)"

@@ -27,7 +27,7 @@ from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, tokens
 from auditor.pipeline.binlog.transactions import SMALL_PAYLOAD, statement_span
 from auditor.pipeline.events import Place
-from dialects.mysql.dialect import MySQL
+from dialects.mysql.expressions import MySQLNames
 
 _COMMENTS = re.compile(rb"(?>\s|/\*(?!!).*?(?:\*/|\Z)|--[^\n]*\n|#[^\n]*\n|/\*M?!\d*)*+", re.DOTALL)
 _HARMLESS = re.compile(
@@ -270,7 +270,7 @@ def chosen_tables(statement: TableStatement, selection: Selection, ask: Ask) -> 
     databases = [database for database in known if selection.has_database(database) and (names is not None or database in mentioned)]
     if not databases:
         return []
-    listed = ask(TABLES.format(databases=", ".join(MySQL().string_literal(database) for database in databases)))
+    listed = ask(TABLES.format(databases=", ".join(MySQLNames().string_literal(database) for database in databases)))
     there = [(_text(database), _text(table)) for database, table in listed]
     return [*(name for name in there if selection.has(*name)), *((database, ALL_TABLES) for database in databases)]
 
@@ -281,7 +281,7 @@ def _as_written(name: Name) -> Iterable[Name]:
 
 
 def _hidden(name: Name) -> str:
-    literal = MySQL().string_literal
+    literal = MySQLNames().string_literal
     return HIDDEN.format(database=literal(name[0]), table=literal(name[1]))
 
 

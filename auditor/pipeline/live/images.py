@@ -22,7 +22,7 @@ from auditor.run.live import running_sums
 from auditor.summary.arrays import Integers, Summaries
 from auditor.summary.key_number import FACTORS, POSITIONS, P, Q, forms, key_number
 from dialects import Kind
-from dialects.mysql.text import LONGEST_STRIPPED
+from dialects.mysql.expressions import LONGEST_STRIPPED
 
 EXACT = Context(prec=2000)
 

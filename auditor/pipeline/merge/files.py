@@ -13,7 +13,6 @@ from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError
 from auditor.pipeline.merge.load import LoadTask, read_changes, settings_of, stage_columns
 from dialects import Session
-from dialects.base import writing_of
 from dialects.writing import StoredFile
 
 log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ def store_task(task: tuple[LoadTask, str, str]) -> StoredFile | AuditorError:
         dialect = writing_dialect(load.connection, connection)
         assert connection.write
         url = dialects.parse_url(connection.write.url)
-        files = writing_of(dialect).files
+        files = dialect.writing.files
         assert files
         return files.store_lines(url, folder, name, stage_columns(load), read_changes(load, dialect))
     except AuditorError as error:
@@ -57,7 +56,7 @@ def store_task(task: tuple[LoadTask, str, str]) -> StoredFile | AuditorError:
 def remove_files(session: Session, folder: str) -> None:
     """Delete files that were copied, or that a process left behind which was killed; if that fails, a later one deletes them."""
     try:
-        if count := session.remove_stored(folder):
+        if count := session.loading.remove_stored(folder):
             log.debug("%d files below %s were deleted", count, folder, extra={"action": "files_deleted"})
     except AuditorError as error:
         log.warning("files below %s remain: %s", folder, error, extra={"action": "files_remain"})

@@ -23,7 +23,6 @@ from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.worker_process import freeze_modules
 from dialects import Dialect, Kind, Session
-from dialects.base import writing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ ALONE_BYTES = 4 << 20
 
 def load_changes(session: Session, run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
     """Load parts into a staging table, and return the number of changes. Raises the first part's AuditorError."""
-    if writing_of(session.dialect).LOADS == "side by side" and sum(task.part.bytes for task in tasks) > ALONE_BYTES:
+    if session.dialect.writing.LOADS == "side by side" and sum(task.part.bytes for task in tasks) > ALONE_BYTES:
         return _load_side_by_side(run_tasks, tasks)
     return sum(_load_part(session, task) for task in tasks)
 
@@ -88,7 +87,7 @@ def _load_part(session: Session, task: LoadTask) -> int:
     """Load one part in this session, and return the number of changes. Raises AuditorError."""
     count = 0
     for rows in read_changes(task, session.dialect):
-        session.load(task.table.statements.stage, stage_columns(task), rows)
+        session.loading.load(task.table.statements.stage, stage_columns(task), rows)
         count += rows.num_rows
     return count
 

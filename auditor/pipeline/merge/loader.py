@@ -36,7 +36,6 @@ from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.waits import waits
 from dialects import Session
-from dialects.base import writing_of
 from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
@@ -198,7 +197,7 @@ class Loader:
         """Yield a session on the target; one that failed, or keeps others off it, is closed afterwards."""
         if self._session is None:
             self._session = open_session(self.where.connection, self.settings)
-            if writing_of(self._session.dialect).LOADS == "by files":  # of a process that was killed: none but this one loads the target
+            if self._session.dialect.writing.LOADS == "by files":  # of a process that was killed: none but this one loads the target
                 remove_files(self._session, folder_of(self.where.pipeline, self.where.schema))
         try:
             tables = set(parts.list_tables(self.where.store, self.where.pipeline))

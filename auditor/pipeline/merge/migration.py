@@ -14,7 +14,6 @@ from auditor.pipeline.merge.column_origins import Origins
 from auditor.sql.literals import canonical_literal
 from auditor.sql.table_definition import TableStatements
 from dialects import Column, Dialect, Kind, Table
-from dialects.base import writing_of
 from dialects.writing import Writing
 
 CLOCKS = {"timestamp", "timestamptz"}
@@ -53,7 +52,7 @@ class Plan:
     @property
     def writing(self) -> Writing:
         """How the target's engine is written to."""
-        return writing_of(self.dialect)
+        return self.dialect.writing
 
     def make(self) -> Migration:
         """Return the migration. Steps that somebody did by hand are left out.
@@ -103,8 +102,8 @@ class Plan:
         about = f"{self._name} has the key ({', '.join(self.new.key)}) and had ({', '.join(self.old.key)})"
         if {column.name.lower() for column in self.new.columns} != {column.name.lower() for column in self.table.columns}:
             raise SchemaChanged(f"{about}, and other columns; reset the pipeline, drop the table there, and copy the table again")
-        other, names = f"{name}_auditor", ", ".join(self.dialect.quote(column.name) for column in self.new.columns)
-        copy = TableStatements(self.dialect, self.dialect.table(self.table.names[-2], other))
+        other, names = f"{name}_auditor", ", ".join(self.dialect.names.quote(column.name) for column in self.new.columns)
+        copy = TableStatements(self.dialect, self.dialect.names.table(self.table.names[-2], other))
         statements = (
             " ".join(self.create(other).split()),
             f"INSERT INTO {copy.table} ({names}) SELECT {names} FROM {self.table.sql}",
@@ -210,7 +209,7 @@ class Plan:
         if text is None:
             return "NULL"
         if kind and kind.name == "binary" and "hex" in value and self.writing.CHANGES_TABLES:
-            return f"CAST({self.dialect.binary_literal(bytes.fromhex(text))} AS {self.natives[new.name]})"
+            return f"CAST({self.dialect.names.binary_literal(bytes.fromhex(text))} AS {self.natives[new.name]})"
         if (
             kind is None
             or not self.writing.CHANGES_TABLES

@@ -85,7 +85,7 @@ def _read_schema(session: Session, positions: Positions) -> dict[str, Held]:
         try:
             create_table(session, positions.create())
         except NoSuchObject:
-            session.execute(f"CREATE SCHEMA {session.dialect.quote(positions.schema)}")
+            session.execute(f"CREATE SCHEMA {session.dialect.names.quote(positions.schema)}")
             create_table(session, positions.create())
     return read(session, positions)
 

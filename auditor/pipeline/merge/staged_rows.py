@@ -14,7 +14,6 @@ from auditor.errors import ValueRefused
 from auditor.pipeline.events import TableSchema, source_kind
 from auditor.sql.merge import CHANGE_COLUMNS, PREFIX
 from dialects import Dialect, Kind
-from dialects.base import writing_of
 
 NO_DATE = r"^0000|^\d+-00|^\d+-\d+-00"
 """Dates of MySQL that are no dates elsewhere: the year 0, and a month or day of 0."""
@@ -105,17 +104,17 @@ def _side(
 def _texts(texts: pa.ChunkedArray, kind: Kind, column: str, dialect: Dialect) -> pa.ChunkedArray:
     """Return values as the target's type reads them. Raises ValueRefused."""
     if kind.name in ("date", "timestamp", "timestamptz"):
-        if dialect.ZERO_DATES:
+        if dialect.types.ZERO_DATES:
             return texts
         _refuse(texts, NO_DATE, column, "no date of any target", show=True)
         _refuse_days(texts, column)
     elif kind.name == "time":
-        if dialect.LONG_CLOCKS:
+        if dialect.types.LONG_CLOCKS:
             return texts
         _refuse(texts, NO_TIME_OF_DAY, column, "no time of day, as every target's TIME is", show=True)
-    elif kind.is_free_text and (reason := dialect.UNSUPPORTED_VALUES.get("NUL in text")):
+    elif kind.is_free_text and (reason := dialect.types.UNSUPPORTED_VALUES.get("NUL in text")):
         _refuse(texts, "\0", column, f"a text with the character U+0000, and {dialect.name}: {reason}", show=False)
-    elif kind.name == "float32" and writing_of(dialect).READS_FLOATS_AS_DOUBLES:
+    elif kind.name == "float32" and dialect.writing.READS_FLOATS_AS_DOUBLES:
         return texts.cast(pa.float32()).cast(pa.float64()).cast(pa.string())
     elif kind.name == "bit":
         return _bits(texts, kind.digits or 1)

@@ -28,7 +28,6 @@ from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_changes, table_notes
 from auditor.store.schema_changes import TargetMigration
 from dialects import Session, Table
-from dialects.base import writing_of
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +147,7 @@ def _renames(session: Session, where: Where, origins: Mapping[str, str], there: 
         (schema, name), between = where.place(new), f"auditor_moved_{number}"
         if found := there[old]:
             first.append(TableStatements(dialect, found.sql).rename_table(between))
-            second.append(TableStatements(dialect, dialect.table(schema, between)).rename_table(name))
+            second.append(TableStatements(dialect, dialect.names.table(schema, between)).rename_table(name))
     return first + second
 
 
@@ -210,13 +209,13 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
     def create(name: str) -> str:
         return make_statement(session.dialect, (where.place(table)[0], name), where.pipeline, new, where.keys(table))[1]
 
-    drop = partial(writing_of(session.dialect).drop_columns, session, found.sql)
+    drop = partial(session.dialect.writing.drop_columns, session, found.sql)
     return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, drop).make()
 
 
 def _check_changes(session: Session, table: str, old: TableSchema, made: Migration) -> None:
     """Raise SchemaChanged where a person has to run a migration's statements, because no pipeline runs them on this engine."""
-    if not made.statements or writing_of(session.dialect).CHANGES_TABLES:
+    if not made.statements or session.dialect.writing.CHANGES_TABLES:
         return
     name, before = session.dialect.name, {column.name.lower() for column in old.columns}
     if retaken := [column for column in made.taken if column.lower() in before]:

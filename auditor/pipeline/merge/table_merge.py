@@ -32,7 +32,6 @@ from auditor.sql.merge import Bound, read_bounds
 from auditor.store import parts, pipelines
 from auditor.store.parts import StagedTable
 from dialects import Session
-from dialects.base import writing_of
 from dialects.committing import Committing
 
 MOST_ROWS = 500_000
@@ -154,7 +153,7 @@ def _pass(session: Session, where: Where, table: str, held: Held, ahead: Ahead, 
         raise TableStopped(note.reason)
     if ahead.why:
         raise ValuesChanged(f"{ahead.why}, without a word of them in the log; copy the table again, or skip this if the target may differ")
-    if is_move(note) and not writing_of(session.dialect).CHANGES_TABLES:
+    if is_move(note) and not session.dialect.writing.CHANGES_TABLES:
         raise TableStopped(
             f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
             " then reset the pipeline and copy its tables again"
@@ -187,7 +186,7 @@ def _count_events(where: Where, part: Part, after: int, through: int) -> int:
 @contextmanager
 def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence[LoadTask]) -> Iterator[tuple[int, Callable[[], None]]]:
     """Yield the number of changes that were loaded, and what is still to be done for that in the transaction that merges them."""
-    if writing_of(session.dialect).LOADS != "by files":
+    if session.dialect.writing.LOADS != "by files":
         yield load_changes(session, where.run_tasks, tasks), lambda: None
         return
     folder = folder_of(where.pipeline, where.schema)
@@ -196,8 +195,8 @@ def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence
         def copy() -> None:
             for statement in target.statements.create_stage():
                 session.execute(statement)
-            names = [session.dialect.quote(name) for name in stage_columns(tasks[0])]
-            session.copy_stored(target.statements.stage, names, f"{folder}/{tasks[0].attempt}", files)
+            names = [session.dialect.names.quote(name) for name in stage_columns(tasks[0])]
+            session.loading.copy_stored(target.statements.stage, names, f"{folder}/{tasks[0].attempt}", files)
 
         yield sum(file.rows for file in files), copy
 
@@ -218,7 +217,7 @@ def _make_ready(
         elif isinstance(session, Committing) and held == Held():
             _check_marked(where, table)
         reach("merge.stage")
-        for statement in known.statements.create_stage() if writing_of(session.dialect).LOADS != "by files" else ():
+        for statement in known.statements.create_stage() if session.dialect.writing.LOADS != "by files" else ():
             session.execute(statement)
     ready[table] = known
     return known, is_new
@@ -230,7 +229,7 @@ def _check_new(session: Session, where: Where, table: str, held: Held, target: T
     if not held.schema_id and (held.position or not report or not report.events):
         return
     again = "reset the pipeline, and copy its tables again"
-    if writing_of(session.dialect).MERGES_RANGES:
+    if session.dialect.writing.MERGES_RANGES:
         send = f"auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)}"
         again = f"make it anew ({' '.join(statement.split())}) and send its rows ({send})"
     raise TableStopped(
@@ -292,7 +291,7 @@ def _check_staged(session: Session, table: str, target: TargetTable, attempt: st
     count, intervals = (int(one) for one in session.query(target.statements.count_staged(attempt))[0])
     if count != loaded:
         raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
-    if intervals and not writing_of(session.dialect).MERGES_RANGES:
+    if intervals and not session.dialect.writing.MERGES_RANGES:
         raise TableStopped(
             f"{table}: its rows come anew through the stream, range by range, and {session.dialect.name} takes no ranges yet;"
             " reset the pipeline, and copy the table again"

@@ -17,7 +17,6 @@ from auditor.sql.merge import MergeStatements
 from auditor.sql.table_definition import TableStatements, table_keys
 from auditor.waits import waits
 from dialects import Column, Dialect, Kind, Place, Session, Table
-from dialects.base import writing_of
 from dialects.writing import Hazard
 
 NO_KEYS = TargetKeys()
@@ -69,7 +68,7 @@ def examine(
     if found is None:
         made, statement = make_statement(dialect, into, pipeline, schema, keys)
         return replace(made, longest=_longest(dialect, natives)), statement
-    hazards = session.dialect.catalogue.hazards(session, found) if writing_of(session.dialect).MERGES_BY_UPDATE else []
+    hazards = session.dialect.catalogue.hazards(session, found) if session.dialect.writing.MERGES_BY_UPDATE else []
     _check_storage(session, table, found, hazards)
     names = _match(dialect, table, found, schema, natives, earlier)
     key = [names[name] for name in schema.key]
@@ -94,7 +93,7 @@ def make_statement(
     """Return a table of these names for rows of ``schema``, and the statement that makes it. Raises ColumnRefused and ConfigError."""
     table, names = f"{schema.database}.{schema.table}", {column.name: column.name for column in schema.columns}
     statements = MergeStatements(
-        dialect, into[0], pipeline, table, dialect.table(*into), list(names), schema.key, _loose(dialect, schema, names)
+        dialect, into[0], pipeline, table, dialect.names.table(*into), list(names), schema.key, _loose(dialect, schema, names)
     )
     clauses = table_keys(dialect, table, list(names), {"dist": keys.dist_key, "sort": keys.sort_key})
     nullable = [column.name for column in schema.columns if column.nullable]
@@ -106,10 +105,10 @@ def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -
     table = f"{schema.database}.{schema.table}"
     ways = zip(into, ("a schema of another name", f"tables: {{{table}: {{name: ANOTHER}}}} of the target"), strict=True)
     for name, way in ways:
-        if why := writing_of(dialect).refuse_name(name, "table"):
+        if why := dialect.writing.refuse_name(name, "table"):
             raise ColumnRefused(f"{table}: the name {name} {why}; give it another one by {way}")
     for column in schema.columns:
-        if why := writing_of(dialect).refuse_name(column.name, "column"):
+        if why := dialect.writing.refuse_name(column.name, "column"):
             renamed = f"columns: {{{schema.table}: {{rename: {{{column.name}: ANOTHER}}}}}}"
             raise ColumnRefused(f"{table}: the column's name {column.name} {why}; give it another one by {renamed}, or exclude it")
 
@@ -117,20 +116,20 @@ def _check_names(dialect: Dialect, schema: TableSchema, into: tuple[str, str]) -
 def _loose(dialect: Dialect, schema: TableSchema, names: Mapping[str, str]) -> tuple[str, ...]:
     """Return the target's names of the columns of the key that the engine may find equal although their texts differ."""
     kinds = {column.name: source_kind(column) for column in schema.columns if column.name in schema.key}
-    return tuple(names[name] for name, kind in kinds.items() if writing_of(dialect).EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
+    return tuple(names[name] for name, kind in kinds.items() if dialect.writing.EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
 
 
 def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
     """Return the bytes of the longest values of columns of these types, where the engine bounds them."""
-    if not writing_of(dialect).REFUSES_LONG_VALUES:
+    if not dialect.writing.REFUSES_LONG_VALUES:
         return {}
-    kinds = {name: dialect.kind(native) for name, native in natives.items()}
+    kinds = {name: dialect.types.kind(native) for name, native in natives.items()}
     return {name: kind.bytes for name, kind in kinds.items() if kind and kind.bytes}
 
 
 def _check_storage(session: Session, table: str, found: Table, hazards: Sequence[Hazard]) -> None:
     """Raise SchemaChanged if the table cannot be changed in a transaction."""
-    if not writing_of(session.dialect).MIXES_STORAGE:
+    if not session.dialect.writing.MIXES_STORAGE:
         return
     engines = [one.name for one in hazards if one.kind == "storage"]
     if engines:
@@ -145,9 +144,9 @@ def _native(dialect: Dialect, table: str, column: ColumnSchema, in_key: bool) ->
     way_out = f"exclude it: columns: {{{table.partition('.')[2]}: {{exclude: [{column.name}]}}}}"
     if kind is None:
         raise ColumnRefused(f"{table}.{column.name} is of type {column.type}, which no target holds; {way_out}")
-    if kind.name == "decimal" and (kind.digits or 0) > dialect.MAX_DECIMAL_DIGITS:
+    if kind.name == "decimal" and (kind.digits or 0) > dialect.types.MAX_DECIMAL_DIGITS:
         raise ColumnRefused(
-            f"{table}.{column.name} is {column.type}, and {dialect.name} holds {dialect.MAX_DECIMAL_DIGITS} digits at most; {way_out}"
+            f"{table}.{column.name} is {column.type}, and {dialect.name} holds {dialect.types.MAX_DECIMAL_DIGITS} digits at most; {way_out}"
         )
     try:
         return native_type(dialect, Column(column.name, column.type, kind, column.nullable), in_key)
@@ -165,7 +164,7 @@ def native_types(dialect: Dialect, schema: TableSchema) -> dict[str, str]:
 def find_table(session: Session, into: str, table: str) -> Table | None:
     """Return a table of a target's schema; None if there is none of that name, in letters of other cases only where these are the same."""
     found = session.dialect.catalogue.describe(session, Place((into, table)))
-    exact = [one for one in found if one.sql == session.dialect.table(into, table)]
+    exact = [one for one in found if one.sql == session.dialect.names.table(into, table)]
     fold = folding(session)
     alike = [one for one in found if fold(one.names[-1]) == fold(table)]
     return next(iter(exact or alike), None)
@@ -173,7 +172,7 @@ def find_table(session: Session, into: str, table: str) -> Table | None:
 
 def folding(session: Session) -> Callable[[str], str]:
     """Return a function that makes names of tables equal that the target takes for one."""
-    writing = writing_of(session.dialect)
+    writing = session.dialect.writing
     if writing.FOLDS_NAMES_IF and not int(session.query(writing.FOLDS_NAMES_IF)[0][0]):
         return str
     folds: Mapping[str, Callable[[str], str]] = {"": str, "A to Z": lambda name: name.translate(_SMALL_LETTERS), "all": str.lower}
@@ -201,6 +200,6 @@ def _match(
     now = {column.name.lower() for column in schema.columns}
     for dropped in earlier.columns if earlier else ():
         if dropped.name.lower() not in now and dropped.name.lower() in there:
-            mend = f"ALTER TABLE {found.sql} DROP COLUMN {dialect.quote(there[dropped.name.lower()].name)}"
+            mend = f"ALTER TABLE {found.sql} DROP COLUMN {dialect.names.quote(there[dropped.name.lower()].name)}"
             raise SchemaChanged(f"{table} no longer has the column {dropped.name!r}, which the target has; run there: {mend}")
     return names

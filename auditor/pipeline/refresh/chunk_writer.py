@@ -107,7 +107,7 @@ class ChunkWriter:
 
     def begin(self) -> Next:
         """Take the refresh over, and return where its next chunk begins. Raises errors of the source."""
-        connection, literal = self.tables.connection, dialects.get("mysql").literal
+        connection, literal = self.tables.connection, dialects.get("mysql").names.literal
         of_refresh = {"chunks": self.tables.chunks, "refresh": literal(self.refresh)}
         mine = {"pipeline": literal(self.tables.refreshes.pipeline), "attempt": literal(self.attempt)}
         ask(connection, fill("refresh_claim", **of_refresh, **mine))
@@ -133,7 +133,7 @@ class ChunkWriter:
 
     def finish(self) -> None:
         """Delete what the source keeps of the refresh. Raises errors of the source."""
-        refresh = dialects.get("mysql").literal(self.refresh)
+        refresh = dialects.get("mysql").names.literal(self.refresh)
         ask(self.tables.connection, fill("refresh_end", chunks=self.tables.chunks, refresh=refresh))
 
     def _find_end(self, place: Next) -> Key | None:
@@ -183,7 +183,7 @@ class ChunkWriter:
 
     def _name_chunk(self, number: int, body: str, known: int) -> None:
         """Write what the chunk of this number is, after the one whose number the source knows. Raises LeaseTaken."""
-        literal = dialects.get("mysql").literal
+        literal = dialects.get("mysql").names.literal
         attempt = {"refresh": literal(self.refresh), "attempt": literal(self.attempt), "known": str(known)}
         statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(number), body=literal(body), **attempt)
         if execute(self.tables.connection, statement) != 1:

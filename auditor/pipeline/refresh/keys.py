@@ -146,7 +146,7 @@ def literal_of(column: ColumnSchema, text: str) -> str:
         return f"X'{bytes.fromhex(text).hex()}'"
     if kind.is_free_text:
         return f"_utf8mb4 X'{text.encode().hex()}'"
-    return dialects.get("mysql").literal(text)
+    return dialects.get("mysql").names.literal(text)
 
 
 def interval(columns: Sequence[ColumnSchema], low: Key, high: Key) -> str:
@@ -174,4 +174,4 @@ def one_of(columns: Sequence[ColumnSchema], keys: Sequence[Key]) -> str:
 
 def quote(name: str) -> str:
     """Return a name as an identifier of the source."""
-    return dialects.get("mysql").quote(name)
+    return dialects.get("mysql").names.quote(name)

@@ -127,7 +127,7 @@ class SourceTables:
         return _without_comments(self._columns(database, table))
 
     def _columns(self, database: str, table: str) -> list[tuple[Any, ...]]:
-        literal = dialects.get("mysql").literal
+        literal = dialects.get("mysql").names.literal
         return ask(self.connection, fill("refresh_columns", schema=literal(database), table=literal(table)))
 
 

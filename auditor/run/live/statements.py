@@ -35,25 +35,25 @@ class LiveSums:
 
     def create(self) -> str:
         """Return the statement that makes the table if it is missing."""
-        text, integer = self.dialect.native_type(Kind("text")), self.dialect.native_type(Kind("integer"))
+        text, integer = self.dialect.types.native_type(Kind("text")), self.dialect.types.native_type(Kind("integer"))
         name = self.dialect.TABLE_FORM.key_text.format(characters=EPOCH_CHARACTERS) or text
         return self._fill("live_sums_create", text=text, integer=integer, name=name)
 
     def list(self, epoch: str) -> str:
         """Return the statement that lists the links of an epoch, as `read_links` takes them."""
-        return self._fill("live_sums", epoch=self.dialect.literal(epoch))
+        return self._fill("live_sums", epoch=self.dialect.names.literal(epoch))
 
     def sizes(self, epoch: str) -> str:
         """Return the statement whose row says how many rows and characters the sums of an epoch have, where they end, of what columns."""
-        return self._fill("live_sums_sizes", epoch=self.dialect.literal(epoch))
+        return self._fill("live_sums_sizes", epoch=self.dialect.names.literal(epoch))
 
     def forget(self, *epochs: str) -> str:
         """Return the statement that deletes the sums of epochs, of at least one."""
-        return self._fill("live_sums_delete", epochs=", ".join(self.dialect.literal(epoch) for epoch in epochs))
+        return self._fill("live_sums_delete", epochs=", ".join(self.dialect.names.literal(epoch) for epoch in epochs))
 
     def write(self, link: Link) -> Sequence[str]:
         """Return the statements that add a link."""
-        literal = self.dialect.literal
+        literal = self.dialect.names.literal
         pieces = [link.body[start : start + PIECE] for start in range(0, len(link.body), PIECE)] or [""]
         columns: dict[str, str | int] = {
             "epoch": link.epoch,
@@ -66,11 +66,11 @@ class LiveSums:
         return [self._piece(values, number, body) for number, body in enumerate(pieces)]
 
     def _piece(self, values: dict[str, str], number: int, body: str) -> str:
-        literal = self.dialect.literal
+        literal = self.dialect.names.literal
         return self._fill("live_sums_insert", piece=literal(number), size=literal(len(body)), body=literal(body), **values)
 
     def _fill(self, template: str, **fragments: str) -> str:
-        sums = self.dialect.table(self.schema, LIVE_SUMS)
+        sums = self.dialect.names.table(self.schema, LIVE_SUMS)
         return checked(sql_templates.fill(self.dialect.template(template), {"sums": sums, **fragments}), self.dialect)
 
 

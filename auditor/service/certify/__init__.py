@@ -27,7 +27,6 @@ from auditor.service.certify._types import check_types, damage, samples, why_not
 from auditor.service.certify.log_columns import KINDS, samples_of
 from auditor.service.selftest import Sample, check_session
 from dialects import Dialect, Session
-from dialects.base import writing_of
 
 __all__ = ["FULL", "MINUTES", "PARTS", "Estimate", "Scale", "certify", "estimate", "ignore_check"]
 
@@ -186,7 +185,7 @@ def _lacking(dialect: Dialect) -> dict[CertifiedPart, str]:
         lacking["facts"] = f"nothing of {dialect.name} is to be asked for by hand"
     if not dialect.TABLE_FORM.create_schema:
         lacking["types"] = lacking["target"] = f"tables of {dialect.name} are files, for which no schema is made"
-    if dialect.writing is None:
+    if not dialect.is_written:
         lacking["target"] = f"{dialect.name} is no target of pipelines"
     if dialect.CHANGE_STREAM != "binlog":
         lacking["source"] = f"{dialect.name} has no log that pipelines read"
@@ -255,9 +254,9 @@ def _try_in_schema(book: Book, url: str, against: str, folder: Path, chosen: Seq
 
 def _try_target(book: Book, here: Scratch, twin: Scratch, folder: Path, scale: Scale) -> None:
     """Try a target, unless files must be loaded and the session has no place for them."""
-    if writing_of(here.dialect).LOADS == "by files":
+    if here.dialect.writing.LOADS == "by files":
         with here.writing() as session:
-            why = session.why_no_files()
+            why = session.loading.why_no_files()
         if why:
             book.skip("target", "everything", why)
             return

@@ -51,11 +51,11 @@ class Scratch:
         if not self.dialect.TABLE_FORM.create_schema:
             raise StatementRefused(f"tables of {self.dialect.name} are files, for which no schema is made")
         with self.writing() as session:
-            session.execute(self.dialect.TABLE_FORM.create_schema.format(schema=self.dialect.quote(self.name)))
+            session.execute(self.dialect.TABLE_FORM.create_schema.format(schema=self.dialect.names.quote(self.name)))
 
     def drop(self) -> None:
         """Drop the schema with all its tables. Raises EngineError, with the statement that is left to run."""
-        statement = self.dialect.TABLE_FORM.drop_schema.format(schema=self.dialect.quote(self.name))
+        statement = self.dialect.TABLE_FORM.drop_schema.format(schema=self.dialect.names.quote(self.name))
         try:
             with self.writing() as session:
                 session.execute(statement)
@@ -64,7 +64,7 @@ class Scratch:
 
     def table(self, name: str) -> str:
         """Return the name of a table in the schema as SQL."""
-        return self.dialect.table(self.name, name)
+        return self.dialect.names.table(self.name, name)
 
     def place(self, name: str) -> tuple[str, str]:
         """Return URL and name of a table in the schema, for an audit."""
@@ -73,10 +73,10 @@ class Scratch:
     def fill(self, session: Session, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]) -> None:
         """Make a table of the engine's types for these kinds, the first column as its key, and insert rows."""
         dialect = session.dialect
-        types = [f"{dialect.quote(column)} {dialect.native_type(kind)}" for column, kind in columns]
+        types = [f"{dialect.names.quote(column)} {dialect.types.native_type(kind)}" for column, kind in columns]
         if dialect.TABLE_FORM.enforces_keys and dialect.TABLE_FORM.primary_key:
             types[0] += " NOT NULL"
-            types.append(dialect.TABLE_FORM.primary_key.format(columns=dialect.quote(columns[0][0])))
+            types.append(dialect.TABLE_FORM.primary_key.format(columns=dialect.names.quote(columns[0][0])))
         session.execute(f"CREATE TABLE {self.table(name)} ({', '.join(types)})")
         pending: list[str] = []
         for row in rows:

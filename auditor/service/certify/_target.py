@@ -37,7 +37,6 @@ from auditor.service.selftest import Differs
 from auditor.store import open_store, pipelines
 from auditor.waits import waits
 from dialects import Kind
-from dialects.base import writing_of
 
 PIPELINE, TARGET, DATABASE, TABLE = "certify", "target", "certify", "orders"
 COLUMNS = {
@@ -265,7 +264,7 @@ class Trial:
 
     def run(self, steps: Sequence[str]) -> None:
         """Try everything, in order."""
-        self.by_hand = not writing_of(self.here.dialect).CHANGES_TABLES
+        self.by_hand = not self.here.dialect.writing.CHANGES_TABLES
         work: list[tuple[str, Callable[[], None]]] = [
             (f"{self.count:,} rows are loaded", self._load),
             ("inserts, updates, deletes and changed keys are merged", self._change),
@@ -420,7 +419,7 @@ class Trial:
         """Return what the target holds now: of each key a number of its row."""
         if self.here.dialect.OPENS_FILES:
             self.pipeline.release()
-        quote = self.here.dialect.quote
+        quote = self.here.dialect.names.quote
         with self.here.writing() as session:
             rows = session.query(f"SELECT {quote(KEY)}, {quote('small')} FROM {self.here.table(TABLE)}")
         return {int(key): None if small is None else int(small) for key, small in rows}

@@ -70,10 +70,10 @@ def check_types(book: Book, here: Scratch, twin: Scratch, chosen: Sequence[Sampl
 def why_not(dialect: Dialect, sample: Sample) -> str:
     """Return why an engine does not store a sample; '' if it does."""
     lacking = "nan" if sample.name == "beyond" else sample.kind.name
-    if lacking in dialect.UNSUPPORTED_VALUES:
-        return dialect.UNSUPPORTED_VALUES[lacking]
+    if lacking in dialect.types.UNSUPPORTED_VALUES:
+        return dialect.types.UNSUPPORTED_VALUES[lacking]
     try:
-        dialect.native_type(sample.kind)
+        dialect.types.native_type(sample.kind)
     except LookupError as error:
         return str(error)
     return ""

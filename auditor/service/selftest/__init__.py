@@ -106,7 +106,7 @@ def check_example(bench: Bench) -> None:
     """Compare the published numbers with what the engine computes."""
     tables = {side: bench.table(side, COLUMNS, ROWS[side]) for side in SIDES}
     plan = _plan(bench, tables)
-    if bench.dialect.HAS_MD5:
+    if bench.dialect.hashes.HAS_MD5:
         published = dataclasses.replace(plan, method="minhash", k=K, encoding="published", hash="md5")
         with bench.check(GROUP, "the published encoding", render.summary(published, "source", bench.dialect, Chunk())):
             comparison = compare(align(*(_read(bench, published, side) for side in SIDES)))

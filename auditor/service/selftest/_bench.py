@@ -87,7 +87,7 @@ class Bench:
         dialect, name = self.dialect, f"auditor_selftest_{label}_{secrets.token_hex(4)}"
         if not self.refusal:
             try:
-                for statement in dialect.temporary_table(dialect.quote(name), *self._literals(columns, rows, plain=False)):
+                for statement in dialect.types.temporary_table(dialect.names.quote(name), *self._literals(columns, rows, plain=False)):
                     self.session.execute(statement)
                     self._tables.append(name)
             except (ConnectionLost, Unreachable):
@@ -95,16 +95,16 @@ class Bench:
             except AuditorError as error:
                 self.refusal = " ".join(str(error).split())
             else:
-                return dialect.quote(name)
+                return dialect.names.quote(name)
         return self.derived_table(columns, rows)
 
     def derived_table(self, columns: Columns, rows: Sequence[Sequence[Any]]) -> str:
         """Return SQL for FROM that holds these rows itself. Raises LookupError if a column is of a kind that no cast makes."""
-        return self.dialect.values_table(self.dialect.quote("made"), *self._literals(columns, rows, plain=True))
+        return self.dialect.types.values_table(self.dialect.names.quote("made"), *self._literals(columns, rows, plain=True))
 
     def _literals(self, columns: Columns, rows: Sequence[Sequence[Any]], plain: bool) -> tuple[list[tuple[str, Kind]], list[list[str]]]:
         dialect = self.dialect
-        quoted = [(dialect.quote(column), kind) for column, kind in columns]
+        quoted = [(dialect.names.quote(column), kind) for column, kind in columns]
         return quoted, [
             [value_literal(dialect, kind, value, plain=plain) for (_, kind), value in zip(columns, row, strict=True)] for row in rows
         ]
@@ -127,7 +127,7 @@ class Bench:
         """Drop the temporary tables; those that cannot be dropped end with the session."""
         for name in dict.fromkeys(self._tables):
             with suppress(AuditorError):
-                for statement in self.dialect.drop_temporary_table(self.dialect.quote(name)):
+                for statement in self.dialect.types.drop_temporary_table(self.dialect.names.quote(name)):
                     self.session.execute(statement)
 
     def values(self, expressions: Sequence[str], table: str, order: str = "") -> list[list[Any] | AuditorError]:

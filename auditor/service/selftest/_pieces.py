@@ -12,7 +12,7 @@ from auditor.errors import AuditorError
 from auditor.service.selftest._bench import Bench, require
 from auditor.summary.key_number import Q
 from dialects import Dialect, Kind
-from dialects.hex_numbers import UUID_PLACES
+from dialects.numbers import UUID_PLACES
 
 GROUP = "method"
 WHOLE, TEXT = Kind("integer"), Kind("text")
@@ -72,10 +72,10 @@ def check_pieces(bench: Bench) -> None:
     columns = [(name, wide if name == "wide" else kind) for name, kind in COLUMNS]
     table = bench.table("pieces", columns, [tuple(row.values()) for row in ROWS])
     pieces = [*_text_pieces(), *_hash_pieces(dialect), *_number_pieces(wide), *_time_pieces()]
-    scalars = [piece.sql(dialect, dialect.quote) for piece in pieces]
+    scalars = [piece.sql(dialect, dialect.names.quote) for piece in pieces]
     conditions = _conditions()
-    truths = [f"CASE WHEN {piece.sql(dialect, dialect.quote)} THEN 1 ELSE 0 END" for piece in conditions]
-    answers = bench.values([*scalars, *truths], table, dialect.quote("n"))
+    truths = [f"CASE WHEN {piece.sql(dialect, dialect.names.quote)} THEN 1 ELSE 0 END" for piece in conditions]
+    answers = bench.values([*scalars, *truths], table, dialect.names.quote("n"))
     for piece, sql, results in zip((*pieces, *conditions), (*scalars, *truths), answers, strict=True):
         with bench.check(GROUP, f"{piece.method}{f' ({piece.detail})' if piece.detail else ''}", sql):
             if isinstance(results, AuditorError):
@@ -88,7 +88,7 @@ def check_pieces(bench: Bench) -> None:
 
 def _is_stored(kind: Kind, dialect: Dialect) -> bool:
     try:
-        dialect.native_type(kind)
+        dialect.types.native_type(kind)
     except LookupError:
         return False
     return True
@@ -96,34 +96,45 @@ def _is_stored(kind: Kind, dialect: Dialect) -> bool:
 
 def _text_pieces() -> list[Piece]:
     return [
-        Piece("string_literal", lambda d, c: d.string_literal("a\\b'\"é😀${x}\n%s"), lambda row: "a\\b'\"é😀${x}\n%s"),
-        Piece("concat", lambda d, c: d.concat(["'<'", c("words"), "'>'"]), lambda row: f"<{row['words']}>"),
-        Piece("join", lambda d, c: d.join([c("words"), c("digits")], "|1"), lambda row: f"{row['words']}|1{row['digits']}"),
-        Piece("replace", lambda d, c: d.replace(c("words"), "|", "|0"), lambda row: row["words"].replace("|", "|0")),
-        Piece("length", lambda d, c: d.length(c("words")), lambda row: len(row["words"])),
-        Piece("lower", lambda d, c: d.lower(c("words")), lambda row: canonical.fold_case(row["words"], "lower")),
-        Piece("upper", lambda d, c: d.upper(c("words")), lambda row: canonical.fold_case(row["words"], "upper")),
-        Piece("trim", lambda d, c: d.trim(d.concat(["'  '", c("words"), "' '"])), lambda row: row["words"].strip(" ")),
-        Piece("trim_right", lambda d, c: d.trim_right(c("words")), lambda row: row["words"].rstrip(" ")),
-        Piece("as_text", lambda d, c: d.as_text(c("number")), lambda row: str(row["number"])),
-        Piece("pieces", lambda d, c: d.pieces(c("digits"), ((1, 2), (15, 3))), lambda row: row["digits"][:2] + row["digits"][14:17]),
-        Piece("hex_text", lambda d, c: d.hex_text(d.binary_literal(b"\x00\xffA")), lambda row: "00ff41", "of binary_literal"),
+        Piece("string_literal", lambda d, c: d.names.string_literal("a\\b'\"é😀${x}\n%s"), lambda row: "a\\b'\"é😀${x}\n%s"),
+        Piece("concat", lambda d, c: d.text.concat(["'<'", c("words"), "'>'"]), lambda row: f"<{row['words']}>"),
+        Piece("join", lambda d, c: d.text.join([c("words"), c("digits")], "|1"), lambda row: f"{row['words']}|1{row['digits']}"),
+        Piece("replace", lambda d, c: d.text.replace(c("words"), "|", "|0"), lambda row: row["words"].replace("|", "|0")),
+        Piece("length", lambda d, c: d.text.length(c("words")), lambda row: len(row["words"])),
+        Piece("lower", lambda d, c: d.text.lower(c("words")), lambda row: canonical.fold_case(row["words"], "lower")),
+        Piece("upper", lambda d, c: d.text.upper(c("words")), lambda row: canonical.fold_case(row["words"], "upper")),
+        Piece("trim", lambda d, c: d.text.trim(d.text.concat(["'  '", c("words"), "' '"])), lambda row: row["words"].strip(" ")),
+        Piece("trim_right", lambda d, c: d.text.trim_right(c("words")), lambda row: row["words"].rstrip(" ")),
+        Piece("as_text", lambda d, c: d.text.as_text(c("number")), lambda row: str(row["number"])),
+        Piece(
+            "pieces", lambda d, c: d.numbers.pieces(c("digits"), ((1, 2), (15, 3))), lambda row: row["digits"][:2] + row["digits"][14:17]
+        ),
+        Piece("hex_text", lambda d, c: d.text.hex_text(d.names.binary_literal(b"\x00\xffA")), lambda row: "00ff41", "of binary_literal"),
     ]
 
 
 def _hash_pieces(dialect: Dialect) -> list[Piece]:
     pieces = [
-        Piece("row_hash", lambda d, c: d.row_hash(c("words"), "sha256"), lambda row: canonical.row_hash(row["words"]), "sha256"),
+        Piece("row_hash", lambda d, c: d.hashes.row_hash(c("words"), "sha256"), lambda row: canonical.row_hash(row["words"]), "sha256"),
         Piece(
-            "row_word", lambda d, c: d.row_word(c("words"), "sha256"), lambda row: canonical.word(canonical.row_hash(row["words"]), 1, 15)
+            "row_word",
+            lambda d, c: d.hashes.row_word(c("words"), "sha256"),
+            lambda row: canonical.word(canonical.row_hash(row["words"]), 1, 15),
         ),
-        Piece("digits_number", lambda d, c: d.digits_number(c("digits"), UUID_PLACES), _number_at_places),
-        Piece("digits_number", lambda d, c: d.digits_number(d.concat(["'xxxx'", c("digits")]), UUID_PLACES), lambda row: None, "no digits"),
-        Piece("hex_word", lambda d, c: d.hex_word(d.pieces(c("digits"), ((1, 15),))), lambda row: int(row["digits"][:15], 16)),
+        Piece("digits_number", lambda d, c: d.numbers.digits_number(c("digits"), UUID_PLACES), _number_at_places),
+        Piece(
+            "digits_number",
+            lambda d, c: d.numbers.digits_number(d.text.concat(["'xxxx'", c("digits")]), UUID_PLACES),
+            lambda row: None,
+            "no digits",
+        ),
+        Piece(
+            "hex_word", lambda d, c: d.numbers.hex_word(d.numbers.pieces(c("digits"), ((1, 15),))), lambda row: int(row["digits"][:15], 16)
+        ),
     ]
-    if dialect.HAS_MD5:
+    if dialect.hashes.HAS_MD5:
         pieces.append(
-            Piece("row_hash", lambda d, c: d.row_hash(c("words"), "md5"), lambda row: canonical.row_hash(row["words"], "md5"), "md5")
+            Piece("row_hash", lambda d, c: d.hashes.row_hash(c("words"), "md5"), lambda row: canonical.row_hash(row["words"], "md5"), "md5")
         )
     for first, count in ((1, 15), (1, 8), (25, 8), (16, 1)):
         pieces.append(_word(first, count))
@@ -137,13 +148,19 @@ def _number_at_places(row: Row) -> int:
 
 def _word(first: int, count: int) -> Piece:
     detail = f"{count} digits from {first}"
-    return Piece("word", lambda d, c: d.word(c("digits"), first, count), lambda row: canonical.word(row["digits"], first, count), detail)
+    return Piece(
+        "word", lambda d, c: d.numbers.word(c("digits"), first, count), lambda row: canonical.word(row["digits"], first, count), detail
+    )
 
 
 def _number_pieces(decimal: Kind) -> list[Piece]:
     pieces = [
-        Piece("shift_right", lambda d, c: d.shift_right(d.word(c("digits"), 1, 15), 30), lambda row: int(row["digits"][:15], 16) >> 30),
-        Piece("as_bigint", lambda d, c: d.as_bigint(c("wide")), lambda row: row["wide"]),
+        Piece(
+            "shift_right",
+            lambda d, c: d.numbers.shift_right(d.numbers.word(c("digits"), 1, 15), 30),
+            lambda row: int(row["digits"][:15], 16) >> 30,
+        ),
+        Piece("as_bigint", lambda d, c: d.numbers.as_bigint(c("wide")), lambda row: row["wide"]),
     ]
     for column, kind in (("number", WHOLE), ("wide", decimal)):
         for divisor in DIVISORS:
@@ -158,11 +175,11 @@ def _divisions(column: str, kind: Kind, divisor: int) -> list[Piece]:
 
     detail = f"{kind.name} by {divisor}"
     pieces = [
-        Piece("floor_divide", lambda d, c: d.floor_divide(c(column), divisor, kind), lambda row: row[column] // divisor, detail),
-        Piece("remainder", lambda d, c: d.remainder(c(column), divisor, kind), lambda row: row[column] % divisor, detail),
+        Piece("floor_divide", lambda d, c: d.numbers.floor_divide(c(column), divisor, kind), lambda row: row[column] // divisor, detail),
+        Piece("remainder", lambda d, c: d.numbers.remainder(c(column), divisor, kind), lambda row: row[column] % divisor, detail),
     ]
     if divisor == DIVISORS[0]:
-        pieces.append(Piece("signed_remainder", lambda d, c: d.signed_remainder(c(column), Q, kind), signed, f"{kind.name} by {Q}"))
+        pieces.append(Piece("signed_remainder", lambda d, c: d.numbers.signed_remainder(c(column), Q, kind), signed, f"{kind.name} by {Q}"))
     return pieces
 
 
@@ -176,38 +193,38 @@ def _time_pieces() -> list[Piece]:
         return (moment.year - 1970) * 12 + moment.month - 1
 
     return [
-        Piece("day_index", lambda d, c: d.day_index(c("day")), lambda row: (row["day"] - EPOCH).days, "date"),
-        Piece("day_index", lambda d, c: d.day_index(c("moment")), lambda row: (row["moment"].date() - EPOCH).days, "timestamp"),
-        Piece("time_index", lambda d, c: d.time_index(c("moment"), "day"), lambda row: (row["moment"].date() - EPOCH).days, "day"),
-        Piece("time_index", lambda d, c: d.time_index(c("moment"), "hour"), hours, "hour"),
-        Piece("time_index", lambda d, c: d.time_index(c("moment"), "month"), months, "month"),
+        Piece("day_index", lambda d, c: d.times.day_index(c("day")), lambda row: (row["day"] - EPOCH).days, "date"),
+        Piece("day_index", lambda d, c: d.times.day_index(c("moment")), lambda row: (row["moment"].date() - EPOCH).days, "timestamp"),
+        Piece("time_index", lambda d, c: d.times.time_index(c("moment"), "day"), lambda row: (row["moment"].date() - EPOCH).days, "day"),
+        Piece("time_index", lambda d, c: d.times.time_index(c("moment"), "hour"), hours, "hour"),
+        Piece("time_index", lambda d, c: d.times.time_index(c("moment"), "month"), months, "month"),
     ]
 
 
 def _conditions() -> list[Piece]:
     moment = "2024-02-29 23:59:59.999999"
     return [
-        Piece("exact_text", lambda d, c: f"{d.exact_text(c('words'))} = {d.exact_text(d.string_literal('two'))}",
+        Piece("exact_text", lambda d, c: f"{d.text.exact_text(c('words'))} = {d.text.exact_text(d.names.string_literal('two'))}",
               lambda row: int(row["words"] == "two"), "blanks at the end count"),
-        Piece("bytewise", lambda d, c: f"{d.bytewise(c('words'))} = {d.bytewise(d.string_literal('Two'))}",
+        Piece("bytewise", lambda d, c: f"{d.text.bytewise(c('words'))} = {d.text.bytewise(d.names.string_literal('Two'))}",
               lambda row: int(row["words"] == "Two"), "case counts"),
-        Piece("like", lambda d, c: d.like(c("words"), "%o !%!_"), lambda row: 0, "case counts"),
-        Piece("like", lambda d, c: d.like(c("words"), "T_O !%!_"), lambda row: int(row["words"] == "TWO %_"), "pattern and escape"),
-        Piece("timestamp_literal", lambda d, c: f"{c('moment')} = {d.timestamp_literal(moment)}",
+        Piece("like", lambda d, c: d.text.like(c("words"), "%o !%!_"), lambda row: 0, "case counts"),
+        Piece("like", lambda d, c: d.text.like(c("words"), "T_O !%!_"), lambda row: int(row["words"] == "TWO %_"), "pattern and escape"),
+        Piece("timestamp_literal", lambda d, c: f"{c('moment')} = {d.names.timestamp_literal(moment)}",
               lambda row: int(str(row["moment"]) == moment)),
-        Piece("is_null", lambda d, c: d.is_null(c("day"), Kind("date")), lambda row: 0),
+        Piece("is_null", lambda d, c: d.text.is_null(c("day"), Kind("date")), lambda row: 0),
     ]  # fmt: skip
 
 
 def _check_sums(bench: Bench, table: str, decimal: Kind) -> None:
     """Compare sums, also of numbers beyond 64 bits."""
-    dialect, number, wide = bench.dialect, bench.dialect.quote("number"), bench.dialect.quote("wide")
-    small = dialect.word(dialect.quote("digits"), 1, 7)
+    dialect, number, wide = bench.dialect, bench.dialect.names.quote("number"), bench.dialect.names.quote("wide")
+    small = dialect.numbers.word(dialect.names.quote("digits"), 1, 7)
     sums = {
-        "integer_sum": (dialect.integer_sum(number), sum(row["number"] for row in ROWS)),
-        "small_sum": (dialect.small_sum(small), sum(int(row["digits"][:7], 16) for row in ROWS)),
-        "number_sum (integer)": (dialect.number_sum(number, WHOLE), sum(row["number"] for row in ROWS)),
-        "number_sum (decimal)": (dialect.number_sum(wide, decimal), sum(row["wide"] for row in ROWS)),
+        "integer_sum": (dialect.numbers.integer_sum(number), sum(row["number"] for row in ROWS)),
+        "small_sum": (dialect.numbers.small_sum(small), sum(int(row["digits"][:7], 16) for row in ROWS)),
+        "number_sum (integer)": (dialect.numbers.number_sum(number, WHOLE), sum(row["number"] for row in ROWS)),
+        "number_sum (decimal)": (dialect.numbers.number_sum(wide, decimal), sum(row["wide"] for row in ROWS)),
     }
     answers = bench.values([sql for sql, _ in sums.values()], table)
     for (name, (sql, wanted)), results in zip(sums.items(), answers, strict=True):

@@ -104,8 +104,8 @@ def _check_zone(bench: Bench) -> None:
         return
     times = (dt.datetime(2024, 3, 10, 6, 59, 59), dt.datetime(2024, 3, 10, 7))  # around the change to summer time
     table = bench.table("zones", [("at", at)], [(time,) for time in times])
-    sql = dialect.timestamp_text(dialect.wall_time(dialect.quote("at"), at, ZONE), at)
-    (results,) = bench.values([sql], table, dialect.quote("at"))
+    sql = dialect.times.timestamp_text(dialect.times.wall_time(dialect.names.quote("at"), at, ZONE), at)
+    (results,) = bench.values([sql], table, dialect.names.quote("at"))
     with bench.check(GROUP, "times of other zones", sql):
         if isinstance(results, AuditorError):
             raise results
@@ -134,10 +134,10 @@ def _check_cancel(bench: Bench) -> None:
 
 def _long_statement(bench: Bench, tables: int) -> str:
     """Return a statement that hashes the product of so many tables of sixteen rows."""
-    dialect, number = bench.dialect, bench.dialect.quote("n")
-    names = [dialect.quote(f"t{index}") for index in range(tables)]
-    derived = ", ".join(dialect.values_table(name, [(number, Kind("integer"))], [[str(n)] for n in range(16)]) for name in names)
-    hashed = dialect.row_hash(dialect.concat([dialect.as_text(f"{name}.{number}") for name in names]), "sha256")
+    dialect, number = bench.dialect, bench.dialect.names.quote("n")
+    names = [dialect.names.quote(f"t{index}") for index in range(tables)]
+    derived = ", ".join(dialect.types.values_table(name, [(number, Kind("integer"))], [[str(n)] for n in range(16)]) for name in names)
+    hashed = dialect.hashes.row_hash(dialect.text.concat([dialect.text.as_text(f"{name}.{number}") for name in names]), "sha256")
     return f"SELECT COUNT(*) FROM {derived} WHERE {hashed} = 'none'"
 
 

@@ -238,7 +238,7 @@ def check_statements(bench: Bench) -> None:
 
 
 def _create(bench: Bench) -> Orders:
-    kinds = {name: TEXT if kind == UUIDS and "uuid" not in bench.dialect.TYPE_BY_KIND else kind for name, kind in KINDS.items()}
+    kinds = {name: TEXT if kind == UUIDS and "uuid" not in bench.dialect.types.TYPE_BY_KIND else kind for name, kind in KINDS.items()}
     rows = [[str(row[name]) if kinds[name] != KINDS[name] and row[name] else row[name] for name in kinds] for row in TABLE]
     columns = {name: column_plan(bench, Sample(name, kinds[name], (), ()), kind) for name, kind in KINDS.items()}
     texts = {name: [canonical.text(kind, row[name]) for row in TABLE] for name, kind in KINDS.items()}
@@ -407,7 +407,7 @@ def _check_filters(orders: Orders) -> None:
     }
     truthful = {name: replace(column, kind=Kind("boolean")) if name == "paid" else column for name, column in described.items()}
     columns = {
-        name: FilterColumn(name, dict.fromkeys(SIDES, dialect.quote(name)), {"source": described[name], "target": truthful[name]})
+        name: FilterColumn(name, dict.fromkeys(SIDES, dialect.names.quote(name)), {"source": described[name], "target": truthful[name]})
         for name in orders.columns
     }
     renderer = filter.Renderer(columns, "source", dialect)

@@ -113,11 +113,11 @@ def supported(dialect: Dialect) -> tuple[list[Sample], dict[str, str]]:
     without: dict[str, str] = {}
     for sample in SAMPLES:
         lacking = "nan" if sample.name == "beyond" else sample.kind.name
-        if lacking in dialect.UNSUPPORTED_VALUES:
-            without[sample.name] = dialect.UNSUPPORTED_VALUES[lacking]
+        if lacking in dialect.types.UNSUPPORTED_VALUES:
+            without[sample.name] = dialect.types.UNSUPPORTED_VALUES[lacking]
             continue
         try:
-            dialect.native_type(sample.kind)
+            dialect.types.native_type(sample.kind)
         except LookupError as error:
             without[sample.name] = str(error)
         else:
@@ -127,7 +127,7 @@ def supported(dialect: Dialect) -> tuple[list[Sample], dict[str, str]]:
 
 def catalogue_kind(dialect: Dialect, kind: Kind) -> Kind:
     """Return the kind that the engine's catalogue reports of a column that was created for ``kind``."""
-    return dialect.kind(dialect.native_type(kind).partition(" CHARACTER SET ")[0].lower()) or kind
+    return dialect.types.kind(dialect.types.native_type(kind).partition(" CHARACTER SET ")[0].lower()) or kind
 
 
 GROUP = "canonical text"
@@ -154,7 +154,7 @@ def check_texts(bench: Bench) -> None:
     compared = [(place, sample, kind) for place, sample in enumerate(stored_samples.samples) for kind in sample.compared_as]
     columns = [column_plan(bench, sample, kind) for _, sample, kind in compared]
     texts = [row_text.text(column, "source", bench.dialect) for column in columns]
-    order = bench.dialect.quote(NUMBER)
+    order = bench.dialect.names.quote(NUMBER)
     right = []
     for (place, sample, kind), sql, column, results in zip(
         compared, texts, columns, bench.values(texts, stored_samples.sql, order), strict=True
@@ -185,7 +185,7 @@ def _hold_samples(bench: Bench) -> Held | None:
 
 def _casts(bench: Bench, kind: Kind) -> bool:
     try:
-        bench.dialect.typed_value("NULL", kind)
+        bench.dialect.types.typed_value("NULL", kind)
     except LookupError:
         return False
     return True
@@ -207,8 +207,8 @@ def column_plan(bench: Bench, sample: Sample, kind: Kind) -> ColumnPlan:
         name=sample.name,
         kind=kind,
         native=dict.fromkeys(SIDES, catalogue_kind(dialect, sample.kind)),
-        expression=dict.fromkeys(SIDES, dialect.quote(sample.name)),
-        types=dict.fromkeys(SIDES, dialect.native_type(sample.kind)),
+        expression=dict.fromkeys(SIDES, dialect.names.quote(sample.name)),
+        types=dict.fromkeys(SIDES, dialect.types.native_type(sample.kind)),
         why="",
     )
 
@@ -218,13 +218,13 @@ def _check_hashes(bench: Bench, stored_samples: Held, columns: Sequence[tuple[Co
     if not columns:
         return
     algorithms: list[HashAlgorithm] = ["sha256"]
-    if bench.dialect.HAS_MD5:
+    if bench.dialect.hashes.HAS_MD5:
         algorithms.append("md5")
     else:
         bench.skip(HASHES, "md5", "the server has no MD5(); the published encoding needs it")
     texts = row_text.row_text(plan_of(bench, [column for column, _ in columns], stored_samples.sql), "source", bench.dialect)
-    expressions = [bench.dialect.row_hash(texts, algorithm) for algorithm in algorithms]
-    answers = bench.values(expressions, stored_samples.sql, bench.dialect.quote(NUMBER))
+    expressions = [bench.dialect.hashes.row_hash(texts, algorithm) for algorithm in algorithms]
+    answers = bench.values(expressions, stored_samples.sql, bench.dialect.names.quote(NUMBER))
     for algorithm, sql, hashes in zip(algorithms, expressions, answers, strict=True):
         with bench.check(HASHES, algorithm, sql):
             if isinstance(hashes, AuditorError):

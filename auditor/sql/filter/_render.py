@@ -42,9 +42,9 @@ from auditor.sql.filter._tree import (
 )
 from dialects import Column as TableColumn
 from dialects import Dialect, Kind
-from dialects.comparison import ESCAPE
 from dialects.kinds import Rounding
-from dialects.time_text import EPOCHS, MICROSECOND
+from dialects.text import ESCAPE
+from dialects.times import EPOCHS, MICROSECOND
 
 Sort = Literal["text", "number", "float", "truth", "time", "other"]
 """What a column's values are to a filter. ``other``: nothing that the language knows, so that only IS NULL may be asked."""
@@ -186,7 +186,7 @@ class Renderer:
                 return "(" + f" {op} ".join(self.condition(part, helped) for part in conditions) + ")"
             case IsNull(column=column):
                 filtered = self.columns[column.name]
-                return self.dialect.is_null(filtered.sql[self.side], filtered.native(self.side))
+                return self.dialect.text.is_null(filtered.sql[self.side], filtered.native(self.side))
             case Comparison(op=op, left=left, right=right):
                 return self._constant(op, left, right, helped) if isinstance(right, Constant) else self._operands(op, left, right)
             case In(operand=operand, values=values):
@@ -208,7 +208,7 @@ class Renderer:
             case Moment(value=moment) if column and column.sort == "time":
                 return compare_time(op, column, moment, self.side, self.dialect)
             case Number(value=number) if column and column.sort == "float":
-                double = self.dialect.as_double(column.sql[self.side])
+                double = self.dialect.numbers.as_double(column.sql[self.side])
                 return f"{double} {op} {float_literal(number, self.dialect)}"
             case Number(value=number) if self._is_number(left):
                 return compare_number(op, self._term(left), number)
@@ -226,7 +226,8 @@ class Renderer:
                 case "time":
                     return compare_time_columns(op, first, other, self.side)
                 case "float":
-                    return f"{self.dialect.as_double(first.sql[self.side])} {op} {self.dialect.as_double(other.sql[self.side])}"
+                    as_double = self.dialect.numbers.as_double
+                    return f"{as_double(first.sql[self.side])} {op} {as_double(other.sql[self.side])}"
                 case "truth" if op in ("=", "<>"):
                     return f"({self._truth(first)}) {op} ({self._truth(other)})"
         return self._refuse(left, right, op)
@@ -247,7 +248,7 @@ class Renderer:
     def _truth(self, column: FilterColumn) -> str:
         """Return SQL of a column of truth values as a condition; a number other than 0 is true."""
         c, native = column.sql[self.side], column.native(self.side)
-        return c if native.name == "boolean" else f"{self.dialect.as_number(c, native)} <> 0"
+        return c if native.name == "boolean" else f"{self.dialect.numbers.as_number(c, native)} <> 0"
 
     def _is_number(self, operand: Operand) -> bool:
         column = self._column(operand)
@@ -315,7 +316,7 @@ class Term:
 def column_term(column: FilterColumn, side: Side, dialect: Dialect) -> Term:
     """Return a column as it is, rounded if the other side holds fewer digits after the point."""
     native = column.native(side)
-    sql = dialect.as_number(column.sql[side], native)
+    sql = dialect.numbers.as_number(column.sql[side], native)
     if column.is_rounded(side):
         sql = f"ROUND({sql}, {column.scale(side)})"
     digits, scale = column.digits(side), column.scale(side)
@@ -347,7 +348,7 @@ def arithmetic_term(node: Arithmetic, left: Term, right: Term, dialect: Dialect)
 
 
 def _check_size(digits: int, scale: int, dialect: Dialect) -> None:
-    most = min(MAX_DIGITS, dialect.MAX_DECIMAL_DIGITS)
+    most = min(MAX_DIGITS, dialect.types.MAX_DECIMAL_DIGITS)
     if digits > most or scale > MAX_SCALE:
         limited = "engines hold" if most == MAX_DIGITS else f"{dialect.name} holds"
         raise BadExpression(
@@ -364,7 +365,7 @@ def cast_number(term: Term, dialect: Dialect) -> Term:
         decimal = "NUMERIC"  # only PostgreSQL has decimals without a limit
     else:
         _check_size(term.digits, term.scale, dialect)
-        decimal = dialect.native_type(Kind("decimal", max(term.digits, dialect.MIN_CALCULATED_DIGITS), term.scale))
+        decimal = dialect.types.native_type(Kind("decimal", max(term.digits, dialect.numbers.MIN_CALCULATED_DIGITS), term.scale))
     return Term(f"CAST({term.sql} AS {decimal})", term.digits, term.scale, term.least, term.greatest, is_cast=True)
 
 
@@ -402,7 +403,7 @@ def number_in(term: Term, values: Sequence[Decimal]) -> str:
 
 def float_literal(value: Decimal, dialect: Dialect) -> str:
     """Return the double nearest to a literal."""
-    return dialect.double_literal(repr(float(value)))
+    return dialect.numbers.double_literal(repr(float(value)))
 
 
 def _never(term: Term) -> str:
@@ -427,27 +428,27 @@ def _plain_number(value: Decimal) -> str:
 
 
 def _characters(column: FilterColumn, side: Side, dialect: Dialect) -> str:
-    return dialect.canonical_text(column.text_kind, column.sql[side], column.native(side))
+    return dialect.canonical.canonical_text(column.text_kind, column.sql[side], column.native(side))
 
 
 def compare_text_columns(op: CompareOp, left: FilterColumn, right: FilterColumn, side: Side, dialect: Dialect) -> str:
     """Return the comparison of two columns."""
-    exact = (dialect.exact_text(_characters(column, side, dialect)) for column in (left, right))
+    exact = (dialect.text.exact_text(_characters(column, side, dialect)) for column in (left, right))
     return f" {op} ".join(exact)
 
 
 def compare_text(op: CompareOp, column: FilterColumn, value: str, side: Side, dialect: Dialect, helped: bool) -> str:
     """Return the comparison of a column with a literal; ``helped`` adds the plain comparison, for which an index serves, if it follows."""
-    literal = dialect.exact_text(dialect.string_literal(value))
-    exact = f"{dialect.exact_text(_characters(column, side, dialect))} {op} {literal}"
+    literal = dialect.text.exact_text(dialect.names.string_literal(value))
+    exact = f"{dialect.text.exact_text(_characters(column, side, dialect))} {op} {literal}"
     plain = _plain_literals(column, [value], side, dialect) if helped and op == "=" else []
     return f"({column.sql[side]} = {plain[0]} AND {exact})" if plain else exact
 
 
 def text_in(column: FilterColumn, values: Sequence[str], side: Side, dialect: Dialect, helped: bool) -> str:
     """Return whether a column equals one of several literals; ``helped`` as in ``compare``."""
-    literals = ", ".join(dialect.exact_text(dialect.string_literal(value)) for value in values)
-    exact = f"{dialect.exact_text(_characters(column, side, dialect))} IN ({literals})"
+    literals = ", ".join(dialect.text.exact_text(dialect.names.string_literal(value)) for value in values)
+    exact = f"{dialect.text.exact_text(_characters(column, side, dialect))} IN ({literals})"
     plain = _plain_literals(column, values, side, dialect) if helped else []
     return f"({column.sql[side]} IN ({', '.join(plain)}) AND {exact})" if plain else exact
 
@@ -455,9 +456,9 @@ def text_in(column: FilterColumn, values: Sequence[str], side: Side, dialect: Di
 def like(column: FilterColumn, pattern: Sequence[str | Wildcard], side: Side, dialect: Dialect, helped: bool) -> str:
     """Return whether a column has the form of a pattern; ``helped`` adds its fixed beginning where an index serves that."""
     parts = (part.value if isinstance(part, Wildcard) else _escape(part) for part in pattern)
-    exact = dialect.like(_characters(column, side, dialect), "".join(parts))
+    exact = dialect.text.like(_characters(column, side, dialect), "".join(parts))
     begin = pattern[0] if pattern else ""
-    has_begin = helped and dialect.INDEX_SERVES_LIKE and isinstance(begin, str) and begin != ""
+    has_begin = helped and dialect.text.INDEX_SERVES_LIKE and isinstance(begin, str) and begin != ""
     plain = _plain_literals(column, [_escape(str(begin)) + "%"], side, dialect) if has_begin else []
     return f"({column.sql[side]} LIKE {plain[0]} ESCAPE '{ESCAPE}' AND {exact})" if plain else exact
 
@@ -470,7 +471,7 @@ def _plain_literals(column: FilterColumn, values: Sequence[str], side: Side, dia
     native = column.native(side).name
     if native != "char" and not (native == "text" and column.text_kind.name == "text"):
         return []
-    literals = [dialect.plain_literal(value, column.columns[side].collation) for value in values]
+    literals = [dialect.text.plain_literal(value, column.columns[side].collation) for value in values]
     return [literal for literal in literals if literal] if None not in literals else []
 
 
@@ -535,7 +536,7 @@ class _Times:
         except OverflowError:
             self._refuse()
         below = moment % MICROSECOND
-        return f"{self.c} {op} {self.dialect.timestamp_literal(text + (f'{below:03}' if below else ''))}"
+        return f"{self.c} {op} {self.dialect.names.timestamp_literal(text + (f'{below:03}' if below else ''))}"
 
     def _threshold(self, moment: int, unit: int) -> int:
         """Return the first time that is stored as this moment, or as a later one."""
@@ -573,7 +574,7 @@ def _compare_date(op: CompareOp, c: str, moment: dt.datetime, dialect: Dialect) 
         if op in ("=", "<>"):
             return f"{c} <> {c}" if op == "=" else f"{c} = {c}"
         op = "<=" if op in ("<", "<=") else ">"  # a date is before noon if its midnight is, or is that midnight
-    return f"{c} {op} {dialect.date_literal(midnight.date().isoformat())}"
+    return f"{c} {op} {dialect.names.date_literal(midnight.date().isoformat())}"
 
 
 def _compare_day_of_timestamp(op: CompareOp, here: _Times, moment: dt.datetime) -> str:

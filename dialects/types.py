@@ -1,17 +1,15 @@
-"""SQL that stores values: the native type of each kind, values of a type, and tables that one session creates for itself."""
+"""An engine's types: the kind of each, and the type of each kind; values of a type, and tables that one session creates for itself."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from dialects.comparison import Comparison
-from dialects.kinds import Kind
+from dialects.kinds import Kind, parse_native, refine
 
 
-class StoredValues(Comparison):
-    """The part of a dialect that writes types and values."""
+class Types:
+    """An engine's types."""
 
     LITERALS_NEED_CAST: ClassVar[bool] = True
     """Whether a text literal must be cast before it can be stored in a column of another type."""
@@ -31,6 +29,22 @@ class StoredValues(Comparison):
     ZERO_DATES: ClassVar[bool] = False
     """Whether a date may have the year, month or day 0."""
 
+    ORDERS_UUIDS: ClassVar[bool] = False
+    """Whether the native type of UUIDs is ordered by their digits."""
+
+    MAX_DECIMAL_DIGITS: ClassVar[int] = 38
+    """The maximum precision of a decimal, in digits."""
+
+    KIND_BY_TYPE: ClassVar[Mapping[str, Kind]] = {}
+    """Canonical kind by native type name (lower case, without brackets); numbers in the type's brackets refine the kind."""
+
+    UNSUPPORTED_VALUES: ClassVar[Mapping[str, str]] = {}
+    """Values without canonical text on this engine: a kind's name, ``nan`` or ``NUL in text``, and the reason of each."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        """The engine's name, for messages."""
+
     def native_type(self, kind: Kind) -> str:
         """Return the native type that holds values of ``kind``. Raises LookupError if the engine has none."""
         return self._written_type(self.TYPE_BY_KIND, kind)
@@ -43,7 +57,7 @@ class StoredValues(Comparison):
         name = f"unsigned {kind.name}" if kind.unsigned else kind.name
         written = types.get(name)
         if written is None:
-            raise LookupError(f"{self.name} has no type for {kind}")
+            raise LookupError(f"{self.engine} has no type for {kind}")
         digits = kind.digits or {"decimal": 38, "char": 1, "bit": 1, "binary": 16}.get(kind.name, 0)
         scale = (0 if kind.name == "decimal" else 6) if kind.scale is None else kind.scale
         return written.format(digits=digits, scale=scale)
@@ -73,12 +87,12 @@ class StoredValues(Comparison):
         ]
         return f"({' UNION ALL '.join(f'SELECT {select}' for select in selects)}) {name}"
 
-    def written_time(self, text: str) -> str:
-        """Return how a literal writes a date or timestamp given as canonical text. Raises LookupError, with why, if none does."""
-        if re.search(r"-00\b", text.partition(" ")[0]):
-            raise LookupError("a date without a month or day, which only MySQL and MariaDB store")
-        return text
-
     def document(self, literal: str) -> str:
         """A literal of the text of a JSON document, as a column of documents takes it."""
         return literal
+
+    def kind(self, native: str) -> Kind | None:
+        """Return the canonical kind of a native type as the catalogue writes it; None if it has none."""
+        parsed = parse_native(native)
+        known = self.KIND_BY_TYPE.get(parsed.name) if parsed else None
+        return refine(known, parsed) if known and parsed else None

@@ -1,11 +1,14 @@
-"""SQL for the canonical text of dates, times and timestamps, and of what an engine makes of a finer one when it stores it."""
+"""SQL of dates, times and timestamps: their canonical text, what an engine makes of a finer one when it stores it, and their partitions."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from typing import ClassVar
 
+from dialects.catalogue import TimeUnit
 from dialects.kinds import Kind, Rounding
+from dialects.numbers import Numbers
 
 MICROSECOND = 1000
 """Nanoseconds of a microsecond."""
@@ -20,8 +23,8 @@ BC = " BC"
 """What follows the text of a time before Christ."""
 
 
-class TimeText(ABC):
-    """The part of a dialect that writes the SQL of dates and times."""
+class Times(ABC):
+    """What an engine does with dates and times."""
 
     TIME_ROUNDING: Rounding = ""
     """How the engine shortens a finer time or timestamp that is stored in a column; empty if it cuts it."""
@@ -32,25 +35,18 @@ class TimeText(ABC):
     LAST_YEAR: int | None = None
     """The last year, where rounding its last moment yields no value; None where years continue."""
 
-    @abstractmethod
-    def string_literal(self, value: str) -> str:
-        """A text literal."""
+    UTC_NOW: ClassVar[str] = "CURRENT_TIMESTAMP"
+    """SQL of the server's current time in UTC, as a timestamp without time zone."""
 
-    @abstractmethod
-    def timestamp_literal(self, text: str) -> str:
-        """A timestamp literal."""
+    def __init__(self, numbers: Numbers) -> None:
+        self.numbers = numbers
+        self.text = numbers.text
+        self.names = numbers.text.names
 
-    @abstractmethod
-    def concat(self, parts: list[str]) -> str:
-        """The texts concatenated."""
-
-    @abstractmethod
-    def replace(self, c: str, old: str, new: str) -> str:
-        """Text with every ``old`` replaced by ``new``."""
-
-    @abstractmethod
-    def length(self, c: str) -> str:
-        """The number of characters of a text."""
+    def wall_time(self, c: str, native: Kind, zone: str) -> str:
+        """The timestamp, without time zone, that clocks of an IANA zone show at the times of ``c``, which are those of UTC."""
+        utc = c if native.name == "timestamptz" else f"({c} AT TIME ZONE 'UTC')"
+        return f"({utc} AT TIME ZONE {self.names.string_literal(zone)})"
 
     @abstractmethod
     def date_text(self, c: str) -> str:
@@ -62,7 +58,7 @@ class TimeText(ABC):
 
     def short_time_text(self, c: str, native: Kind) -> str:
         """``HH:MM:SS`` of a time and, unless it is zero, its fraction: a point and digits without zeros at their end."""
-        return self.trim_zeros(self.time_text(c))
+        return self.text.trim_zeros(self.time_text(c))
 
     @abstractmethod
     def timestamp_text(self, c: str, native: Kind, digits: int | None = None) -> str:
@@ -71,10 +67,6 @@ class TimeText(ABC):
         In UTC if the type has a time zone. The fraction is first cut to ``digits`` digits; None leaves it as it is. More digits where
         the year has more than four. Also ``infinity`` and ``-infinity``; a time before Christ ends with `` BC``.
         """
-
-    @abstractmethod
-    def trim_zeros(self, c: str) -> str:
-        """Digits with a point, without the zeros at their end, nor a point that is then last."""
 
     @abstractmethod
     def later(self, c: str, nanoseconds: int, native: Kind) -> str:
@@ -113,8 +105,8 @@ class TimeText(ABC):
         """``text``, or the first day after LAST_YEAR and ``midnight`` where rounding ``c`` reaches it."""
         if self.LAST_YEAR is None or not kind.rounding or not _is_finer(native, kind):
             return text
-        last = self.timestamp_literal(f"{self.LAST_YEAR}-12-31 23:59:59.{1_000_000 - _half(kind) // MICROSECOND:06}")
-        return f"CASE WHEN {c} >= {last} THEN {self.string_literal(f'{self.LAST_YEAR + 1}-01-01{midnight}')} ELSE {text} END"
+        last = self.names.timestamp_literal(f"{self.LAST_YEAR}-12-31 23:59:59.{1_000_000 - _half(kind) // MICROSECOND:06}")
+        return f"CASE WHEN {c} >= {last} THEN {self.names.string_literal(f'{self.LAST_YEAR + 1}-01-01{midnight}')} ELSE {text} END"
 
     def rounded_time(self, kind: Kind, c: str, native: Kind) -> str:
         """A timestamp moved by half of the last digit that ``kind`` keeps, so that cutting it rounds ``c``; ``c`` itself if it is cut."""
@@ -125,14 +117,14 @@ class TimeText(ABC):
         if year is None:
             return self.later(c, half, native)
         less = half - (1 if native.scale == 9 else MICROSECOND)
-        since = f"{c} >= {self.timestamp_literal(f'{year}-01-01 00:00:00.000000')}"
+        since = f"{c} >= {self.names.timestamp_literal(f'{year}-01-01 00:00:00.000000')}"
         return f"CASE WHEN {since} THEN {self.later(c, half, native)} ELSE {self.later(c, less, native)} END"
 
     def rounded_clock_text(self, c: str, half: int, native: Kind) -> str:
         """The ``time_text`` of a time ``half`` nanoseconds later; ``24:00:00.000000`` if that is the next day."""
-        last = self.string_literal(f"23:59:59.{1_000_000 - half // MICROSECOND:06}")
+        last = self.names.string_literal(f"23:59:59.{1_000_000 - half // MICROSECOND:06}")
         within = self.time_text(self.later(c, half, native))
-        return f"CASE WHEN {c} >= CAST({last} AS TIME) THEN {self.string_literal('24:00:00.000000')} ELSE {within} END"
+        return f"CASE WHEN {c} >= CAST({last} AS TIME) THEN {self.names.string_literal('24:00:00.000000')} ELSE {within} END"
 
     def cut_fraction(self, text: str, digits: int | None, available: int = 6) -> str:
         """``text``, which ends with a point and ``available`` digits, with at most ``digits`` of them, and no zeros at its end.
@@ -141,19 +133,38 @@ class TimeText(ABC):
         more digits than usual.
         """
         if digits == 0:
-            return self.cut_end(text, available + 1)
-        cut = text if digits is None or digits >= available else self.cut_end(text, available - digits)
-        return self.trim_zeros(cut)
-
-    def cut_end(self, text: str, count: int) -> str:
-        """``text`` without its last ``count`` characters."""
-        return f"LEFT({text}, {self.length(text)} - {count})"
+            return self.text.cut_end(text, available + 1)
+        cut = text if digits is None or digits >= available else self.text.cut_end(text, available - digits)
+        return self.text.trim_zeros(cut)
 
     def _midnight_text(self, c: str) -> str:
-        text = self.concat([self.date_text(c), self.string_literal(MIDNIGHT)])
+        text = self.text.concat([self.date_text(c), self.names.string_literal(MIDNIGHT)])
         if not self.is_common_era(c):
             return text
-        return f"CASE WHEN {self.is_common_era(c)} THEN {text} ELSE {self.replace(self.date_text(c), BC, MIDNIGHT + BC)} END"
+        return f"CASE WHEN {self.is_common_era(c)} THEN {text} ELSE {self.text.replace(self.date_text(c), BC, MIDNIGHT + BC)} END"
+
+    @abstractmethod
+    def day_index(self, c: str) -> str:
+        """Days from 1970-01-01 to the date of a date or timestamp, as an integer; negative before 1970."""
+
+    def time_index(self, c: str, unit: TimeUnit) -> str:
+        """Whole hours, days or months from 1970-01-01 00:00 UTC to a date or timestamp, rounded down, as a signed 64-bit integer."""
+        match unit:
+            case "day":
+                index = self.day_index(c)
+            case "hour":
+                index = f"{self.numbers.as_bigint(self.day_index(c))} * 24 + EXTRACT(HOUR FROM {c})"
+            case "month":
+                index = f"({self.year(c)} - 1970) * 12 + EXTRACT(MONTH FROM {c}) - 1"
+        return self.numbers.as_bigint(index)
+
+    def year(self, c: str) -> str:
+        """The year of a date or timestamp as a number; 1 BC is 0, and years before are negative, so that each follows the one before."""
+        return f"EXTRACT(YEAR FROM {c})"
+
+    @abstractmethod
+    def seconds_since(self, c: str) -> str:
+        """Seconds from a timestamp to the server's current time, as a number; a timestamp without time zone is taken as UTC."""
 
 
 def _is_finer(native: Kind, kind: Kind) -> bool:
