@@ -16,7 +16,7 @@ FROM ${positions}
 WHERE pipeline = ${pipeline}
 
 -- name: merge_position
--- The row of one table of a pipeline.
+-- One row at most, that of one table of a pipeline, as of merge_positions.
 SELECT table_name, position, schema_id
 FROM ${positions}
 WHERE pipeline = ${pipeline} AND table_name = ${table}

@@ -11,7 +11,7 @@ WHERE Variable_name IN (
 SHOW GRANTS
 
 -- name: pipeline_table
--- One row if a table has rows of its own, as pipeline_tables lists them; how many rows there are.
+-- One row if a table has rows of its own, as those that pipeline_tables lists: its name, and how many rows there are.
 SELECT TABLE_NAME, COUNT(*) OVER ()
 FROM information_schema.TABLES
 WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
