@@ -91,7 +91,7 @@ def _constant(node: ast.expr, module: Any) -> str | bytes | None:
 
 def uses() -> Iterator[Use]:
     for name, text in SOURCES.items():
-        if "re." not in text:
+        if not re.search(r"\bre\.(?:%s)\(" % "|".join(FUNCTIONS), text):
             continue
         tree = ast.parse(text)
         calls = [
@@ -116,8 +116,10 @@ def uses() -> Iterator[Use]:
 
 def _is_anchored(kept: str, module: str) -> bool:
     """Return whether what a module keeps under a name is only used to match at one place; anything else that is done with it is not."""
-    files = [module] if kept.startswith("_") else SOURCES
-    found = [method for one in files for method in re.findall(rf"\b{kept}\b(?! = re)(?:\.(\w+)\()?", SOURCES[one])] if kept else [""]
+    if not kept:
+        return False
+    files = [module] if kept.startswith("_") else [one for one, text in SOURCES.items() if kept in text]
+    found = [method for one in files for method in re.findall(rf"\b{kept}\b(?! = re)(?:\.(\w+)\()?", SOURCES[one])]
     imports = sum(len(re.findall(rf"import [^\n]*\b{kept}\b", SOURCES[one])) for one in files)
     return len([method for method in found if method not in ANCHORED]) <= imports
 
