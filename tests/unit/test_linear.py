@@ -34,6 +34,7 @@ from dialects import kinds
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = ("compile", "match", "search", "sub", "subn", "split", "findall", "finditer", "fullmatch")
 ANCHORED = ("match", "fullmatch")
+CALL = re.compile(rf"\bre\.(?:{'|'.join(FUNCTIONS)})\(")
 
 UNIT = 16
 """How often a piece is repeated in the shorter input."""
@@ -91,7 +92,7 @@ def _constant(node: ast.expr, module: Any) -> str | bytes | None:
 
 def uses() -> Iterator[Use]:
     for name, text in SOURCES.items():
-        if not re.search(r"\bre\.(?:%s)\(" % "|".join(FUNCTIONS), text):
+        if not CALL.search(text):
             continue
         tree = ast.parse(text)
         calls = [
