@@ -27,6 +27,7 @@ from tests import kept_open, new_stores
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql
 from tests.servers.desk import Address
+from tests.servers.process import folder_in_memory
 from tests.waits import SetWaits
 
 if TYPE_CHECKING:
@@ -75,8 +76,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos-seed", type=int, default=15, help="seed of the changes and of the kills (default: %(default)s)")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest reads where its temporary directories are
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers, so that a misspelt one is an error."""
+    """Declare the markers, so that a misspelt one is an error, and let tests write in memory where there is room.
+
+    Stores and DuckDB's files are written through to the disk with each transaction, which tests wait for otherwise.
+    """
+    if folder := folder_in_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
     config.addinivalue_line("markers", "slow: takes long; runs only with --slow")
     config.addinivalue_line("markers", "deep: runs thousands of random audits, or hundreds of regression scripts; runs only with --deep")
     config.addinivalue_line("markers", "chaos: kills what a pipeline consists of, for minutes; runs only with --chaos")

@@ -34,6 +34,7 @@ from dialects import kinds
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = ("compile", "match", "search", "sub", "subn", "split", "findall", "finditer", "fullmatch")
 ANCHORED = ("match", "fullmatch")
+CALL = re.compile(rf"\bre\.(?:{'|'.join(FUNCTIONS)})\(")
 
 UNIT = 16
 """How often a piece is repeated in the shorter input."""
@@ -91,7 +92,7 @@ def _constant(node: ast.expr, module: Any) -> str | bytes | None:
 
 def uses() -> Iterator[Use]:
     for name, text in SOURCES.items():
-        if "re." not in text:
+        if not CALL.search(text):
             continue
         tree = ast.parse(text)
         calls = [
@@ -116,8 +117,10 @@ def uses() -> Iterator[Use]:
 
 def _is_anchored(kept: str, module: str) -> bool:
     """Return whether what a module keeps under a name is only used to match at one place; anything else that is done with it is not."""
-    files = [module] if kept.startswith("_") else SOURCES
-    found = [method for one in files for method in re.findall(rf"\b{kept}\b(?! = re)(?:\.(\w+)\()?", SOURCES[one])] if kept else [""]
+    if not kept:
+        return False
+    files = [module] if kept.startswith("_") else [one for one, text in SOURCES.items() if kept in text]
+    found = [method for one in files for method in re.findall(rf"\b{kept}\b(?! = re)(?:\.(\w+)\()?", SOURCES[one])]
     imports = sum(len(re.findall(rf"import [^\n]*\b{kept}\b", SOURCES[one])) for one in files)
     return len([method for method in found if method not in ANCHORED]) <= imports
 

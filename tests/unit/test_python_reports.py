@@ -115,7 +115,7 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(sides: Any) -> None:
 
 def test_to_pandas_says_what_is_missing(sides: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     report = audit(sides)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("auditor.result.find_spec", lambda _: None)
     with pytest.raises(errors.PackageMissing, match="pip install pandas"):
         report.to_pandas()
 
