@@ -17,7 +17,7 @@ from typing import Any
 from auditor.errors import NoSuchObject
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
-from dialects.mysql.dialect import MySQL
+from dialects.mysql.expressions import MySQLNames
 
 Name = tuple[str, str]
 """Database and table."""
@@ -76,7 +76,7 @@ def read_references(ask: Callable[[str], Sequence[Sequence[Any]]], server: str) 
     for row in ask(CHILDREN):
         database, table = (_text(value) for value in row)
         with suppress(NoSuchObject):  # dropped meanwhile
-            [(_, definition)] = ask(f"SHOW CREATE TABLE {MySQL().names.table(database, table)}")
+            [(_, definition)] = ask(f"SHOW CREATE TABLE {MySQLNames().table(database, table)}")
             references += made_references(_text(definition), database, 0)
     return references
 

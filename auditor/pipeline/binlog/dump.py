@@ -31,9 +31,9 @@ from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
 from auditor.pipeline.binlog.place import FIRST_OFFSET, Place
 from auditor.waits import waits
 from dialects import extras
-from dialects.mysql.dialect import MySQL
 from dialects.mysql.errors import driver_errors, translate_error
-from dialects.mysql.login import open_connection
+from dialects.mysql.expressions import MySQLNames
+from dialects.mysql.login import MySQLAddresses, open_connection
 from dialects.mysql.session import server_version
 from dialects.url import parse_url
 
@@ -75,7 +75,7 @@ class Source:
         extras.require("the binary log of MySQL or MariaDB", "mysql")
         url = parse_url(self.url)
         try:
-            return open_connection(url, MySQL.addresses.DEFAULT_PORT)
+            return open_connection(url, MySQLAddresses.DEFAULT_PORT)
         except Exception as error:
             known = translate_error(error, f"connection {self.name}")
             raise known or error from error
@@ -89,7 +89,7 @@ class Source:
         return self._describe_columns(database, table, "COALESCE(generation_expression, '')")
 
     def _describe_columns(self, database: str, table: str, what: str) -> dict[str, str]:
-        literal = MySQL().names.string_literal
+        literal = MySQLNames().string_literal
         wanted = f"table_schema = {literal(database)} AND table_name = {literal(table)}"
         sql = f"SELECT column_name, {what} FROM information_schema.columns WHERE {wanted}"
         with closing(self.connect()) as connection:

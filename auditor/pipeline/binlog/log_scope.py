@@ -15,7 +15,7 @@ from auditor.errors import AccessDenied, LogRefused
 from auditor.pipeline.binlog.dump import Source, log_filters, log_ignores, query, query_named
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.written_tables import DATABASES, TABLES
-from dialects.mysql.dialect import MySQL
+from dialects.mysql.expressions import MySQLNames
 from dialects.mysql.session import server_version
 from dialects.url import parse_url
 
@@ -103,7 +103,7 @@ def _filtered(connection: Any, selection: Selection, databases: Sequence[str], f
 
     if not databases or not any(named(option) for option in _OPTIONS):
         return []
-    listed = query(connection, TABLES.format(databases=", ".join(MySQL().names.string_literal(database) for database in databases)))
+    listed = query(connection, TABLES.format(databases=", ".join(MySQLNames().string_literal(database) for database in databases)))
     filtered = []
     for database, table in ((_text(database), _text(table)) for database, table in listed):
         if not selection.has(database, table):

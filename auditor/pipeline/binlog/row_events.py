@@ -48,7 +48,7 @@ from auditor.pipeline.binlog.table_map import (
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import MINIMAL_WAYS, TrackedColumns, TrackedTable, complete
 from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, EventKind, Position
-from dialects.mysql.dialect import MySQL
+from dialects.mysql.expressions import MySQLNames
 
 
 @dataclass(slots=True)
@@ -589,7 +589,7 @@ class RowEvents:
 
 def _transactional(source: Source, tables: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
     """Return those of these tables whose engine undoes what a transaction wrote."""
-    literal = MySQL().names.string_literal
+    literal = MySQLNames().string_literal
     names = ", ".join(f"({literal(database)}, {literal(table)})" for database, table in sorted(tables))
     with closing(source.connect()) as connection:
         return {(str(database), str(table)) for database, table in query(connection, TRANSACTIONAL.format(names=names))}

@@ -14,7 +14,7 @@ from auditor.pipeline.binlog.ddl import ALL_TABLES
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, tokens
 from auditor.pipeline.binlog.table_statements import TableStatement
-from dialects.mysql.dialect import MySQL
+from dialects.mysql.expressions import MySQLNames
 
 Name = tuple[str, str]
 """Database and table."""
@@ -86,7 +86,7 @@ def chosen_tables(statement: TableStatement, selection: Selection, ask: Ask) -> 
     databases = [database for database in known if selection.has_database(database) and (names is not None or database in mentioned)]
     if not databases:
         return []
-    listed = ask(TABLES.format(databases=", ".join(MySQL().names.string_literal(database) for database in databases)))
+    listed = ask(TABLES.format(databases=", ".join(MySQLNames().string_literal(database) for database in databases)))
     there = [(_text(database), _text(table)) for database, table in listed]
     return [*(name for name in there if selection.has(*name)), *((database, ALL_TABLES) for database in databases)]
 
@@ -97,7 +97,7 @@ def _as_written(name: Name) -> Iterable[Name]:
 
 
 def _hidden(name: Name) -> str:
-    literal = MySQL().names.string_literal
+    literal = MySQLNames().string_literal
     return HIDDEN.format(database=literal(name[0]), table=literal(name[1]))
 
 

@@ -16,7 +16,7 @@ from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumn, TrackedTable
 from dialects.kinds import without_comments
-from dialects.mysql.dialect import MySQL
+from dialects.mysql.expressions import MySQLNames
 
 Name = tuple[str, str]
 """Database and table; '' as table stands for all tables of the database."""
@@ -210,7 +210,7 @@ def _moved(old: Name, new: Name, carries: Carries) -> Replay | None:
 
 def quote(name: str) -> str:
     """Return a name as SQL text."""
-    return MySQL().names.quote(name)
+    return MySQLNames().quote(name)
 
 
 def _quoted(name: Name) -> str:
@@ -239,7 +239,7 @@ def describe_tables(connection: Any, tables: Collection[Name]) -> dict[Name, Tra
 
 
 def _describe(connection: Any, database: str, names: list[str]) -> dict[Name, TrackedTable]:
-    literal = MySQL().names.string_literal
+    literal = MySQLNames().string_literal
     some = f" AND table_name IN ({', '.join(literal(name) for name in names)})" if len(names) <= FEW else ""
     fragments = {"database": literal(database), "tables": some}
     columns: dict[str, list[TrackedColumn]] = {}

@@ -14,8 +14,8 @@ from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedTable
 from auditor.pipeline.tracker.replay import Name, describe_tables, quote
 from auditor.points import reach
-from dialects.mysql.dialect import MySQL
 from dialects.mysql.errors import driver_errors, translate_error
+from dialects.mysql.expressions import MySQLNames
 from dialects.mysql.session import server_version
 
 OWN = "auditor_tracker"
@@ -114,7 +114,7 @@ class TrackerServer:
         return None
 
     def _mark(self) -> None:
-        literal = MySQL().names.string_literal
+        literal = MySQLNames().string_literal
         self.run(f"CREATE DATABASE IF NOT EXISTS {OWN} CHARACTER SET utf8mb4")
         self.run(f"CREATE TABLE IF NOT EXISTS {OWN}.owner (pipeline varchar(255) NOT NULL PRIMARY KEY, token varchar(64) NOT NULL)")
         self.run(f"DELETE FROM {OWN}.owner")
@@ -284,7 +284,7 @@ def _identify(connection: Any) -> tuple[Any, ...]:
 
 
 def _database_statement(connection: Any, database: str) -> str:
-    wanted = f"schema_name = {MySQL().names.string_literal(database)}"
+    wanted = f"schema_name = {MySQLNames().string_literal(database)}"
     columns = "default_character_set_name, default_collation_name"
     [(charset, collation)] = query(connection, f"SELECT {columns} FROM information_schema.schemata WHERE {wanted}")
     return f"ALTER DATABASE {quote(database)} CHARACTER SET {charset} COLLATE {collation}"
@@ -299,7 +299,7 @@ def _list_databases(connection: Any) -> set[str]:
 
 
 def _list_tables(connection: Any, database: str, table: str | None = None) -> list[Name]:
-    literal = MySQL().names.string_literal
+    literal = MySQLNames().string_literal
     wanted = f"table_schema = {literal(database)}" + (f" AND table_name = {literal(table)}" if table is not None else "")
     kinds = "('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')"
     statement = f"SELECT table_name FROM information_schema.tables WHERE {wanted} AND table_type IN {kinds}"
