@@ -155,7 +155,7 @@ class Postgres(Dialect):
 
     def for_database(self, encoding: str, version: int) -> Postgres:
         """Return this dialect adapted to a database of that encoding, and to a server of that version (150004 is 15.4)."""
-        return Postgres(encoding, merges_at_once=version >= 150_000)
+        return type(self)(encoding, merges_at_once=version >= 150_000)
 
     def pin_statements(self, statement_timeout: float, lock_timeout: float = 10.0) -> list[str]:
         return settings.statements(statement_timeout, lock_timeout)
