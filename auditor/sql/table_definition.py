@@ -162,7 +162,7 @@ class TableStatements:
         return "; ".join(statement.format(**names) for statement in self.dialect.TABLE_FORM.change or remake)
 
     def rename_table(self, name: str) -> str:
-        """Return the statement that renames the table within its schema."""
+        """Return the statement that renames the table within its schema; on MySQL it would move it into the session's database."""
         return f"ALTER TABLE {self.table} RENAME TO {self._q(name)}"
 
     def drop_table(self) -> str:

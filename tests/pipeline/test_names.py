@@ -168,6 +168,8 @@ def put_away(road: Road, back: bool) -> None:
     if road.dialect.name in ("delta", "parquet"):
         folder = road.folder / "lake" / road.schema
         (folder / old).rename(folder / new)
+    elif road.dialect.name == "mysql":  # where a name without a schema is one of the session's database
+        road.execute(f"RENAME TABLE {road.dialect.names.table(road.schema, old)} TO {road.dialect.names.table(road.schema, new)}")
     else:
         road.execute(TableStatements(road.dialect, road.dialect.names.table(road.schema, old)).rename_table(new))
 

@@ -23,6 +23,7 @@ from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
 from auditor.service.pipelines import propose_audits
 from auditor.store import refreshes, table_notes
+from dialects import Dialect
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
@@ -102,7 +103,7 @@ def test_a_table_stops_by_name_until_its_years_have_four_digits(log: LiveLog, op
     log.run("ALTER TABLE short_y MODIFY y YEAR(4)", "INSERT INTO short_y VALUES (6, 1902)")
     assert road.said() == []
     road.skip()
-    if not writing_dialect("warehouse", road.settings.connections["warehouse"]).writing.MERGES_RANGES:
+    if not target_of(road).writing.MERGES_RANGES:
         road.merge()  # the rows of before are copied again by a person
         assert road.rows("short_y") == [(6, 1902)]
         return
@@ -111,6 +112,10 @@ def test_a_table_stops_by_name_until_its_years_have_four_digits(log: LiveLog, op
     shown = sorted(log.run("SELECT * FROM short_y"))
     assert road.rows("short_y") == shown == [(1, 1901), (2, 1950), (3, 2155), (4, 2001), (5, 0), (6, 1902)]
     assert road.verdict("short_y") == Verdict.MATCH
+
+
+def target_of(road: Years) -> Dialect:
+    return writing_dialect("warehouse", road.settings.connections["warehouse"])
 
 
 def refresh(road: Years) -> None:
@@ -182,6 +187,9 @@ def test_other_types_that_are_shown_otherwise_arrive_as_they_are_read(log: LiveL
         " h binary(5), i set('x','y'), j tinyint(1), k timestamp NULL, l year(4), m bigint(20) zerofill, n decimal(5,0) zerofill"
     )
     road = open_road()
+    unsupported = target_of(road).types.UNSUPPORTED_VALUES
+    if lacking := [name for name, kind in {"a": "bit", "g": "bit", "o": "time"}.items() if kind in unsupported]:
+        road = open_road(f"{{short_y: {{exclude: [{', '.join(lacking)}]}}}}")
     with log.globally(mysql56_temporal_format="OFF"):
         log.run(f"CREATE TABLE short_y (id int(7) zerofill PRIMARY KEY, {columns}, o time, p datetime, q timestamp NULL)")
     values = "5, 1.5, 'a', 42, 1.5, 2.25, b'1', 'a', 'x,y', 3, '2024-01-02 03:04:05', 1901, 7, 12"
@@ -189,9 +197,10 @@ def test_other_types_that_are_shown_otherwise_arrive_as_they_are_read(log: LiveL
     log.run("INSERT INTO short_y (id, c, l, o) VALUES (2, '', 0, '00:00:00'), (3, 'abcde', 2155, '23:59:59')")
     road.merge()
     assert road.verdict("short_y") == Verdict.MATCH
-    refresh(road)
-    road.merge()
-    assert road.verdict("short_y") == Verdict.MATCH
+    if target_of(road).writing.MERGES_RANGES:
+        refresh(road)
+        road.merge()
+        assert road.verdict("short_y") == Verdict.MATCH
 
 
 @pytest.mark.parametrize("kind", ["timestamp(3) NULL", "datetime(6)", "datetime(1), b timestamp(3) NULL"])
@@ -212,6 +221,11 @@ def test_times_of_the_old_format_with_a_fraction_stop_their_table_by_name(log: L
     assert road.said() == []
     road.loader.merge_all()
     road.skip()
+    if not target_of(road).writing.MERGES_RANGES:
+        log.run(f"INSERT INTO short_y (id, a) VALUES (2, '{time}')")
+        road.merge()  # the rows of before are copied again by a person
+        assert [row[0] for row in road.rows("short_y")] == [2]
+        return
     refresh(road)
     road.merge()
     assert road.verdict("short_y") == Verdict.MATCH and len(road.rows("short_y")) == 1
