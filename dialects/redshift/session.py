@@ -163,6 +163,11 @@ class RedshiftLoading(DriverLoading):
         return copy.remove_stored(self.redshift.unloading, folder)
 
 
+OF_VALUES = ("22", "23")
+"""Classes of errors whose details show values of rows: ``Failing row contains (...)``.
+https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+
+
 def translate_error(error: BaseException, where: str = "") -> errors.AuditorError | None:
     """Return the error of ``dialects.errors`` for an exception of the driver, or None; ``where`` names the URL while connecting."""
     from redshift_connector.error import Error, InterfaceError
@@ -173,7 +178,7 @@ def translate_error(error: BaseException, where: str = "") -> errors.AuditorErro
         text, state = str(facts.get("M", error.args[-1] if error.args else error)), str(facts.get("C", ""))
         if where and any(words in text for words in NOT_VERIFIED):
             return errors.NotVerified(f"{prefix}{text}")
-        if detail := facts.get("D"):
+        if (detail := facts.get("D")) and state[:2] not in OF_VALUES:
             text = f"{text}: {detail}"
         if state == "XX000" and text.startswith(SERIALIZATION_CONFLICT):
             return errors.SerializationConflict(f"{prefix}{text} (SQLSTATE {state})")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from email.message import Message
 
 import pytest
+from redshift_connector.error import ProgrammingError
 
 from auditor import errors
 from auditor.api.errors import PROBLEM_TYPES
@@ -18,6 +19,7 @@ from auditor.errors import KIND_BY_NAME, AuditorError, ColumnRefused, PipelineFa
 from auditor.pipeline.spark import translate
 from auditor.pipeline.stage_task import read_entry
 from dialects.errors import StatementRefused
+from dialects.redshift.session import translate_error as translate_redshift
 
 
 class RefusedElsewhere(StatementRefused):
@@ -90,3 +92,16 @@ def _read_from_task(error: str) -> AuditorError:
 def _read_from_service(status: int, kind: str, detail: str) -> AuditorError:
     body = io.BytesIO(json.dumps({"type": kind, "detail": detail}).encode())
     return _error_from("http://service", urllib.error.HTTPError("http://service", status, "", Message(), body))
+
+
+@pytest.mark.parametrize(
+    ("state", "detail", "shown"),
+    [
+        ("23514", "Failing row contains (3, long).", "it failed (SQLSTATE 23514)"),
+        ("22P02", "Value long is no number.", "it failed (SQLSTATE 22P02)"),
+        ("XX000", "table orders", "it failed: table orders (SQLSTATE XX000)"),
+    ],
+)
+def test_a_detail_of_redshift_that_shows_a_row_is_left_out(state: str, detail: str, shown: str) -> None:
+    translated = translate_redshift(ProgrammingError({"M": "it failed", "C": state, "D": detail}))
+    assert str(translated) == shown
