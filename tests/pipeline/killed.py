@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ class Killed:
         self.process.communicate(timeout=60)
 
 
-def merge(config_file: Path, schema: str, fatal: str) -> None:
+def merge(config_file: Path, schema: str, fatal: str = "") -> None:
+    """Merge in this process, which is killed at this point of a merge, if there is one."""
     from auditor import config
     from auditor.pipeline.merge.loader import Loader
     from auditor.pipeline.merge.positions import Where
@@ -54,7 +56,7 @@ def merge(config_file: Path, schema: str, fatal: str) -> None:
     assert settings.store
     root = settings.pipelines[PIPELINE].staging.path
     where = Where(open_store(settings.store.url), PIPELINE, str(config_file), "warehouse", schema, root, run_here)
-    with armed(f"merge.{fatal}", lambda: os.kill(os.getpid(), signal.SIGKILL)):
+    with armed(f"merge.{fatal}", lambda: os.kill(os.getpid(), signal.SIGKILL)) if fatal else nullcontext():
         Loader(where, "wh", settings.connections["warehouse"]).merge_all()
 
 

@@ -100,7 +100,7 @@ def killed_at(config: Path, moment: str) -> None:
     LocalPointer.replace = kill  # type: ignore[method-assign]
     from tests.pipeline.killed import merge
 
-    merge(config, "shop", "never")
+    merge(config, "shop")
 
 
 @pytest.mark.slow
