@@ -12,7 +12,7 @@ TRIED = ("4.3.0",)
 
 
 def is_running() -> bool:
-    """Return whether Spark runs in this process, whoever started it."""
+    """Return whether Spark already runs in this process."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
