@@ -304,8 +304,11 @@ def _to_stored_range(difference: RangeDifference) -> StoredDifference:
     )
 
 
-def load_report(store: Store, run: str, max_differences: int = 10_000) -> Report | None:
-    """Return the report of a finished run with up to ``max_differences`` differences; None if the run has not ended. Raises UnknownRun."""
+def load_report(store: Store, run: str, max_differences: int | None = None) -> Report | None:
+    """Return the report of a finished run with all differences that are stored, or up to so many; None if the run has not ended.
+
+    Raises UnknownRun.
+    """
     body = runs.get_report(store, run)
     if body is None or runs.get_run(store, run).ended is None:
         return None

@@ -369,9 +369,9 @@ def _get_document(store: Store, run: str, kind: str) -> bytes | None:
 
 
 def list_differences(
-    store: Store, run: str, *, kind: str | None = None, state: str | None = None, after: int = 0, limit: int = 1000
+    store: Store, run: str, *, kind: str | None = None, state: str | None = None, after: int = 0, limit: int | None = 1000
 ) -> list[tuple[int, StoredDifference]]:
-    """Return up to ``limit`` differences of a run with their numbers, which count from 1 in the order of `Outcome.differences`.
+    """Return up to ``limit`` differences of a run, or all, with their numbers, which count from 1 in the order of `Outcome.differences`.
 
     ``after`` is the number of the last one of the previous page. Raises UnknownRun.
     """
