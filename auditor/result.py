@@ -49,8 +49,8 @@ class Report(model.Report):
 
         ``auditor.report.difference_rows.to_arrow`` describes its columns.
         """
+        from auditor.masking import redact
         from auditor.report.difference_rows import as_differences, key_kinds, to_arrow
-        from auditor.report.redact import redact
 
         differences = redact(self).differences
         return to_arrow(as_differences(() if differences is None else differences), key_kinds(self.plan))

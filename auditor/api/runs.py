@@ -38,6 +38,7 @@ from auditor.api.routing import (
 )
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
+from auditor.masking import partition_label
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
 from auditor.service import differences, evidence, stored_runs, workers
 from auditor.shapes.access import Event
@@ -126,7 +127,7 @@ def _partition(picture: PartitionMap, i: int, plan: Plan) -> Partition:
     )
     return Partition(
         partition=None if hidden else identity,
-        label=plan.label(identity),
+        label=partition_label(plan, identity),
         state=STATES[picture.state[i]],
         similarity=None if math.isnan(similarity) else similarity,
         rows={side: int(counts[i]) for side, counts in picture.rows.items()},

@@ -65,8 +65,8 @@ def _pairs(given: list[str]) -> tuple[tuple[str, str], tuple[str, str]]:
 
 def _print_csv(report: Report) -> int:
     """Print the differences as CSV, and the verdict to standard error, because CSV has no place for it."""
+    from auditor.masking import redact
     from auditor.report import difference_rows, formatting
-    from auditor.report.redact import redact
 
     differences = redact(report).differences
     rows = difference_rows.as_differences(() if differences is None else differences)

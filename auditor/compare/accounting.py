@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from auditor.masking import MASK
 from auditor.model import SIDES, ColumnDifference, Difference, DifferenceKind, Side
 
 Key = tuple[str | None, ...]
@@ -21,9 +22,6 @@ TextEquality = Callable[[str | None, str | None], bool]
 
 MAX_MATCHING = 256
 """Rows of one key and side up to which a maximum matching is computed; more rows are paired in the order of their texts."""
-
-MASK = "***"
-"""Text shown instead of a masked column's value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from auditor.compare.accounting import MASK
 from auditor.compare.comparator import PUBLISHED_SCORE, Aligned
 from auditor.config import Counts
+from auditor.masking import MASK, partition_label
 from auditor.model import NULL_PARTITION, SIDES, ColumnPlan, Comparison, Measure, Plan, Side, Verdict
 from auditor.summary import measures
 
@@ -34,7 +34,7 @@ def deviations(plan: Plan, aligned: Aligned, counts: Counts) -> tuple[Measure, .
 
 
 def _partition_deviations(plan: Plan, aligned: Aligned, index: int, partition: int | None, counts: Counts) -> list[Measure]:
-    label = plan.label(partition)
+    label = partition_label(plan, partition)
     rows = {side: int(aligned.rows[side][index]) for side in SIDES}
     deviations: list[Measure] = []
     if rows["source"] != rows["target"]:

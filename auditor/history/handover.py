@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from auditor.errors import AuditorError, ColumnsChanged, PlanError, SessionSwitched
+from auditor.history.key_digests import Digest, not_stored
 from auditor.history.left_out import LeftOut
-from auditor.history.masking import Digest, not_stored
 from auditor.model import Chunk, Plan, Progress, Report, Side
 
 if TYPE_CHECKING:

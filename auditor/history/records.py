@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from auditor.config import Audit, ConnectionSettings, Retention
-from auditor.history import fingerprint, left_out, masking, rolling
+from auditor.history import fingerprint, key_digests, left_out, rolling
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
 from auditor.shapes.run import Run, RunScore
@@ -69,7 +69,7 @@ def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mappin
         unequal_shares=tuple(unequal),
         schema=last.schema if last else None,
         choose_partitions=choose if audit.rolling else None,
-        digest=masking.salted(salt.get_salt(store)),
+        digest=key_digests.salted(salt.get_salt(store)),
         proved=frozenset(state.counted_shapes),
         left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
         partition_size=_last_partition_size(store, name) if audit.rolling else None,
@@ -125,8 +125,8 @@ def _end_partition(part: RollingPart, end: int) -> int:
 
 def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | None = None) -> None:
     """Store how a run ended, without masked values and with its evidence, and prune the store. Raises StoreError."""
-    digest = masking.salted(salt.get_salt(store))
-    report = masking.hide_report(outcome.report, digest)
+    digest = key_digests.salted(salt.get_salt(store))
+    report = key_digests.hide_report(outcome.report, digest)
     plan = report.plan
     settings = _own_settings(runs.get_run(store, report.run))
     if report.state is State.DONE and plan and plan.partition_ranges and report.comparison and settings:
@@ -139,7 +139,7 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
             part = RollingPart(first=first, end=end, run=report.run, at=at, watermark=read_at)
             rolling_parts.record_part(store, report.audit, layout, part)
     if report.state is State.DONE and settings and plan and outcome.left_out is not None:
-        rows = masking.hide_left_out(outcome.left_out, plan, digest)
+        rows = key_digests.hide_left_out(outcome.left_out, plan, digest)
         stored_left_out.save_left_out(store, report.audit, settings, left_out.pack(rows))
     # After the parts, because a finished run would not record them again.
     run_lifecycle.finish_run(store, report.run, _to_store_outcome(report, outcome.partition_map), seal)

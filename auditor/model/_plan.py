@@ -490,12 +490,6 @@ class Plan:
         """Return whether the limits of its partitions would reveal values of a masked column."""
         return self.partitioning.strategy in ("range", "time") and self.columns[self.partitioning.column].masked
 
-    def label(self, partition: int | None) -> str:
-        """Return a description of a partition for a person, without values of masked columns."""
-        if not self.hides_ranges:
-            return self.partitioning.label(partition)
-        return "partition of NULL" if partition is None else "partition ***"
-
     @property
     def is_tolerant(self) -> bool:
         """Return whether rows must be fetched with their columns to know whether they differ: a column has a tolerance, or is compared by

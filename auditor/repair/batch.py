@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
-from auditor.compare.accounting import MASK, Key
+from auditor.compare.accounting import Key
 from auditor.errors import AuditorError, PatchFailed, PatchRefused
+from auditor.masking import MASK
 from auditor.points import reach
 from auditor.repair.facts import TargetFacts, unwritten_columns
 from auditor.repair.proposal import Proposal

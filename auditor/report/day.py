@@ -12,10 +12,10 @@ from auditor.errors import StoreError, UnknownDay
 from auditor.history import fingerprint, records
 from auditor.history.rolling_table import load_rolling_table
 from auditor.history.status import NOTHING, STATUSES, Standing, count_streak, derive_standing, load_table_verdict
+from auditor.masking import redact
 from auditor.model import Report, State, Status
 from auditor.planning import proxy
 from auditor.report import formatting
-from auditor.report.redact import redact
 from auditor.report.rolling import WholeTable, build_whole_table
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState

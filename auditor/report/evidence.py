@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from auditor import canonical
 from auditor.history.evidence import Verified, canonical_json, keyed_digest, to_plain
+from auditor.masking import redact
 from auditor.model import (
     EvidenceColumn,
     EvidenceDifference,
@@ -25,7 +26,6 @@ from auditor.model import (
     Plan,
     Report,
 )
-from auditor.report.redact import redact
 from auditor.shapes.report import VerifiedEvidence, VerifiedFile, VerifiedLink
 from auditor.store.evidence import EndedRun
 from auditor.store.runs import StoredDifference

@@ -13,12 +13,12 @@ from markupsafe import Markup
 
 from auditor import escaping
 from auditor.history.status import status_label
+from auditor.masking import redact
 from auditor.model import Differences, Measure, Report
 from auditor.report import formatting, sparkline
 from auditor.report.day import AuditEntry, Day
 from auditor.report.heatmap import SHAPE_LABELS, build_heatmap
 from auditor.report.outline import lost_lines, outline
-from auditor.report.redact import redact
 from auditor.summary.codec import PartitionMap
 
 MAX_ROWS = 100

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from auditor import model
+from auditor.masking import redact, redact_plan
 from auditor.model import SIDES
-from auditor.report.redact import redact, redact_plan
 from auditor.shapes.audit import CheckedAudit, NotCompared, Plan, PlanColumn
 from auditor.shapes.report import (
     MAX_LISTED,

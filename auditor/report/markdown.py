@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from auditor.escaping import markdown_code as code
 from auditor.escaping import markdown_text as text
+from auditor.masking import redact
 from auditor.model import SIDES, Comparison, Differences, Measure, Report
 from auditor.report import formatting
 from auditor.report.outline import Figure, outline
-from auditor.report.redact import redact
 from auditor.wording import plural
 
 MAX_ROWS = 20

@@ -10,6 +10,7 @@ import numpy as np
 
 from auditor.history import rolling
 from auditor.history.rolling_table import RollingTable
+from auditor.masking import partition_label
 from auditor.model import SIDES, Divergent, Plan, Verdict
 from auditor.report import formatting
 from auditor.report.heatmap import SHAPE_LABELS, STATE_SHAPES, Ages, Heatmap, build_heatmap
@@ -60,7 +61,7 @@ def build_whole_table(table: RollingTable, plan: Plan, now: dt.datetime) -> Whol
 
 def _span_label(plan: Plan, piece: rolling.Piece) -> str:
     """Return the key range of neighbouring partitions."""
-    first, last = plan.label(piece.first), plan.label(piece.end - 1)
+    first, last = partition_label(plan, piece.first), partition_label(plan, piece.end - 1)
     size = plan.partitioning.size
     return first if plan.hides_ranges or first == last else f"keys {piece.first * size:,} to {piece.end * size - 1:,}"
 
@@ -101,7 +102,7 @@ def _divergent(partition_map: PartitionMap, ages: Ages, plan: Plan) -> Iterator[
         yield Divergent(
             partition=None if plan.hides_ranges else number,
             key_range=None,
-            label=plan.label(number),
+            label=partition_label(plan, number),
             rows={side: int(partition_map.rows[side][i]) for side in SIDES},
             similarity=None if np.isnan(similarity) else similarity,
             measures=(f"{SHAPE_LABELS[STATE_SHAPES[STATES[state[i]]]]}; read {formatting.duration(float(ages[i]))} ago",),

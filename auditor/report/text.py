@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from auditor.masking import redact, redact_plan
 from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, State, Verdict
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
 from auditor.report import formatting
 from auditor.report.outline import Figure, outline
-from auditor.report.redact import redact, redact_plan
 from auditor.wording import plural
 
 MAX_ROWS = 20

@@ -19,9 +19,9 @@ from auditor.compare.text_forms import MOST_CHARACTERS, as_shown
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable, SessionSwitched
-from auditor.history import masking
 from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas, allows_resume
 from auditor.history.left_out import LeftOut
+from auditor.masking import error_text
 from auditor.model import Method, Partitioning, Plan, Progress, Report, Side, Slice, State, Step, Verdict
 from auditor.planning import build, introspect, planner, shards, watermark
 from auditor.planning.columns import Endpoint
@@ -144,7 +144,7 @@ class AuditRun:
             if self.findings:
                 verdict, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, reasons_of(self.findings, self.plan)
         except AuditorError as error:
-            state, reasons, exit_code = State.FAILED, (masking.error_text(error, self.plan),), error.exit_code
+            state, reasons, exit_code = State.FAILED, (error_text(error, self.plan),), error.exit_code
             may_resume = allows_resume(error)
             if isinstance(error, SessionSwitched):
                 self.findings = None

@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 
 from auditor import canonical
-from auditor.compare.accounting import MASK, Row
+from auditor.compare.accounting import Row
 from auditor.compare.comparator import Aligned, compare
 from auditor.compare.patterns import fraction_hints
 from auditor.config import Audit
 from auditor.connections.reader import Reader
+from auditor.masking import MASK, partition_label
 from auditor.model import (
     Alignment,
     Comparison,
@@ -64,7 +65,7 @@ class Findings:
 def compare_summaries(audit: Audit, reader: Reader, plan: Plan, aligned: Aligned) -> Comparison:
     """Return what the summaries say; unknown if all rows are still in flight."""
     score = audit.threshold.score if plan.method == "counts" else 1.0  # the other methods know a similarity
-    comparison = compare(aligned, threshold=score, allow_empty=audit.allow_empty, label=plan.label)
+    comparison = compare(aligned, threshold=score, allow_empty=audit.allow_empty, label=partial(partition_label, plan))
     if comparison.skipped and (named := describe_unhashed(reader, plan, aligned)):
         comparison = replace(comparison, reasons=(f"{comparison.reasons[0]}: {'; '.join(named)}", *comparison.reasons[1:]))
     if comparison.total or not plan.watermark:

@@ -30,9 +30,10 @@ import numpy as np
 from auditor.compare import deviations, text_forms
 from auditor.compare.comparator import Aligned
 from auditor.connections.reader import Reader
-from auditor.history import masking
+from auditor.history import key_digests
+from auditor.history.key_digests import Digest
 from auditor.history.left_out import MAX_FOLLOWED, Key, LeftOut, LeftOutRow, Span, Stretch, advance, advance_stretches
-from auditor.history.masking import Digest
+from auditor.masking import MASKED_KEYS, partition_label
 from auditor.model import (
     NULL_PARTITION,
     Chunk,
@@ -226,7 +227,7 @@ def follow(earlier: LeftOut, plan: Plan, young: YoungRows, changing: Changing, b
     Masked values of keys are replaced by their ``digest``, as those of the ``earlier`` rows are.
     """
     one_in, keys = _sampled(plan, young, changing)
-    keys = [masking.hide_key(key, plan, digest) for key in keys]
+    keys = [key_digests.hide_key(key, plan, digest) for key in keys]
 
     def was_followed(key: Key) -> bool:
         if not _is_sampled(plan, key, one_in):
@@ -352,8 +353,8 @@ def _key_text(text: str | None) -> str:
 def _label(plan: Plan, span: Span) -> str:
     """Return a span for a person, without values of masked columns."""
     if plan.hides_ranges or _positions(plan) != KEYS:
-        first, last = (plan.label(number) for number in (span.first, span.last))
+        first, last = (partition_label(plan, number) for number in (span.first, span.last))
         return first if first == last else f"{first} to {last}"
     if any(column.masked for column in plan.key_columns):
-        return "keys ***"
+        return MASKED_KEYS
     return f"keys {span.first:,}" if span.first == span.last else f"keys {span.first:,} to {span.last:,}"

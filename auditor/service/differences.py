@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 from auditor import model
 from auditor.errors import NoReport
 from auditor.history import records
+from auditor.masking import redact
 from auditor.model import DifferenceKind, RangeDifference, Report, Settling
 from auditor.report.difference_rows import as_difference, csv_lines, key_kinds
-from auditor.report.redact import redact
 from auditor.shapes.run import Difference
 from auditor.store import Store, runs
 from auditor.store.runs import StoredDifference

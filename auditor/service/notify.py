@@ -22,11 +22,11 @@ from auditor.config._base import suggest
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
 from auditor.history.status import Standing, has_recovered, load_standing, status_label
+from auditor.masking import redact
 from auditor.model import Report, State, Verdict
 from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
 from auditor.report.outline import live_lines, lost_lines, outline
-from auditor.report.redact import redact
 from auditor.store import Store, audit_state, notifications, runs
 from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from auditor import canonical
-from auditor.compare.accounting import MASK
 from auditor.config import Audit, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, EngineError, PatchRefused, RunOutdated, StoreError, StoreUnavailable, UnknownPatch, UnknownRun
 from auditor.history import records
+from auditor.masking import MASK
 from auditor.model import DifferenceKind, Report
 from auditor.repair import patching, proposal, script
 from auditor.repair.apply import ApprovablePlan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from auditor.compare.accounting import MASK
 from auditor.errors import ConfigError, UnknownRun
 from auditor.history import records
+from auditor.masking import mask_key
 from auditor.shapes.repair import Repair, RepairKind
 from auditor.store import repairs, runs
 from auditor.store.repairs import Key
@@ -53,7 +53,7 @@ def _mask_keys(store: Store, run: str, keys: Sequence[Key]) -> list[Key]:
     if report is None or report.plan is None:
         raise ConfigError(f"run {run} has no plan, so its key is unknown; omit keys")
     columns = report.plan.key_columns
-    names = [column.name for column in columns]
+    names, masked = [column.name for column in columns], {column.name for column in columns if column.masked}
     if any(set(key) != set(names) for key in keys):
         raise ConfigError(f"keys of run {run} must have exactly these columns: {', '.join(names)}")
-    return [{c.name: MASK if c.masked and key[c.name] is not None else key[c.name] for c in columns} for key in keys]
+    return [mask_key({name: key[name] for name in names}, masked) for key in keys]

@@ -8,13 +8,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from auditor.compare.accounting import MASK
 from auditor.config import Settings, TableRef
-from auditor.history import masking
-from auditor.history.masking import Digest
+from auditor.history import key_digests
+from auditor.history.key_digests import Digest
+from auditor.masking import MASK, MASKED_KEYS, partition_label, redact_plan
 from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
 from auditor.planning.columns import are_mentioned, masked_columns
-from auditor.report.redact import redact_plan
 from auditor.service import evidence
 from auditor.store import Store, patches, runs, salt, scrubbing
 from auditor.store.evidence import Seal
@@ -35,7 +34,7 @@ def scrub(settings: Settings, store: Store) -> int:
     Masked is what a run's audit masked, and what the connections of its tables mask now. Runs that ended early cannot be resumed
     afterwards. Their evidence is signed anew. Raises ConfigError and StoreError.
     """
-    digest, seal = masking.salted(salt.get_salt(store)), evidence.get_seal(settings)
+    digest, seal = key_digests.salted(salt.get_salt(store)), evidence.get_seal(settings)
     scrubbed = 0
     audits: set[str] = set()
     for run in _all_runs(store):
@@ -106,7 +105,9 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
     plan, comparison, differences = report.plan, report.comparison, report.differences
     assert plan is not None
     if comparison and plan.key_columns[0].masked:
-        divergent = (replace(partition, key_range=None, label=plan.label(partition.partition)) for partition in comparison.divergent)
+        divergent = (
+            replace(partition, key_range=None, label=partition_label(plan, partition.partition)) for partition in comparison.divergent
+        )
         if plan.hides_ranges:
             divergent = (replace(partition, partition=None) for partition in divergent)
         comparison = replace(comparison, divergent=tuple(divergent))
@@ -120,7 +121,7 @@ def _hide(report: Report, masked: frozenset[str], new: frozenset[str], digest: D
         report = replace(report, reasons=(REMOVED,), notes=(), steps=steps, overdue_ranges=(), suggestions=None)
     measures = tuple(_hide_measure(measure, plan, new) for measure in report.measures)
     statements = {} if plan.hides_ranges else report.statements
-    return replace(masking.hide_report(report, digest), measures=measures, plan=_without_bounds(plan), statements=statements)
+    return replace(key_digests.hide_report(report, digest), measures=measures, plan=_without_bounds(plan), statements=statements)
 
 
 def _without_patterns(differences: Differences, masked: frozenset[str]) -> Differences:
@@ -133,7 +134,7 @@ def _hide_measure(measure: Measure, plan: Plan, new: frozenset[str]) -> Measure:
         kind = measure.name.removeprefix(f"{column} ").split()[0]  # without the class or the bucket, which are values
         measure = replace(measure, name=f"{column} {kind}", label=MASK, source=MASK, target=MASK, deviation=None)
     if plan.hides_ranges and measure.partition is not None:
-        measure = replace(measure, partition=None, label=plan.label(measure.partition))
+        measure = replace(measure, partition=None, label=partition_label(plan, measure.partition))
     return measure
 
 
@@ -152,7 +153,7 @@ def _hide_detail(detail: DifferenceDetail, masked: frozenset[str], keys: frozens
     if hidden["key"]:
         hidden["key"] = {name: digest(text) if name in keys and text is not None else text for name, text in hidden["key"].items()}
     if hidden["range"] and keys:
-        hidden["range"] = {**hidden["range"], "first": None, "last": None, "label": "keys ***", "ids": [None, None]}
+        hidden["range"] = {**hidden["range"], "first": None, "last": None, "label": MASKED_KEYS, "ids": [None, None]}
     hidden["columns"] = [
         {**column, "source": MASK, "target": MASK, "reason": ""} if column["name"] in masked else column for column in hidden["columns"]
     ]

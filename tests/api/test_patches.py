@@ -16,7 +16,7 @@ import pytest
 
 from auditor import config, service
 from auditor.api import create_app
-from auditor.compare.accounting import MASK
+from auditor.masking import MASK
 from auditor.model import Verdict
 from auditor.service import patches as requests
 from auditor.shapes.access import Scope

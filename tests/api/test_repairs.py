@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from auditor import config, service
-from auditor.compare.accounting import MASK
+from auditor.masking import MASK
 from auditor.model import State, Verdict
 from auditor.shapes.access import Scope
 from auditor.store import events, runs

@@ -18,7 +18,7 @@ from sqlalchemy import inspect
 from auditor import cli, service
 from auditor.config import Settings, validate_settings
 from auditor.errors import ConfigError, PlanError
-from auditor.history import left_out, masking, records
+from auditor.history import key_digests, left_out, records
 from auditor.history.left_out import LeftOut, LeftOutRow
 from auditor.model import SIDES, Verdict
 from auditor.planning.columns import are_mentioned, masked_columns
@@ -236,8 +236,8 @@ def test_files_are_readable_by_their_owner_alone(databases: Path, tmp_path: Path
 def test_salt_is_the_stores_own(tmp_path: Path) -> None:
     one, same, other = (open_store(f"sqlite:///{tmp_path}/{name}.db") for name in ("a", "a", "b"))
     assert salt.get_salt(one) == salt.get_salt(same) != salt.get_salt(other)
-    digest = masking.salted(salt.get_salt(one))
-    assert digest(digest("7")) == digest("7") != masking.salted(salt.get_salt(other))("7")
+    digest = key_digests.salted(salt.get_salt(one))
+    assert digest(digest("7")) == digest("7") != key_digests.salted(salt.get_salt(other))("7")
     assert digest("***") == "***"
 
 

@@ -17,8 +17,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from auditor import service
-from auditor.compare.accounting import MASK
 from auditor.config import Settings
+from auditor.masking import MASK
 from auditor.model import (
     Alignment,
     ColumnDifference,

@@ -23,11 +23,11 @@ from auditor.bootstrap import use_cases
 from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import yaml_text
 from auditor.history import records
+from auditor.masking import redact
 from auditor.model import SIDES, Method, Report, Side
 from auditor.report import formatting, html
 from auditor.report.day import TREND_DAYS, not_compared
 from auditor.report.heatmap import build_heatmap
-from auditor.report.redact import redact
 from auditor.report.rolling import WholeTable, build_whole_table
 from auditor.service import audits, stored_runs, workers
 from auditor.store import audit_state, runs

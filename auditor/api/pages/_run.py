@@ -15,10 +15,10 @@ from auditor.api.pages._layout import file_response, redirect, render_page, url
 from auditor.api.reports import get_report
 from auditor.api.sessions import Reader, Runner
 from auditor.history import records
+from auditor.masking import redact
 from auditor.model import SIDES, Side
 from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
-from auditor.report.redact import redact
 from auditor.service import differences as difference_lists
 from auditor.service import stored_runs, workers
 from auditor.shapes.run import Difference

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import LiveSummariesUnusable, LiveSummariesWrong
 from auditor.escaping import shell_word
+from auditor.masking import partition_label
 from auditor.model import NULL_PARTITION, Difference, Plan, Prescan, Side, Verdict
 from auditor.planning import build, introspect, planner
 from auditor.planning.columns import Endpoint
@@ -96,7 +98,7 @@ def compare_live(
     result = looker.read_all()
     checks.hold(plan, result, ("target",))
     aligned = result.aligned
-    findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=plan.label), prescan=result.note)
+    findings = Findings(aligned, compare(aligned, allow_empty=audit.allow_empty, label=partial(partition_label, plan)), prescan=result.note)
     moved = 0
     if plan.method == "exact":
         unequal = looker.read_again(aligned)
@@ -328,7 +330,7 @@ def _changes(sums: Summaries) -> Summaries:
 
 def save_scan(plan: Plan, findings: Findings, live_summaries: LiveSummaries, aligner: Aligner) -> None:
     """Let the live summaries begin with the scan, or be proved by it; what stands against that does not change what the run found."""
-    live_summaries.label = plan.label
+    live_summaries.label = partial(partition_label, plan)
     _name_lost(plan, findings, live_summaries)
     try:
         live_summaries.save(aligner.alignment)

@@ -1,4 +1,4 @@
-"""Replace the values of masked key columns by salted digests before a run is stored.
+"""Salted digests, which stand for the values of masked key columns in what is stored of a run.
 
 Values of other masked columns never enter a report. A digest distinguishes the rows of a store and finds a row again in a later run. Its
 salt is stored beside it: a reader of the store sees no value and can compare none with those of another store, but can confirm a value
@@ -14,22 +14,22 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from auditor.errors import StatementRefused
 from auditor.history.left_out import Key, LeftOut
+from auditor.masking import MASK
 from auditor.model import Difference, Plan, RangeDifference, Report
 
 Digest = Callable[[str], str]
 """Returns what is stored in place of a masked value."""
-
-MASK = "***"
-"""How a digest begins."""
 
 DIGITS = 16
 """Hexadecimal digits of a digest: among 10,000 rows, two have the same one with a chance of 1 in 10^11."""
 
 
 def salted(salt: bytes) -> Digest:
-    """Return the digest with a store's salt (HMAC-SHA-256). A text that is a digest, or the mask alone, stays as it is."""
+    """Return the digest with a store's salt: the mask, and digits of an HMAC-SHA-256.
+
+    A text that is a digest, or the mask alone, stays as it is.
+    """
 
     def digest(value: str) -> str:
         if re.fullmatch(rf"{re.escape(MASK)}([0-9a-f]{{{DIGITS}}})?", value):
@@ -71,13 +71,6 @@ def hide_report(report: Report, digest: Digest) -> Report:
     if live:
         live = replace(live, lost=tuple(replace(lost, key=_hide_names(lost.key, masked, digest)) for lost in live.lost))
     return replace(report, overdue=overdue, differences=differences, live=live)
-
-
-def error_text(error: Exception, plan: Plan | None) -> str:
-    """Return an error's message; where an engine refused a statement over masked columns, without what it quotes, which may be values."""
-    if isinstance(error, StatementRefused) and plan and any(column.masked for column in plan.columns):
-        return re.sub(r"'[^']*'|\"[^\"]*\"", f"'{MASK}'", str(error))
-    return str(error)
 
 
 def _hide_names(key: Mapping[str, str | None], masked: frozenset[str], digest: Digest) -> dict[str, str | None]:

@@ -1,11 +1,41 @@
-"""Redact masked columns in a report or a plan before it is shown."""
+"""What stands in place of the values of masked columns, in everything that is shown: in values, keys, labels, errors, plans and reports.
+
+What is stored of masked keys are digests: `history/key_digests.py`. Secrets in logs and URLs are another matter: `telemetry.py`.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from auditor.compare.accounting import MASK
+from auditor.errors import StatementRefused
 from auditor.model import Differences, Divergent, Measure, Plan, RangeDifference, Report, Suggestions
+
+MASK = "***"
+"""Text shown instead of a masked column's value."""
+
+MASKED_KEYS = f"keys {MASK}"
+"""Label of a range of masked keys."""
+
+
+def mask_key(key: Mapping[str, str | None], masked: Collection[str]) -> dict[str, str | None]:
+    """Return a key, by the names of its columns, with the mask in place of the values of masked ones; NULL stays None."""
+    return {name: MASK if name in masked and text is not None else text for name, text in key.items()}
+
+
+def partition_label(plan: Plan, partition: int | None) -> str:
+    """Return a description of a partition for a person, without values of masked columns; None is that of NULL keys."""
+    if not plan.hides_ranges:
+        return plan.partitioning.label(partition)
+    return "partition of NULL" if partition is None else f"partition {MASK}"
+
+
+def error_text(error: Exception, plan: Plan | None) -> str:
+    """Return an error's message; where an engine refused a statement over masked columns, without what it quotes, which may be values."""
+    if isinstance(error, StatementRefused) and plan and any(column.masked for column in plan.columns):
+        return re.sub(r"'[^']*'|\"[^\"]*\"", f"'{MASK}'", str(error))
+    return str(error)
 
 
 def redact(report: Report) -> Report:
@@ -24,10 +54,10 @@ def redact(report: Report) -> Report:
         comparison = replace(comparison, divergent=tuple(_redact_partition(partition, plan) for partition in comparison.divergent))
     if differences:
         differences = _redact_differences(differences, masked, plan)
-    overdue = tuple(replace(row, key=_redact_key(row.key, masked)) for row in report.overdue)
+    overdue = tuple(replace(row, key=mask_key(row.key, masked)) for row in report.overdue)
     measures = tuple(_redact_measure(measure, plan) for measure in report.measures)
     if live := report.live:
-        live = replace(live, lost=tuple(replace(row, key=_redact_key(row.key, masked)) for row in live.lost))
+        live = replace(live, lost=tuple(replace(row, key=mask_key(row.key, masked)) for row in live.lost))
     redacted = replace(
         report, live=live, plan=redact_plan(plan), comparison=comparison, differences=differences, measures=measures, overdue=overdue
     )
@@ -51,29 +81,25 @@ def redact_plan(plan: Plan) -> Plan:
 def _redact_partition(partition: Divergent, plan: Plan) -> Divergent:
     if not plan.hides_ranges:
         return replace(partition, key_range=None)
-    return replace(partition, key_range=None, label=plan.label(partition.partition), partition=None)
+    return replace(partition, key_range=None, label=partition_label(plan, partition.partition), partition=None)
 
 
 def _redact_measure(measure: Measure, plan: Plan) -> Measure:
     if not plan.hides_ranges or measure.partition is None:
         return measure
-    return replace(measure, partition=None, label=plan.label(measure.partition))
-
-
-def _redact_key(key: dict[str, str | None], masked: frozenset[str]) -> dict[str, str | None]:
-    return {name: MASK if name in masked and text is not None else text for name, text in key.items()}
+    return replace(measure, partition=None, label=partition_label(plan, measure.partition))
 
 
 def _redact_differences(differences: Differences, masked: frozenset[str], plan: Plan) -> Differences:
-    named = tuple(replace(row, key=_redact_key(row.key, masked)) for row in differences.named)
+    named = tuple(replace(row, key=mask_key(row.key, masked)) for row in differences.named)
     return replace(differences, named=named, ranges=tuple(_redact_range(span, plan) for span in differences.ranges))
 
 
 def _redact_range(span: RangeDifference, plan: Plan) -> RangeDifference:
     """Remove a range's keys, which ranges of hash buckets can have too."""
     if plan.hides_ranges:
-        return replace(span, first=None, last=None, ids=(None, None), label=plan.label(0))
+        return replace(span, first=None, last=None, ids=(None, None), label=partition_label(plan, 0))
     if span.first is None and span.last is None:
         return span
-    labels = dict.fromkeys(plan.label(number) for number in span.ids)
+    labels = dict.fromkeys(partition_label(plan, number) for number in span.ids)
     return replace(span, first=None, last=None, label=" to ".join(labels))
