@@ -15,7 +15,7 @@ import duckdb
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run
 from auditor.waits import waits
 
@@ -52,7 +52,7 @@ def measure(rows: int, directory: Path) -> list[ShuffledCost]:
         with duckdb.connect(str(file)) as connection:
             for side in SIDES:
                 connection.execute(f"CREATE TABLE {side} AS SELECT i AS id, 'row ' || i AS v FROM range({rows}) AS r(i) ORDER BY {by}")
-        with _cut_into(planner.COLUMN_CHUNK_ROWS * min(1.0, rows / FULL_ROWS), waits().chunk_aim * min(1.0, rows / FULL_ROWS)):
+        with _cut_into(chunks.COLUMN_CHUNK_ROWS * min(1.0, rows / FULL_ROWS), waits().chunk_aim * min(1.0, rows / FULL_ROWS)):
             cut = _run(file)
         with _cut_into(rows, waits().chunk_aim):
             whole = _run(file)
@@ -70,9 +70,9 @@ def _run(file: Path) -> Report:
 
 @contextmanager
 def _cut_into(rows: float, aim: float) -> Iterator[None]:
-    before, planner.COLUMN_CHUNK_ROWS = planner.COLUMN_CHUNK_ROWS, int(rows)
+    before, chunks.COLUMN_CHUNK_ROWS = chunks.COLUMN_CHUNK_ROWS, int(rows)
     try:
         with waits.overridden(chunk_aim=aim):
             yield
     finally:
-        planner.COLUMN_CHUNK_ROWS = before
+        chunks.COLUMN_CHUNK_ROWS = before

@@ -13,7 +13,7 @@ from auditor.config import Audit, Budget
 from auditor.connections.reader import Reader
 from auditor.errors import PlanError
 from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
-from auditor.planning import introspect, planner, prescan, shards, slicing, times, watermark
+from auditor.planning import introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes
 
@@ -58,7 +58,7 @@ def draft_plan(
         plan = replace(plan, notes=(*plan.notes, *(note for notes in said.values() for note in notes)))
     if audit.settle:
         plan = watermark.settle(plan, audit, reader, tables)
-    return slicing.restrict(plan, slice, audit, tables) if slice else plan
+    return requested_slice.restrict(plan, slice, audit, tables) if slice else plan
 
 
 def finish_plan(draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint]) -> Plan:

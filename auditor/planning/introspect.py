@@ -12,7 +12,7 @@ from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import NoSuchObject, PlanError
 from auditor.model import Plan, Side
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.planning.columns import Endpoint, find_gap, find_typing_errors, masked_columns
 from auditor.planning.planner import MAX_KEYS_PER_ROW, Bounds
 from auditor.sql import render
@@ -82,7 +82,7 @@ def read_bounds(plan: Plan, side: Side, session: Session, rows_each: int) -> Bou
     condition = here.where or "1 = 1"
     if rows is not None and plan.slice and plan.slice.first is not None and plan.slice.last is not None:
         rows = min(rows, plan.slice.last - plan.slice.first + 1)
-    if rows is None or rows < planner.CHUNK_ROWS:  # small, or never analysed: counting is cheap and exact
+    if rows is None or rows < chunks.CHUNK_ROWS:  # small, or never analysed: counting is cheap and exact
         rows = int(session.query_row(render.count(session.dialect, here.table, condition))[0])
     if not plan.has_integer_key:
         return Bounds(rows)

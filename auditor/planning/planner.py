@@ -15,25 +15,17 @@ from auditor import canonical
 from auditor.compare import tolerance
 from auditor.config import Audit, Counts
 from auditor.errors import HashMissing, NoSuchObject, PlanError
-from auditor.model import SIDES, Chunk, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan, side_of
+from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan, side_of
 from auditor.planning import filters, not_compared
+from auditor.planning.chunks import plan_chunks
 from auditor.planning.columns import Endpoint, NameResolver, column_plan, hash_long_columns, note_digests, refuse
 from auditor.planning.cost import choose_method
 from auditor.planning.filters import Clock
 from auditor.summary import measures
 from dialects import Column
 
-CHUNK_ROWS = 262144
-"""Most rows per statement on a row store whose derived tables spill to disk: MariaDB's do beyond about 400,000 rows."""
-
-COLUMN_CHUNK_ROWS = 1 << 26
-"""Most rows per statement on a column store."""
-
 SNAPSHOT_ROWS = 1 << 25
 """Most rows of a table for which one snapshot is held while a whole side is read, for some two minutes; beyond, each chunk has its own."""
-
-NO_SPILL_FACTOR = 4
-"""Factor on CHUNK_ROWS for row stores that do not spill: each further chunk costs a query plan and compiled expressions."""
 
 COUNTS_ROWS = 1 << 20
 """Least aim of rows per partition for the method counts, if its partitions have no configured size: its summaries are large."""
@@ -201,7 +193,7 @@ def finish(plan: Plan, audit: Audit, ends: Mapping[Side, Endpoint], bounds: Mapp
     least = [b.least for b in bounds.values() if b.least is not None and ordered]
     greatest = [b.greatest for b in bounds.values() if b.greatest is not None and ordered]
     whole = dataclasses.replace(plan, partitioning=how, least=min(least, default=None), greatest=max(greatest, default=None))
-    sides = {side: _plan_chunks(whole, ends[side], bounds[side].rows, side) for side in plan.read_sides}
+    sides = {side: plan_chunks(whole, ends[side], bounds[side].rows, side) for side in plan.read_sides}
     if "source" not in sides:
         sides = {"source": dataclasses.replace(plan.sides["source"], estimate=_count_rows(bounds)["source"]), **sides}
     return dataclasses.replace(whole, sides=sides, notes=(*_notes(whole, ends), *plan.notes))
@@ -302,31 +294,6 @@ def _time_partitioning(plan: Plan, audit: Audit) -> Partitioning:
 def _check_range_size(plan: Plan, how: Partitioning, ends: Mapping[Side, Endpoint]) -> None:
     if how.strategy == "range" and how.size < 2 and plan.columns[0].kind.unsigned:
         raise PlanError(f"audit {plan.audit}: partitions of an unsigned key hold at least 2 keys; write size: 2 or more")
-
-
-def _plan_chunks(plan: Plan, end: Endpoint, rows: int, side: Side) -> SidePlan:
-    """Return a side with its chunks: a large table with an integer key is read in key ranges, on a row store through its index.
-
-    A column store's chunks are larger, because it finds a key range by its sort key at best. An engine that finds none reads the
-    table in one statement.
-    """
-    here = dataclasses.replace(plan.sides[side], estimate=rows)
-    most = (
-        COLUMN_CHUNK_ROWS
-        if not end.dialect.ROW_STORE
-        else CHUNK_ROWS
-        if end.dialect.SPILLS_LARGE_DERIVED_TABLES
-        else CHUNK_ROWS * NO_SPILL_FACTOR
-    )
-    if not plan.span or not end.dialect.FINDS_KEY_RANGES or rows <= (CHUNK_ROWS if end.dialect.ROW_STORE else COLUMN_CHUNK_ROWS):
-        return here
-    column = plan.columns[0]
-    middle = (plan.least or 0) + plan.span // 2
-    middle -= middle % (plan.partitioning.size or 1)
-    # Rows whose key is NULL lie in no key range, so they need a chunk of their own. A computed key may always be NULL.
-    never_null = column.expression[side] in {end.dialect.names.quote(c.name) for c in end.table.columns if not c.nullable}
-    chunks = (Chunk(),) if never_null else (Chunk(end=middle), Chunk(first=middle), Chunk(null_key=True))
-    return dataclasses.replace(here, chunks=chunks, chunk_keys=math.ceil(plan.span * most / rows))
 
 
 def _notes(plan: Plan, ends: Mapping[Side, Endpoint]) -> list[str]:

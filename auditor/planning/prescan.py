@@ -22,12 +22,11 @@ from dataclasses import replace
 from statistics import mean
 from typing import cast
 
-import dialects
 from auditor.config import Audit
 from auditor.connections.reader import Reader
-from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Prescan, Side, SidePlan
+from auditor.model import SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, Prescan, Side
+from auditor.planning.chunks import chunks_of_digests
 from auditor.planning.columns import Endpoint
-from auditor.planning.planner import NO_SPILL_FACTOR
 from auditor.sql.key_number import count_groups
 from auditor.sql.prescan import key_crossings, key_ends, most_bytes, read_stretches
 from auditor.summary.key_number import forms
@@ -121,19 +120,8 @@ def plan_of_stretches(plan: Plan) -> Plan:
     if prescan.cuts:  # a stretch has to be in one chunk, and a primary key is never NULL
         sides = {side: replace(here, chunks=(Chunk(),), chunk_keys=0) for side, here in plan.sides.items()}
     else:
-        sides = {side: _with_other_chunks(here, how.size) for side, here in plan.sides.items()}
+        sides = {side: chunks_of_digests(here, STRETCHES * how.size) for side, here in plan.sides.items()}
     return replace(stretches, sides=sides, digest_rows=prescan.digest_rows)
-
-
-def _with_other_chunks(here: SidePlan, width: int) -> SidePlan:
-    """Return a side with the chunks of digests of stretches of ``width`` keys.
-
-    Chunks are as large as on an engine that does not write derived tables to disk, because the rows of digests are none, but have at most
-    STRETCHES stretches where each is written into the statement.
-    """
-    dialect = dialects.get(here.dialect)
-    keys = here.chunk_keys * (NO_SPILL_FACTOR if dialect.SPILLS_LARGE_DERIVED_TABLES else 1)
-    return replace(here, chunk_keys=keys if dialect.HAS_LATERAL else min(keys, STRETCHES * width))
 
 
 def _partitions_per_stretch(plan: Plan) -> int:

@@ -29,7 +29,7 @@ from auditor.compare.comparator import Aligned
 from auditor.connections.reader import Reader
 from auditor.errors import ReadingContradicted, StatementTimeout
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, side_of
-from auditor.planning.planner import CHUNK_ROWS
+from auditor.planning.chunks import CHUNK_ROWS
 from auditor.planning.prescan import plan_of_stretches
 from auditor.run.fetch import Fetcher
 from auditor.run.prescan import ReadResult

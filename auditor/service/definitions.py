@@ -13,7 +13,7 @@ from auditor.config import Audit, ConnectionSettings, Settings, validate_audit
 from auditor.errors import ConfigError
 from auditor.history import fingerprint
 from auditor.model import PERMISSIONS, SLICES, Slice
-from auditor.planning import proxy, slicing
+from auditor.planning import proxy, requested_slice
 from auditor.planning.proxy import Combined, Leg
 from auditor.shapes.audit import Definition, Overrides
 
@@ -44,7 +44,7 @@ def apply_overrides(audit: Audit, overrides: Mapping[str, Any]) -> tuple[Audit, 
         raise ConfigError(f"a run cannot override {unknown[0]!r}; it can override {', '.join(OVERRIDABLE)}")
     if overrides.get("rescan") and not audit.summaries:
         raise ConfigError("only an audit with summaries: live can be rescanned, as any other reads its source in every run")
-    slice = slicing.requested_slice(audit, overrides)
+    slice = requested_slice.parse(audit, overrides)
     values = {name: value for name, value in overrides.items() if name not in (*PERMISSIONS, *SLICES)}
     if not values:
         return audit, slice

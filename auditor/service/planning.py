@@ -20,7 +20,7 @@ from auditor.connections.reader import Reader
 from auditor.errors import AuditorError
 from auditor.escaping import command, sentence, sql_comment
 from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
-from auditor.planning import build, filters, introspect, shards, slicing
+from auditor.planning import build, filters, introspect, requested_slice, shards
 from auditor.planning.columns import Endpoint
 from auditor.service import definitions
 from auditor.sql import render
@@ -78,7 +78,7 @@ def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> No
         plan = shards.draft(name, audit, tables)
     except AuditorError:
         return
-    slicing.restrict(plan, slice, audit, tables)
+    requested_slice.restrict(plan, slice, audit, tables)
 
 
 def _open_reader(name: str, audit: Audit, settings: Settings) -> AbstractContextManager[Reader]:

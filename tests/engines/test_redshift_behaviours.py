@@ -25,7 +25,7 @@ from auditor.errors import (
     StatementCancelled,
     StatementTimeout,
 )
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run, chunk_queue
 from auditor.testing.statements import METHODS
 from dialects import Kind, Place
@@ -239,7 +239,7 @@ def ended_while_running(session: Any, stand_in: StandIn, by_us: bool) -> object:
 
 def test_a_chunk_that_takes_too_long_is_cut(stand_in: StandIn, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement that took too long is not repeated as it is, although Redshift's words are those of a cancelled one."""
-    monkeypatch.setattr(planner, "COLUMN_CHUNK_ROWS", 19)
+    monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 19)
     monkeypatch.setattr(chunk_queue, "FIRST", 1)
     nap = "CREATE OR REPLACE FUNCTION nap(c text) RETURNS text LANGUAGE plpgsql STABLE AS 'begin perform pg_sleep(0.06); return c; end'"
     tables.make(engine, "quick", [("id", Kind("integer")), ("v", Kind("text"))], [(n, f"v{n}") for n in range(20)], key=["id"])

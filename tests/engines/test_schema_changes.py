@@ -9,7 +9,7 @@ import pytest
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Progress, Report, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run, chunk_queue
 from dialects import Kind
 from tests import tables
@@ -30,7 +30,7 @@ ALTER = {
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 500)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 500)
     monkeypatch.setattr(chunk_queue, "GROWTH", 1.0)
 
 

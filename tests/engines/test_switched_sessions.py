@@ -19,7 +19,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import SessionSwitched
 from auditor.history.handover import allows_resume
 from auditor.model import Report, State
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run
 from dialects import Kind
 from dialects.session import DriverSession
@@ -130,7 +130,7 @@ def test_a_single_statement_of_a_snapshot_that_another_session_answers_gives_no_
 @servers
 def test_further_connections_are_held_too(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """What shares the main connection's snapshot is switched to another session from its beginning on."""
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 100)
     with between(engine) as there:
         assert there.audit("rows", connections=3).verdict == "match"
         opened = count()

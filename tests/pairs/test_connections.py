@@ -14,7 +14,7 @@ import dialects
 from auditor.config import Audit, ConnectionSettings
 from auditor.errors import LockTimeout
 from auditor.model import Report, State
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run
 from dialects import Kind, Session
 from tests import tables
@@ -39,7 +39,7 @@ def run_audit(pair: LivePair, connections: int, **more: Any) -> Report:
 
 @pytest.mark.parametrize("pair", pair_params("postgres", "mariadb"), indirect=True)
 def test_number_of_connections_does_not_change_the_result(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 500)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 500)
     rows = [(number, f"row {number}") for number in range(ROWS)]
     columns = [("id", Kind("integer")), ("label", Kind("text"))]
     tables.make(pair.source, "wide_source", columns, rows, key=["id"])
@@ -80,7 +80,7 @@ LOCKING_ALIKE = pytest.mark.parametrize(
 
 
 def make_locked(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 500)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 500)
     tables.make(engine, "locked", [("id", Kind("integer")), ("v", Kind("text"))], [(i, f"row {i}") for i in range(ROWS)], key=["id"])
     if not tables.query(engine, "SELECT 1 FROM information_schema.tables WHERE table_name = 'locked_copy'"):
         execute = f"CREATE TABLE locked_copy (PRIMARY KEY (id)) AS SELECT id, v FROM locked WHERE id <> {ROWS - 1}"

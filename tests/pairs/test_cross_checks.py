@@ -17,7 +17,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import ResultIncomplete
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import Chunk, Plan, Report, Side, State, Verdict
-from auditor.planning import planner, prescan
+from auditor.planning import chunks, prescan
 from auditor.run import audit_run, cross_checks, scan
 from auditor.sql import counts, power_sums, render, row_text
 from auditor.sql import prescan as prescan_sql
@@ -212,7 +212,7 @@ def test_all_that_was_read_of_an_equal_stretch_is_counted(pair: LivePair, monkey
 
 @pytest.mark.parametrize("pair", chosen_pairs("duckdb-duckdb"), indirect=True)
 def test_each_chunk_of_a_snapshot_of_its_own_is_counted_in_it(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "COLUMN_CHUNK_ROWS", 100)
+    monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 100)
     first = run(pair, snapshot="per_chunk")
     assert (first.report.verdict, len(first.proved)) == (Verdict.MATCH, 1), first.report.reasons
     where = render.where

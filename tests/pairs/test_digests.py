@@ -13,7 +13,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import StatementCancelled
 from auditor.history.handover import EarlierRuns, NoCheckpoint, Schemas
 from auditor.model import SIDES, Chunk, Plan, Report, Side, State, Verdict
-from auditor.planning import planner, prescan
+from auditor.planning import chunks, prescan
 from auditor.run import audit_run
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
@@ -170,8 +170,8 @@ class Interrupted(NoCheckpoint):
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 def test_a_resumed_run_reads_keys_that_came_since(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies before the least key and behind the greatest of the first attempt is compared as well."""
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 100)
-    monkeypatch.setattr(planner, "NO_SPILL_FACTOR", 1)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(chunks, "NO_SPILL_FACTOR", 1)
     names: dict[Side, str] = {side: f"grows_{side}" for side in SIDES}
     for side in SIDES:
         tables.make(getattr(pair, side), names[side], COLUMNS, rows(), ["id"])

@@ -19,7 +19,7 @@ from auditor.compare import syndromes
 from auditor.compare.verdict import conclude
 from auditor.config import Audit, ConnectionSettings, Threshold
 from auditor.model import Chunk, Plan, Report, Score, Side, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks, planner
 from auditor.planning.columns import Endpoint
 from auditor.run import audit_run
 from auditor.sql import power_sums, render
@@ -162,7 +162,7 @@ def test_every_row_of_a_key_counts_against_the_threshold(pair: LivePair) -> None
 @pytest.mark.slow_on("spark")  # whose source here is that of another pair, too
 def test_chunked_reads_include_rows_whose_computed_key_is_null(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CHUNK_ROWS", "COLUMN_CHUNK_ROWS"):
-        monkeypatch.setattr(planner, name, 100)
+        monkeypatch.setattr(chunks, name, 100)
     columns = [("id", Kind("integer")), ("v", Kind("text"))]
     rows = [(n, f"row {n}") for n in range(1000)]
     names = make_tables(pair, columns, [*rows, (None, "lost")], rows)

@@ -15,7 +15,7 @@ import pytest
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.connection import Connection
 from auditor.model import Progress, Report, Side, State, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run
 from auditor.waits import waits
 from dialects import Kind
@@ -84,7 +84,7 @@ def watch_snapshots(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 @pytest.mark.parametrize("paused", ["target", "source"])
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 def test_snapshot_is_given_up_in_a_long_pause(pair: LivePair, paused: Side, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 200)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 200)
     set_waits(load_probe=0.01)  # so many chunks are not read before it is seen that the database is too busy
     set_waits(snapshot_in_pause=0.5)
     for side in ("source", "target"):

@@ -11,7 +11,7 @@ import pytest
 from auditor.config import Audit, ConnectionSettings
 from auditor.history.handover import EarlierRuns, NoCheckpoint, Schemas
 from auditor.model import SIDES, Chunk, Plan, Report, Side, Verdict
-from auditor.planning import planner, watermark
+from auditor.planning import chunks, watermark
 from auditor.run import audit_run
 from auditor.summary.arrays import Summaries
 from dialects import Kind
@@ -90,7 +90,7 @@ def test_resume_days_later_names_the_damage_alone(
     pair: LivePair, more: dict[str, Any], first: Side, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
 ) -> None:
     """The one side was read before the break, the other's keys from 200 on after it."""
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 100)
     set_waits(chunk_aim=0.0)
     damage = {300: ("damaged", LONG_AGO)}
     fill(pair, "source", OLD)
@@ -121,7 +121,7 @@ def test_resume_days_later_names_the_damage_alone(
 )
 def test_resume_days_later_counts_the_damaged_partition_alone(pair: LivePair, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a method that names no rows, what differs is summarised once more: one side was read before the break, the other after it."""
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 100)
     damage = {300: ("damaged", LONG_AGO)}
     fill(pair, "source", OLD)
     fill(pair, "target", {**OLD, **damage})

@@ -12,8 +12,7 @@ import pytest
 from auditor.config import Audit, ConnectionSettings
 from auditor.errors import ConfigError
 from auditor.model import SIDES, Chunk, Plan, Report, Side, Slice, State, Verdict
-from auditor.planning import planner as plans
-from auditor.planning import slicing
+from auditor.planning import chunks, requested_slice
 from auditor.run import audit_run
 from auditor.sql import render
 from dialects import Kind, Session
@@ -54,7 +53,7 @@ def connections(pair: LivePair) -> dict[str, ConnectionSettings]:
 
 
 def run_slice(pair: LivePair, audit: Audit, **overrides: Any) -> Report:
-    return audit_run.run("slice", audit, connections(pair), slice=slicing.requested_slice(audit, overrides))
+    return audit_run.run("slice", audit, connections(pair), slice=requested_slice.parse(audit, overrides))
 
 
 def found_differences(report: Report, column: str = "id") -> set[tuple[str, int]]:
@@ -122,7 +121,7 @@ def test_slice_may_be_open_at_either_end(pair: LivePair) -> None:
 @on_pairs("mysql-postgres", "postgres-mariadb")
 def test_large_slice_is_read_in_chunks(pair: LivePair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large slice is read in chunks, like a whole table, and through the index."""
-    monkeypatch.setattr(plans, "CHUNK_ROWS", 256)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 256)
     source, target = make_rows(range(6000), [999, 1000, 3000], [1700, 3001], [2500, 5999])
     make_tables(pair, [("id", INTEGER), ("v", TEXT)], source, target)
     for engine, table in ((pair.source, "section_source"), (pair.target, "section_target")):
@@ -210,7 +209,7 @@ def test_time_slice_includes_its_start_and_excludes_its_end(pair: LivePair, more
 
 
 def open_plan(pair: LivePair, audit: Audit, **overrides: Any) -> AbstractContextManager[tuple[Plan, dict[Side, Session]]]:
-    return audits.open_plan(pair, audit, slicing.requested_slice(audit, overrides))
+    return audits.open_plan(pair, audit, requested_slice.parse(audit, overrides))
 
 
 @on_pairs("mysql-postgres", "postgres-mariadb")
@@ -236,7 +235,7 @@ def test_invalid_key_bounds_are_rejected(value: Any) -> None:
     settings = audit()
     for bounds in ({"from": value}, {"to": value}, {"from": 1, "to": value}):
         with pytest.raises(ConfigError, match=r"keys\.(from|to): "):
-            slicing.requested_slice(settings, {"keys": bounds})
+            requested_slice.parse(settings, {"keys": bounds})
 
 
 @pytest.mark.parametrize(
@@ -245,7 +244,7 @@ def test_invalid_key_bounds_are_rejected(value: Any) -> None:
 def test_invalid_time_bounds_are_rejected(value: Any) -> None:
     settings = audit(settle={"column": "seen", "lag": "1h"})
     with pytest.raises(ConfigError, match=r"times\.from: "):
-        slicing.requested_slice(settings, {"times": {"from": value}})
+        requested_slice.parse(settings, {"times": {"from": value}})
 
 
 @pytest.mark.parametrize(
@@ -261,7 +260,7 @@ def test_invalid_time_bounds_are_rejected(value: Any) -> None:
 def test_invalid_slices_are_rejected(overrides: dict[str, Any], sentence: str) -> None:
     settled: dict[str, Any] = {} if "no column" in sentence else {"settle": {"column": "seen", "lag": "1h"}}
     with pytest.raises(ConfigError, match=sentence):
-        slicing.requested_slice(audit(**settled), overrides)
+        requested_slice.parse(audit(**settled), overrides)
 
 
 def test_slice_is_described_in_words() -> None:

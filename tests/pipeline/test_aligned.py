@@ -19,7 +19,7 @@ from auditor.history.stored_plan import dump_plan
 from auditor.model import Plan, Progress, Report, State, Verdict
 from auditor.pipeline import aligned
 from auditor.pipeline.aligned.stream_hold import StreamHold
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run
 from auditor.run.alignment import BY_IDS, BY_LOCK, BY_SERVER
 from auditor.service import outcomes, running, stored_runs
@@ -65,8 +65,8 @@ def test_a_table_that_is_written_to_is_compared_at_one_position(road: AlignedRoa
 
 @pytest.mark.parametrize("road", [MARIADB_POSTGRES, MYSQL_POSTGRES], indirect=True)
 def test_several_connections_read_the_one_snapshot_of_the_target(road: AlignedRoad, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 100)
-    monkeypatch.setattr(planner, "NO_SPILL_FACTOR", 1)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(chunks, "NO_SPILL_FACTOR", 1)
     shared: list[tuple[str, bool]] = []
     share = Connection.share_snapshot
 
@@ -210,8 +210,8 @@ def test_one_connection_reads_where_others_could_not_join_the_snapshot(
 ) -> None:
     hold.ids = []
     for name in ("CHUNK_ROWS", "COLUMN_CHUNK_ROWS"):
-        monkeypatch.setattr(planner, name, 100)
-    monkeypatch.setattr(planner, "NO_SPILL_FACTOR", 1)
+        monkeypatch.setattr(chunks, name, 100)
+    monkeypatch.setattr(chunks, "NO_SPILL_FACTOR", 1)
     several = road.settings.connections["warehouse"].model_copy(update={"connections": 2})
     road.settings = road.settings.model_copy(update={"connections": {**road.settings.connections, "warehouse": several}})
     report = audit_with(road, hold, connections=3)

@@ -72,7 +72,7 @@ def _make_stage(server: Killable, target: str, folder: Path, rows: int, chunk: i
         cursor.execute("ANALYZE live")
     target_connection.close()
     write_config(folder, server.url, target, partition={"size": 250}, prescan=True)
-    settings = {**processes.SMALL, "auditor.planning.planner.CHUNK_ROWS": chunk}
+    settings = {**processes.SMALL, "auditor.planning.chunks.CHUNK_ROWS": chunk}
     stage = Stage(server, folder, rows, settings, {})
     stage.expected = comparable_result(processes.start_run(folder, settings=settings).report())
     assert {name: stage.expected[name] for name in ("verdict", "missing", "extra", "changed")} == {

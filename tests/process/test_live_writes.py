@@ -20,7 +20,7 @@ import pytest
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import Report, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run
 from tests.live import Engines
 from tests.servers import mysql, postgres
@@ -206,7 +206,7 @@ def audit_while_written(urls: tuple[str, str], rows: int, way: str, snapshot: st
 def test_rows_in_flight_are_not_reported_as_differences(
     urls: tuple[str, str], way: str, snapshot: str, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
 ) -> None:
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 4000)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 4000)
     set_waits(chunk_aim=0.2)
     audit_while_written(urls, 20_000, way, snapshot)
 
@@ -217,7 +217,7 @@ def test_rows_in_flight_are_not_reported_as_differences(
 def test_many_runs_on_tables_being_written_find_exactly_the_corrupted_rows(
     urls: tuple[str, str], way: str, snapshot: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "CHUNK_ROWS", 20_000)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 20_000)
     for _ in range(10):
         audit_while_written(urls, 120_000, way, snapshot)
 

@@ -33,8 +33,8 @@ ROOT = Path(__file__).parents[2]
 SMALL_CHUNKS = """
 import sys
 from auditor import cli
-from auditor.planning import planner
-planner.CHUNK_ROWS = 200
+from auditor.planning import chunks
+chunks.CHUNK_ROWS = 200
 sys.exit(cli.console_main())
 """
 ROWS = 2_000

@@ -36,7 +36,7 @@ AUDITS, FEW_AUDITS = 4, 2
 
 ROWS, FEW_ROWS = 3_000, 400
 """With --slow, and without."""
-CHUNKED = {"auditor.planning.planner.CHUNK_ROWS": 200}
+CHUNKED = {"auditor.planning.chunks.CHUNK_ROWS": 200}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from auditor.cli import main
 from auditor.config import Settings
 from auditor.errors import StoreUnavailable
 from auditor.model import Progress, Report, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.store import Store, open_store, runs
 from tests.programs import processes
 from tests.programs.processes import write_config
@@ -31,7 +31,7 @@ ROWS = 20_000
 
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> Path:
-    monkeypatch.setattr(planner, "COLUMN_CHUNK_ROWS", 2000)
+    monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 2000)
     set_waits(store_lock=0.2)
     for side in ("source", "target"):
         with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:

@@ -1,7 +1,7 @@
 """Run the command line in subprocesses that tests kill, stop and watch: ``python -m tests.programs.processes SETTINGS ARGUMENT...``.
 
 SETTINGS is a JSON object of module attributes and waits to set before the command runs, such as
-``{"auditor.planning.planner.CHUNK_ROWS": 1000}`` to read a small table in many chunks, or ``{"waits.run_heartbeat": 0.1}``.
+``{"auditor.planning.chunks.CHUNK_ROWS": 1000}`` to read a small table in many chunks, or ``{"waits.run_heartbeat": 0.1}``.
 ``{"pause": true}`` pauses a run after its plan is stored, until it is released. With ``watch`` in place of the arguments, the process
 lists runs repeatedly until its stdin is closed.
 """
@@ -31,7 +31,7 @@ RETRIES = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
 """Retry delays in seconds that replace the auditor's, to keep tests short."""
 
 SMALL: Mapping[str, Any] = {
-    "auditor.planning.planner.CHUNK_ROWS": 4000,
+    "auditor.planning.chunks.CHUNK_ROWS": 4000,
     "waits.retries": RETRIES,
     "waits.run_heartbeat": 0.1,
 }

@@ -19,7 +19,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import StatementCancelled
 from auditor.history.handover import EarlierRuns, NoCheckpoint, Schemas
 from auditor.model import SIDES, Chunk, Divergent, Method, Plan, Report, Side, State, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.planning import prescan as deciding
 from auditor.run import audit_run
 from auditor.run import prescan as running
@@ -79,7 +79,7 @@ class Tables:
 def tables() -> Iterator[Tables]:
     """Two small tables, which have many stretches and are read in several chunks."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "COLUMN_CHUNK_ROWS", 20)
+        patch.setattr(chunks, "COLUMN_CHUNK_ROWS", 20)
         patch.setattr(deciding, "STRETCHES", 7)
         made = Tables(Path(folder))
         yield made

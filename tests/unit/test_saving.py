@@ -13,7 +13,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.errors import StoreError
 from auditor.history.handover import NoCheckpoint
 from auditor.model import SIDES, Chunk, Plan, Side, Verdict
-from auditor.planning import planner
+from auditor.planning import chunks
 from auditor.run import audit_run, scan
 from auditor.run.scan import BackgroundSaver
 from auditor.summary import arrays
@@ -93,7 +93,7 @@ def test_neither_server_waits_for_the_store_between_two_chunks(tmp_path: Path, m
     for side in SIDES:
         with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
             connection.execute("CREATE TABLE t AS SELECT i AS id, 'v' || i AS v FROM range(1000) r(i)")
-    monkeypatch.setattr(planner, "COLUMN_CHUNK_ROWS", 200)
+    monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 200)
     store = Patient()
     summarise = scan._summarise
 

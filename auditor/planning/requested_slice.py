@@ -1,4 +1,4 @@
-"""Restrict a plan to a slice of its tables: the condition that the slice's rows fulfil on both sides, by key or by time.
+"""The slice of its tables to which a run is limited on request: the condition that its rows fulfil on both sides, by key or by time.
 
 The bounds are exact; partitions are laid within them. A row whose time lies within the slice on one side only is missing or extra.
 """
@@ -22,7 +22,7 @@ SIGNED, UNSIGNED, ANY = (-(2**63), 2**63 - 1), (0, 2**64 - 1), (-math.inf, math.
 """The least and greatest keys that an integer type can hold: signed, unsigned, any other number."""
 
 
-def requested_slice(audit: Audit, overrides: Mapping[str, Any]) -> Slice | None:
+def parse(audit: Audit, overrides: Mapping[str, Any]) -> Slice | None:
     """Return the slice that a run's overrides (``keys``, ``times``) ask for; None for the whole table.
 
     Raises ConfigError if the ranges are malformed, or the audit's key or columns allow no such slice.
