@@ -19,7 +19,8 @@ from dialects.committing import Commit, Committing
 from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
-from dialects.duckdb.session import DuckDBLoading, DuckDBSession, file_values, read_files
+from dialects.duckdb.loading import DuckDBLoading, file_values, read_files
+from dialects.duckdb.session import DuckDBSession
 from dialects.kinds import Kind
 from dialects.writing import Hazard
 

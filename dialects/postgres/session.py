@@ -5,16 +5,15 @@ https://www.postgresql.org/docs/current/functions-admin.html
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from dialects import errors, versions
 from dialects.base import ColumnBatch, Dialect, Loading, Session
-from dialects.kinds import Kind
 from dialects.pooler import changes_of_session
 from dialects.postgres import settings
-from dialects.postgres.writing import LineStream, copy_text
-from dialects.session import Driver, DriverLoading, DriverSession, fetch_through_cursor
+from dialects.postgres.loading import PostgresLoading
+from dialects.session import Driver, DriverSession, fetch_through_cursor
 from dialects.settings import find_others, refuse_others
 
 TRANSACTIONS: Mapping[int, Literal["none", "open", "failed", "unknown"]] = {0: "none", 2: "open", 3: "failed"}
@@ -109,25 +108,3 @@ class PostgresSession(DriverSession):
         # Not by the driver's own cancel(): it holds Python's lock while it waits, so that a silent server stops the whole process.
         # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SIGNAL
         return f"SELECT pg_cancel_backend({self.process_id})"
-
-
-class PostgresLoading(DriverLoading):
-    """How rows are written over psycopg2."""
-
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
-        names = ", ".join(self.session.dialect.names.quote(name) for name in columns)
-        with self.session.waiting(), self.session.connection.cursor() as cursor:
-            cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", copy_text(columns, rows))
-        self.session.statements += 1
-
-    def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
-        with self.session.connection.cursor() as cursor:
-            stream = LineStream(blocks)
-            try:
-                with self.session.waiting():
-                    cursor.copy_expert(f"COPY {table} ({', '.join(columns)}) FROM STDIN", stream, size=1 << 18)
-            except Exception:
-                if stream.failure is not None:
-                    raise stream.failure from None
-                raise
-        self.session.statements += 1

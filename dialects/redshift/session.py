@@ -5,21 +5,19 @@ https://docs.aws.amazon.com/redshift/latest/mgmt/python-driver.html
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Literal
 
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Session
-from dialects.kinds import Kind
 from dialects.postgres.errors import error_class
 from dialects.postgres.session import CLOCKS_DIFFER_BY, PostgresSession
-from dialects.redshift import copy, unload
+from dialects.redshift import unload
 from dialects.redshift.driver import stream_of
+from dialects.redshift.loading import RedshiftLoading
 from dialects.redshift.unload import Unloading
-from dialects.session import Driver, DriverLoading, fetch_through_cursor
-from dialects.writing import StoredFile
+from dialects.session import Driver, fetch_through_cursor
 
 SERIALIZATION_CONFLICT = "1023"
 """How the message begins where transactions form a cycle; its detail names the table.
@@ -45,7 +43,7 @@ class RedshiftSession(PostgresSession):
 
     def __init__(self, dialect: Dialect, server: str, connection: Any, driver: Driver) -> None:
         super().__init__(dialect, server, connection, driver)
-        self.loading = RedshiftLoading(self)
+        self.loading = RedshiftLoading(self, lambda: self.unloading)
 
     def pin(self, statement_timeout: float, lock_timeout: float) -> None:
         Session.pin(self, statement_timeout, lock_timeout)
@@ -129,38 +127,6 @@ class RedshiftSession(PostgresSession):
         super().close()
         with suppress(Exception):
             stream.close()
-
-
-class RedshiftLoading(DriverLoading):
-    """How rows are written over Amazon's driver, and from files in S3."""
-
-    def __init__(self, session: RedshiftSession) -> None:
-        super().__init__(session)
-        self.redshift = session
-
-    def why_no_files(self) -> str:
-        return copy.WHY_NO_FILES if self.redshift.unloading is None else ""
-
-    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
-        assert self.redshift.unloading
-        stored = []
-        try:
-            for number, path in enumerate(paths):
-                with Path(path).open("rb") as file:
-                    url = copy.store_file(self.redshift.unloading, folder, f"{number:06}.txt", file)
-                stored.append(StoredFile(url, Path(path).stat().st_size, 0))
-            self.copy_stored(table, list(columns), folder, stored)
-        finally:
-            with suppress(errors.FilesUnreachable):  # the first failure matters more, and the caller can delete them
-                self.remove_stored(folder)
-
-    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
-        assert self.redshift.unloading
-        copy.copy_stored(self.redshift.unloading, table, columns, folder, files, self.session.execute)
-
-    def remove_stored(self, folder: str) -> int:
-        assert self.redshift.unloading
-        return copy.remove_stored(self.redshift.unloading, folder)
 
 
 OF_VALUES = ("22", "23")

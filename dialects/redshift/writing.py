@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from dialects.kinds import Kind
 from dialects.postgres.writing import PostgresWriting
-from dialects.redshift import copy
+from dialects.redshift import loading
 from dialects.redshift.unload import LINES
 from dialects.table_form import TableForm
 from dialects.url import Url
@@ -31,11 +31,11 @@ class S3Files(StagedFiles):
     PACKAGES: ClassVar[Mapping[str, str]] = {"boto3": "boto3"}
 
     def store_lines(self, url: Url, folder: str, name: str, columns: Mapping[str, Kind], rows: Iterable[Any]) -> StoredFile:
-        return copy.store_lines(copy.folder_of_files(url), folder, name, columns, rows)
+        return loading.store_lines(loading.folder_of_files(url), folder, name, columns, rows)
 
     def store_file(self, url: Url, folder: str, name: str, path: str) -> StoredFile:
         with Path(path).open("rb") as file:
-            stored = copy.store_file(copy.folder_of_files(url), folder, name, file)
+            stored = loading.store_file(loading.folder_of_files(url), folder, name, file)
         return StoredFile(stored, Path(path).stat().st_size, 0)
 
 

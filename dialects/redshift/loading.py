@@ -1,10 +1,10 @@
-"""Load tables of Redshift from files on S3, by COPY of a manifest.
+"""How rows are loaded into Redshift: from files in S3, by COPY of a manifest.
 
 The files are lines of text, not Parquet: as text every value is written as its type reads it (a VARBYTE's digits, a SUPER's document, a
 decimal's digits), and what does not fit fails the whole COPY; COPY of Parquet matches columns by their order alone, and takes few options.
 https://docs.aws.amazon.com/redshift/latest/dg/copy-parameters-data-format.html
 
-The folder is that of the URL's ``unload_to``, and the role that of its ``unload_role``; see ``redshift_unload``. This process needs
+The folder is that of the URL's ``unload_to``, and the role that of its ``unload_role``; see `unload`. This process needs
 s3:PutObject, s3:ListBucket and s3:DeleteObject there, the role s3:GetObject and s3:ListBucket. No statement holds a key.
 """
 
@@ -13,11 +13,14 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 from dialects.errors import BadUrl, FilesUnreachable, StatementRefused
 from dialects.kinds import Kind
 from dialects.redshift.unload import LINES, Unloading, unloading
+from dialects.session import DriverLoading, DriverSession
 from dialects.text_lines import lines_in_utf8, text_lines
 from dialects.url import Url
 from dialects.writing import StoredFile
@@ -33,6 +36,42 @@ ONE_REQUEST = 5 << 30
 leaves pieces that no list of the folder shows. https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html"""
 
 WHY_NO_FILES = "its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
+
+
+class RedshiftLoading(DriverLoading):
+    """How rows are written over Amazon's driver, and from files in S3."""
+
+    def __init__(self, session: DriverSession, folder: Callable[[], Unloading | None]) -> None:
+        """``folder`` returns where files go; None if the URL does not say so."""
+        super().__init__(session)
+        self._folder = folder
+
+    @property
+    def _unloading(self) -> Unloading:
+        folder = self._folder()
+        assert folder
+        return folder
+
+    def why_no_files(self) -> str:
+        return WHY_NO_FILES if self._folder() is None else ""
+
+    def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
+        stored = []
+        try:
+            for number, path in enumerate(paths):
+                with Path(path).open("rb") as file:
+                    url = store_file(self._unloading, folder, f"{number:06}.txt", file)
+                stored.append(StoredFile(url, Path(path).stat().st_size, 0))
+            self.copy_stored(table, list(columns), folder, stored)
+        finally:
+            with suppress(FilesUnreachable):  # the first failure matters more, and the caller can delete them
+                self.remove_stored(folder)
+
+    def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
+        copy_stored(self._unloading, table, columns, folder, files, self.session.execute)
+
+    def remove_stored(self, folder: str) -> int:
+        return remove_stored(self._unloading, folder)
 
 
 def folder_of_files(url: Url) -> Unloading:
