@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from auditor.api.app import create_app
-from auditor.api.sessions import check_exposure
+from auditor.api.authentication import check_exposure
 
 __all__ = ["check_exposure", "create_app"]

@@ -75,7 +75,7 @@ def create_app(
 
     ``workers`` and ``ticker`` are those of this process, if it has any; `/readyz` reports their state. ``pipelines`` are the processes that
     it runs pipelines in. With ``insecure`` everybody
-    reads and runs audits without a token; call `sessions.check_exposure` first so that such a service is not reachable by accident.
+    reads and runs audits without a token; call `authentication.check_exposure` first so that such a service is not reachable by accident.
     """
     app = FastAPI(
         title="auditor",

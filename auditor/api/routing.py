@@ -18,9 +18,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from auditor.api import sessions
+from auditor.api import authentication
+from auditor.api.authentication import Visitor
 from auditor.api.middleware import ENCODED_SLASH
-from auditor.api.sessions import Visitor
 from auditor.shapes.access import Scope
 
 PREFIX = "/api/v1"
@@ -40,7 +40,7 @@ class ScopedRoute(APIRoute):
         scope: Scope = (self.openapi_extra or {})["x-scope"]
 
         async def authorize_first(request: Request) -> Response:
-            await run_in_threadpool(sessions.authorize, request, scope, request.headers.get(sessions.CSRF_HEADER))
+            await run_in_threadpool(authentication.authorize, request, scope, request.headers.get(authentication.CSRF_HEADER))
             return await handle(request)
 
         return authorize_first

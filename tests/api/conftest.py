@@ -16,7 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from auditor import config, service
-from auditor.api import create_app, sessions
+from auditor.api import authentication, create_app
 from auditor.api.middleware import RateLimit
 from auditor.shapes.access import Scope
 from auditor.store import Store, open_store, tokens
@@ -149,5 +149,5 @@ def retries() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def reset_rate_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reset the rate limits, so that requests of earlier tests do not count."""
-    monkeypatch.setattr(sessions, "_wrong_tokens", RateLimit(sessions.MAX_WRONG_TOKENS))
-    monkeypatch.setattr(sessions, "_token_limits", {})
+    monkeypatch.setattr(authentication, "_wrong_tokens", RateLimit(authentication.MAX_WRONG_TOKENS))
+    monkeypatch.setattr(authentication, "_token_limits", {})

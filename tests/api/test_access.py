@@ -15,8 +15,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from auditor.api import app as application
-from auditor.api import pages, sessions
-from auditor.api.sessions import check_exposure
+from auditor.api import authentication, pages
+from auditor.api.authentication import check_exposure
 from auditor.errors import ConfigError
 from auditor.repair.keys import Selection
 from auditor.service import patches
@@ -230,10 +230,10 @@ def test_malformed_authorization_header_is_rejected(own: Service, header: str) -
 
 def test_wrong_tokens_are_rate_limited_by_prefix_and_address(own: Service) -> None:
     """A client that repeats a wrong token, or guesses the end of a right one, does not lock out others behind its proxy."""
-    guessed = own.tokens["run"][: sessions.PREFIX_LENGTH]
+    guessed = own.tokens["run"][: authentication.PREFIX_LENGTH]
     for prefix in ("aud_expired1", guessed):
-        codes = [get_audits(own, f"{prefix}{n}").status_code for n in range(sessions.MAX_WRONG_TOKENS + 5)]
-        assert codes == [401] * sessions.MAX_WRONG_TOKENS + [429] * 5
+        codes = [get_audits(own, f"{prefix}{n}").status_code for n in range(authentication.MAX_WRONG_TOKENS + 5)]
+        assert codes == [401] * authentication.MAX_WRONG_TOKENS + [429] * 5
     assert get_audits(own, own.tokens["read"]).status_code == 200, "another token from the same address"
     assert get_audits(own, "aud_mistyped").status_code == 401
     refused = get_audits(own, own.tokens["run"])

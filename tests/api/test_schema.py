@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from auditor import service
-from auditor.api import create_app, sessions
+from auditor.api import authentication, create_app
 from auditor.api.middleware import RateLimit
 from auditor.shapes.access import Scope
 from auditor.store import Store, open_store, tokens
@@ -87,7 +87,7 @@ def short_event_streams(set_waits: SetWaits) -> None:
 @pytest.fixture(autouse=True)
 def many_guesses(monkeypatch: pytest.MonkeyPatch, reset_rate_limits: None) -> None:
     """Allow more wrong tokens than are generated: they must be answered as such, not by 429."""
-    monkeypatch.setattr(sessions, "_wrong_tokens", RateLimit(1_000_000))
+    monkeypatch.setattr(authentication, "_wrong_tokens", RateLimit(1_000_000))
 
 
 CONTENT_DEPENDENT = (

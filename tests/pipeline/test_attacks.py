@@ -28,7 +28,7 @@ from sqlalchemy import event as connections
 from auditor.api import create_app
 from auditor.cli import main
 from auditor.errors import AuditorError, ChangeStreamError, StagingFailed, StagingFull, StoreFull
-from auditor.pipeline.binlog import compression, decode, dump, ranges, row_decoder
+from auditor.pipeline.binlog import compression, decode, dump, json_texts, ranges
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status
 from auditor.pipeline.binlog.event_types import MALFORMED
@@ -534,7 +534,7 @@ def test_bytes_of_events_are_decoded_or_refused(engine: LiveEngine, monkeypatch:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10, "kilobytes"
 
 
-def small_array(*offsets: int, kind: int = row_decoder.SMALL_ARRAY) -> bytes:
+def small_array(*offsets: int, kind: int = json_texts.SMALL_ARRAY) -> bytes:
     return struct.pack("<HH", len(offsets), 9) + b"".join(struct.pack("<BH", kind, offset) for offset in offsets)
 
 
@@ -545,14 +545,14 @@ def laughing(levels: int) -> bytes:
 
 
 BOMBS: dict[str, Callable[[], Any]] = {
-    "a document that is within itself": lambda: row_decoder.json_text(b"\2" + small_array(0)),
-    "a document with ten billion values": lambda: row_decoder.json_text(laughing(10) + b"\0" * 400),
-    "one text that a document shows thousands of times": lambda: row_decoder.json_text(
-        b"\2" + small_array(*[4 + 3 * 9000] * 9000, kind=row_decoder.STRING) + b"\xff\xff\3" + b"x" * 65_535
+    "a document that is within itself": lambda: json_texts.json_text(b"\2" + small_array(0)),
+    "a document with ten billion values": lambda: json_texts.json_text(laughing(10) + b"\0" * 400),
+    "one text that a document shows thousands of times": lambda: json_texts.json_text(
+        b"\2" + small_array(*[4 + 3 * 9000] * 9000, kind=json_texts.STRING) + b"\xff\xff\3" + b"x" * 65_535
     ),
-    "a document that says it has more values": lambda: row_decoder.json_text(b"\3" + b"\xff" * 8),
-    "a size that does not end": lambda: row_decoder.json_text(b"\x0c" + b"\x80" * 1_000_000),
-    "a text behind its document": lambda: row_decoder.json_text(b"\x0c\x7fabc"),
+    "a document that says it has more values": lambda: json_texts.json_text(b"\3" + b"\xff" * 8),
+    "a size that does not end": lambda: json_texts.json_text(b"\x0c" + b"\x80" * 1_000_000),
+    "a text behind its document": lambda: json_texts.json_text(b"\x0c\x7fabc"),
     "an event of MariaDB that unpacks to more than it says": lambda: compression.uncompressed_event(
         b"\x81\x09" + zlib.compress(bytes(1 << 25))
     ),

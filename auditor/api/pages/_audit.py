@@ -14,11 +14,11 @@ from markupsafe import Markup
 
 from auditor import service
 from auditor.api import reports
+from auditor.api.authentication import Definer, Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _overview
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.routing import slow_request
-from auditor.api.sessions import Definer, Reader, Runner
 from auditor.bootstrap import use_cases
 from auditor.errors import AuditorError, ConfigError
 from auditor.escaping import yaml_text

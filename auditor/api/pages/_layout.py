@@ -15,8 +15,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 from auditor import __version__
+from auditor.api.authentication import Visitor, current_visitor
 from auditor.api.pages._labels import DIFFERENCE_KINDS, EXACT_METHOD, GLOSSARY, METHODS
-from auditor.api.sessions import Visitor, current_visitor
 from auditor.errors import Unauthorised
 from auditor.report import formatting, html
 from auditor.report.heatmap import SHAPE_LABELS

@@ -11,10 +11,10 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from auditor.api.authentication import Reader
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import file_response, now, render_page, url
 from auditor.api.reports import IsoDate
-from auditor.api.sessions import Reader
 from auditor.history.status import STATUSES, Standing
 from auditor.report import formatting, html, render, sparkline
 from auditor.report.day import FIRST_DAY, TREND_DAYS, check_day

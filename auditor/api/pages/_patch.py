@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from auditor.api.authentication import Applier, Reader, Repairer
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.routing import slow_request
-from auditor.api.sessions import Applier, Reader, Repairer
 from auditor.errors import ConfigError, PatchRefused, UnknownPatch, UnknownRun
 from auditor.history import records
 from auditor.model import Report, State, Suggestions

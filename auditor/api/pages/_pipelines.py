@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from auditor.api.authentication import Operator, Reader
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import now, redirect, render_page, url
-from auditor.api.sessions import Operator, Reader
 from auditor.config import Pipeline
 from auditor.errors import ConfigError
 from auditor.pipeline.refresh import use_cases
@@ -207,7 +207,7 @@ def table_page(
     last = listed[PAGE_SEGMENTS - 1] if len(listed) > PAGE_SEGMENTS else None
     return render_page(
         request,
-        "pipeline_table.html",
+        "table_in_target.html",
         visitor=visitor,
         row=row,
         shown=shown,

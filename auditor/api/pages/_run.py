@@ -9,11 +9,11 @@ from typing import Any, Literal, TypedDict
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
+from auditor.api.authentication import Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _patch
 from auditor.api.pages._layout import file_response, redirect, render_page, url
 from auditor.api.reports import get_report
-from auditor.api.sessions import Reader, Runner
 from auditor.history import records
 from auditor.masking import redact
 from auditor.model import SIDES, Side

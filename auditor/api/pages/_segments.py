@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from auditor.api.authentication import Definer, Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import redirect, render_page, url
-from auditor.api.sessions import Definer, Reader, Runner
 from auditor.history.status import STATUSES
 from auditor.model import RegisteredSegment
 from auditor.service import audits, segment_audits

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.errors import LogRefused
-from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.table_map import TableMap
+from auditor.pipeline.binlog.type_decoders import Decoder
 from auditor.pipeline.events import ARROW_SCHEMA, EventKind, TableSchema
 
 MAX_ROWS = 16_384

@@ -17,8 +17,8 @@ from auditor.config import Settings
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.batches import Project, RowBuffer
-from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.table_map import Column, TableMap
+from auditor.pipeline.binlog.type_decoders import Decoder
 from auditor.pipeline.events import EventKind, TableSchema
 
 CHUNKS = "chunks"

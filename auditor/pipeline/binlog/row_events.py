@@ -32,7 +32,6 @@ from auditor.pipeline.binlog.refreshes import (
     take_rows,
     take_sent,
 )
-from auditor.pipeline.binlog.row_decoder import Decoder, make_decoder
 from auditor.pipeline.binlog.selection import Origins, Selection, is_positions
 from auditor.pipeline.binlog.table_map import (
     HIDDEN_TYPES,
@@ -46,6 +45,7 @@ from auditor.pipeline.binlog.table_map import (
 )
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import MINIMAL_WAYS, TrackedColumns, TrackedTable, complete
+from auditor.pipeline.binlog.type_decoders import Decoder, make_decoder
 from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, EventKind, Place, Position
 from dialects.mysql.expressions import MySQLNames
 

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 
 from auditor.errors import ConfigError, LogRefused
 from auditor.pipeline.binlog.refreshes import Refreshes
-from auditor.pipeline.binlog.row_decoder import Decoder
 from auditor.pipeline.binlog.table_map import TableMap
+from auditor.pipeline.binlog.type_decoders import Decoder
 from auditor.sql.merge import POSITIONS
 
 

@@ -15,8 +15,8 @@ import dialects
 from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, LeaseTaken, StatementCancelled
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.dump import Source
-from auditor.pipeline.binlog.row_decoder import HIDDEN_TEXTS
-from auditor.pipeline.binlog.value_text import double_text, float_text
+from auditor.pipeline.binlog.number_and_time_texts import double_text, float_text
+from auditor.pipeline.binlog.type_decoders import HIDDEN_TEXTS
 from auditor.pipeline.events import ColumnSchema, source_kind
 from auditor.pipeline.refresh.keys import Key, interval, one_of, quote, text_of
 from auditor.pipeline.refresh.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next

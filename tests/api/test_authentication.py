@@ -9,9 +9,9 @@ import httpx
 import pytest
 from fastapi import FastAPI, Form, Request, Response
 
-from auditor.api import create_app, errors, sessions
+from auditor.api import authentication, create_app, errors
+from auditor.api.authentication import Definer, Reader, Runner
 from auditor.api.dependencies import AppState
-from auditor.api.sessions import Definer, Reader, Runner
 from auditor.errors import AuditorError, ConfigError
 from auditor.service import tokens as service
 from auditor.shapes.access import Scope
@@ -34,7 +34,7 @@ def create_pages(own: Service, *, insecure: bool = False) -> FastAPI:
 
     @app.post("/login")
     def login(request: Request, response: Response, token: Annotated[str, Form()]) -> str:
-        return sessions.login(request, response, token).name
+        return authentication.login(request, response, token).name
 
     @app.get("/me")
     def me(visitor: Reader) -> dict[str, str]:
@@ -50,7 +50,7 @@ def create_pages(own: Service, *, insecure: bool = False) -> FastAPI:
 
     @app.post("/logout")
     def logout(request: Request, response: Response, visitor: Reader) -> None:
-        sessions.logout(request, response)
+        authentication.logout(request, response)
 
     return app
 
@@ -136,9 +136,9 @@ def test_token_name_cannot_start_like_a_session(own: Service) -> None:
 
 def test_invalid_session_cookie_is_rejected(own: Service) -> None:
     client, _ = log_in(own)
-    session = client.cookies[sessions.COOKIE]
+    session = client.cookies[authentication.COOKIE]
     for cookie in ("", "x", own.tokens["define"], session[:-1], session + "x", "aud_" + "0" * 43):
-        other = make_client(create_pages(own), cookies={sessions.COOKIE: cookie})
+        other = make_client(create_pages(own), cookies={authentication.COOKIE: cookie})
         assert other.get("/me").status_code == 401
     bearer = make_client(own.app).get("/api/v1/audits", headers={"Authorization": f"Bearer {session}"})
     assert bearer.status_code == 401

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from auditor.api import sessions
+from auditor.api import authentication
+from auditor.api.authentication import Definer, Reader, Visitor
 from auditor.api.dependencies import App, AppState
 from auditor.api.errors import http_status
 from auditor.api.pages._layout import OptionalVisitor, local_path, now, redirect, render_page
-from auditor.api.sessions import Definer, Reader, Visitor
 from auditor.errors import ConfigError, Unauthorised
 from auditor.service import tokens
 from auditor.shapes.access import Scope
@@ -32,7 +32,7 @@ def login(request: Request, visitor: OptionalVisitor, token: Annotated[str, Form
     """Log in with a token."""
     answer = redirect(local_path(back))
     try:
-        sessions.login(request, answer, token.strip())
+        authentication.login(request, answer, token.strip())
     except Unauthorised as error:
         return render_page(request, "login.html", visitor=visitor, back=local_path(back), error=str(error), status=http_status(error))
     return answer
@@ -42,7 +42,7 @@ def login(request: Request, visitor: OptionalVisitor, token: Annotated[str, Form
 def logout(request: Request, visitor: Reader) -> RedirectResponse:
     """Log out."""
     answer = redirect("/login")
-    sessions.logout(request, answer)
+    authentication.logout(request, answer)
     return answer
 
 
