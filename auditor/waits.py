@@ -93,6 +93,8 @@ class Waits:
     """Between two looks at the store for what another process staged."""
     pipeline_lease: float = 30.0
     """After which another process may read the source, or go on with refreshes, if this one no longer extends its lease."""
+    command_lease: float = 600.0
+    """After which a pipeline may run again if a command that kept it from running, as a reset or a failover does, was killed."""
     pipeline_steady: float = 60.0
     """After which a process counts as one that runs well: the next one starts after the shortest wait again."""
     pipeline_fresh: float = 30.0
@@ -111,8 +113,8 @@ class Waits:
     """For the end of a batch under way when the query is stopped; it is not listed then, and staged again."""
     query_commit: float = 5.0
     """For Spark to commit a batch that was staged, before the query is stopped."""
-    part_retention: float = 60.0
-    """Between two looks for parts that may be deleted."""
+    retention_poll: float = 60.0
+    """Between two looks for parts that may be deleted; how long parts are kept is a setting: ``staging: keep``."""
     spark_answer: float = 60.0
     """For a Spark Connect server to say that a session is alive."""
     spark_release: float = 5.0

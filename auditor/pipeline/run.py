@@ -311,7 +311,7 @@ class Run:
                 elif query is not None and query.lastProgress:
                     backoff.succeed()
                 if now >= next_retention:
-                    next_retention = now + waits().part_retention
+                    next_retention = now + waits().retention_poll
                     self._prune(root)
                 self.stop.wait(waits().query_poll)
         finally:

@@ -16,6 +16,7 @@ from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.failover import find_failover
 from auditor.store import events, leases, live_epochs, parts, pipelines
+from auditor.waits import waits
 from dialects.url import parse_url
 
 if TYPE_CHECKING:
@@ -95,4 +96,4 @@ def _hold(settings: Settings, store: Store, name: str, to: str, leases_held: Exi
     """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises LeaseTaken."""
     old = settings.pipeline(name).source.connection
     for lease in sorted({settings.connections[connection].database for connection in (old, to)}):
-        leases_held.enter_context(leases.keep(store, "source", lease, 600))
+        leases_held.enter_context(leases.keep(store, "source", lease, waits().command_lease))
