@@ -34,7 +34,7 @@ from dialects.wire import Wire
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-BATCH_ROWS = 2048
+FETCHED_ROWS = 2048
 """Rows per batch of a streamed result."""
 
 MOST_CHANGES = 4
@@ -344,7 +344,7 @@ def text_length(rows: list[tuple[Any, ...]]) -> int:
 
 
 def fetch_through_cursor(
-    cursor: Any, sql: str, rows_at_once: int = BATCH_ROWS, *, several_statements: bool = False
+    cursor: Any, sql: str, rows_at_once: int = FETCHED_ROWS, *, several_statements: bool = False
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Run a statement through a server-side cursor and yield its rows in batches. Needs an open transaction.
 

@@ -20,8 +20,8 @@ from auditor.sql.row_changes import RowStatements
 from auditor.store import Store
 from dialects import Dialect, Table
 
-BATCH_ROWS = 100
-"""Keys of one batch, whose rows are locked together for a moment."""
+PATCH_BATCH_ROWS = 100
+"""Keys of one batch of a patch, whose rows are locked together for a moment."""
 
 ROWS_TOGETHER = 10_000
 """Rows of one batch of a table that refers to itself."""
@@ -85,7 +85,7 @@ class Proposal:
     @property
     def batch_rows(self) -> int:
         """How many rows a batch has at most: of a table that refers to itself more, as a row and those that refer to it go together."""
-        return ROWS_TOGETHER if self.facts.references else BATCH_ROWS
+        return ROWS_TOGETHER if self.facts.references else PATCH_BATCH_ROWS
 
     def changes(self) -> Iterator[list[RowChange]]:
         """Yield the changes of all selected differences as they are now, in batches that may be empty. Reads both sides."""

@@ -19,15 +19,13 @@ from dialects.delta.pointed_files import SMALL, delete_files, list_files, write_
 from dialects.delta.pointer import File, Gone, Overtaken, Pointer, pointer_of
 from dialects.delta.session import DeltaSession, Opened
 from dialects.delta.snapshot import LakeColumn, LakeFile, Snapshot
-from dialects.duckdb.session import DuckDBSession
+from dialects.duckdb.session import ARROW_ROWS, DuckDBSession
 from dialects.url import Url
 from dialects.waits import waits
 from dialects.writing import Hazard
 
 if TYPE_CHECKING:
     from dialects.base import Dialect, Session
-
-BATCH_ROWS = 65_536
 
 DAY = 86_400
 """Seconds that files of older versions stay, unless the URL says otherwise: as long as a reader may take that has listed them."""
@@ -174,7 +172,7 @@ class PointedSession(DeltaSession):
             old = self._select(name, table, [pointer.files[place] for place in sorted(touched)])
             sql = f"SELECT {', '.join(map(quote, pointer.columns))} FROM ({old}) AS f WHERE ({condition}) IS NOT TRUE UNION ALL {sql}"
         with self.translated():
-            written = write_files(table.uri, table.options, pointer.version + 1, self.connection.sql(sql).to_arrow_reader(BATCH_ROWS))
+            written = write_files(table.uri, table.options, pointer.version + 1, self.connection.sql(sql).to_arrow_reader(ARROW_ROWS))
         left = [file for place, file in enumerate(pointer.files) if place not in touched]
         return self._next(pointer, marks, [*left, *written])
 
@@ -270,7 +268,7 @@ class PointedSession(DeltaSession):
             f" ORDER BY {key}"
         )
         with self.translated():
-            batches = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+            batches = self.connection.sql(sql).to_arrow_reader(ARROW_ROWS)
             written = write_files(table.uri, table.options, pointer.version + 1, batches)
         left = [file for place, file in enumerate(pointer.files) if place not in touched]
         return self._next(pointer, commit.marks, [*left, *written])

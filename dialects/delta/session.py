@@ -20,7 +20,7 @@ from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
 from dialects.duckdb.loading import DuckDBLoading, file_values, read_files
-from dialects.duckdb.session import DuckDBSession
+from dialects.duckdb.session import ARROW_ROWS, DuckDBSession
 from dialects.kinds import Kind
 from dialects.writing import Hazard
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r'\b(?:FROM|JOIN)\s+((?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+")', re.IGNORECASE)
 """Tables in a statement; its templates and dialect quote all names."""
 
-
-BATCH_ROWS = 65536
-"""Rows that are handed to deltalake at once."""
 
 BEFORE = "auditor before"
 """The rows that were taken out of a table, as they were."""
@@ -182,7 +179,7 @@ class DeltaSession(DuckDBSession, Committing):
         with self._writing(self.name_of(table)) as name, self.translated():
             newest = partial(self.open_version, name)
             return commits.replace_rows(
-                newest, name, lambda: self.connection.sql(rows).to_arrow_reader(BATCH_ROWS), condition, marks, expected
+                newest, name, lambda: self.connection.sql(rows).to_arrow_reader(ARROW_ROWS), condition, marks, expected
             )
 
     def fence(self, table: str, mark: str, number: int) -> bool:

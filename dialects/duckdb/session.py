@@ -12,6 +12,9 @@ from dialects.duckdb import settings
 from dialects.duckdb.loading import DuckDBLoading
 from dialects.session import InProcessSession
 
+ARROW_ROWS = 65_536
+"""Rows of one Arrow batch of a result that is streamed, here or on to files."""
+
 
 class DuckDBSession(InProcessSession):
     """One connection of DuckDB."""
@@ -63,7 +66,7 @@ class DuckDBSession(InProcessSession):
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
         with self.translated():
-            for batch in self.connection.sql(sql).to_arrow_reader(65536):
+            for batch in self.connection.sql(sql).to_arrow_reader(ARROW_ROWS):
                 self._result_bytes += batch.nbytes
                 yield arrow_columns(batch)
 

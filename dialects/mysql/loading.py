@@ -10,11 +10,14 @@ from dialects import errors
 from dialects.kinds import Kind
 from dialects.mysql.driver import run_command
 from dialects.mysql.writing import LINES
-from dialects.session import BATCH_ROWS, DriverLoading
+from dialects.session import DriverLoading
 from dialects.text_lines import text_lines
 
 INSERT_BYTES = 1 << 20
 """Bytes of one statement that inserts rows of a copy: longer ones are no quicker."""
+
+LINES_AT_ONCE = 2048
+"""Lines of a table in memory that are texts of Python at one time."""
 
 
 class MySQLLoading(DriverLoading):
@@ -78,7 +81,7 @@ class MySQLLoading(DriverLoading):
         # Not by LOAD DATA LOCAL, which makes warnings of values that do not fit, and which servers forbid by default.
         # https://dev.mysql.com/doc/refman/9.4/en/load-data.html
         lines = text_lines(columns, rows, LINES)
-        pieces = (lines.slice(first, BATCH_ROWS).to_pylist() for first in range(0, len(lines), BATCH_ROWS))
+        pieces = (lines.slice(first, LINES_AT_ONCE).to_pylist() for first in range(0, len(lines), LINES_AT_ONCE))
         self._insert(table, [self.session.dialect.names.quote(name) for name in columns], pieces)
 
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:

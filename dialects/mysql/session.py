@@ -16,7 +16,7 @@ from dialects.mysql.driver import close_unread
 from dialects.mysql.lines import fetch_lines
 from dialects.mysql.loading import MySQLLoading
 from dialects.pooler import Probe, changes_of_session
-from dialects.session import BATCH_ROWS, Driver, DriverSession
+from dialects.session import FETCHED_ROWS, Driver, DriverSession
 from dialects.settings import find_others, refuse_others
 from dialects.waits import waits
 
@@ -206,7 +206,7 @@ class MySQLSession(DriverSession, PlacedSession):
         cursor: Any = self.connection.cursor(SSCursor)
         try:
             cursor.execute(sql)
-            while rows := cursor.fetchmany(BATCH_ROWS):
+            while rows := cursor.fetchmany(FETCHED_ROWS):
                 yield list(rows)
         finally:
             close_unread(cursor)

@@ -22,7 +22,7 @@ from typing import Any
 
 from dialects.base import ColumnBatch
 from dialects.errors import BadUrl, UnloadFailed
-from dialects.session import BATCH_ROWS
+from dialects.session import FETCHED_ROWS
 from dialects.url import Url
 from dialects.writing import LineFormat
 
@@ -187,5 +187,5 @@ def _batches(files: Any, path: str) -> Iterator[ColumnBatch]:
     from pyarrow.parquet import ParquetFile
 
     with files.open_input_file(path) as opened, ParquetFile(opened) as parquet:
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
+        for batch in parquet.iter_batches(batch_size=FETCHED_ROWS):
             yield [column.to_pylist() for column in batch.columns]

@@ -135,7 +135,7 @@ def test_killed_around_the_replacement(road: Road, moment: str, monkeypatch: pyt
 def test_only_files_with_changed_rows_and_small_ones_are_written_again(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "FILE_ROWS", 4)
     monkeypatch.setattr(session, "SMALL", 2)
-    monkeypatch.setattr(session, "BATCH_ROWS", 2)
+    monkeypatch.setattr(session, "ARROW_ROWS", 2)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *(order(n) for n in range(12)))))
     road.loader().merge_all()
     before = files(road)

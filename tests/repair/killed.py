@@ -52,7 +52,7 @@ def main(order: dict[str, Any]) -> None:
     from auditor.service import patches
     from auditor.store import open_store
 
-    vars(proposal)["BATCH_ROWS"] = ROWS
+    vars(proposal)["PATCH_BATCH_ROWS"] = ROWS
     seen = 0
 
     def step(name: str) -> None:

@@ -24,7 +24,7 @@ from auditor.run.locate._work import Work, accounts_for, compare_rows, group_by_
 from auditor.run.scan import scan
 from dialects import Session
 
-BATCH_ROWS = 50_000
+LISTED_ROWS = 50_000
 """About how many rows are listed at once with all their columns."""
 
 DOCUMENT_ROWS = 5_000
@@ -140,7 +140,7 @@ def _batches(work: Work, chosen: Sequence[int]) -> list[list[int]]:
     """
     batches: list[list[int]] = []
     rows = [sum(int(work.aligned.rows[side][index]) for side in SIDES) for index in chosen]
-    most = DOCUMENT_ROWS if work.plan.documents else BATCH_ROWS
+    most = DOCUMENT_ROWS if work.plan.documents else LISTED_ROWS
     if work.plan.partitioning.strategy != "range":
         most = max(most, sum(rows) // 4)
     room = 0

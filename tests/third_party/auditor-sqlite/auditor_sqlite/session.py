@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from auditor_sqlite.functions import register
 from dialects import ColumnBatch, Dialect, Url, errors
-from dialects.session import BATCH_ROWS, InProcessSession, text_length
+from dialects.session import FETCHED_ROWS, InProcessSession, text_length
 
 
 def open_connection(url: Url, lock_timeout: float) -> sqlite3.Connection:
@@ -44,7 +44,7 @@ class SQLiteSession(InProcessSession):
             cursor = self.connection.execute(sql)
         while True:
             with self._translated():
-                rows = cursor.fetchmany(BATCH_ROWS)
+                rows = cursor.fetchmany(FETCHED_ROWS)
             if not rows:
                 break
             self._result_bytes += text_length(rows)
