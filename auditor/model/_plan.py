@@ -141,7 +141,7 @@ class Prescan:
     hashes_bytes: bool = False
     """Whether rows are hashed as bytes that need no escapes, as both engines can; otherwise each as its row text."""
     groups: int = 0
-    """Into about how many stretches the keys are grouped where partitions are buckets of a hash; 0 if the whole table is one."""
+    """Into about how many stretches the keys are grouped where partitions are buckets of a hash; 0 elsewhere."""
     cuts: dict[AnySide, tuple[str, ...]] = field(default_factory=dict)
     """Where partitions are buckets of a hash and stretches have digests: SQL of the first value of each stretch in the key's first column,
     ascending, and of the end of the last, by side; empty otherwise."""

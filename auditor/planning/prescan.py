@@ -1,7 +1,8 @@
 """Decide whether a run begins with a pre-scan, by what that is expected to cost, and plan the pre-scan.
 
 A pre-scan reads one signature for each stretch of the table: about STRETCHES unions of neighbouring partitions where these are key ranges,
-and groups of keys, or the whole table, where they are buckets of a hash. Only what differs is then read by the method.
+and groups of keys where they are buckets of a hash. Only what differs is then read by the method. Where the keys are
+in no groups, as those of masked text, there is no pre-scan: one signature of the whole table saved nothing that was measured.
 
 Of key ranges it reads a digest instead where `find_digest_rows` finds that it can: one hash of the texts of many rows, in the order of the
 key. Then a stretch has about as many rows as one hash should cover.
@@ -78,6 +79,9 @@ ORDERED_KINDS = frozenset({"integer", "decimal", "year", "date", "timestamp"})
 PLAIN_TEXT = re.compile(r"(text|varchar|char|character|character varying)\b", re.ASCII)
 """Native types of text that an index yields in its order when compared with a literal: citext is none of them."""
 
+NO_STRETCHES = "the table has no parts, larger than its buckets, of which a signature could be read first"
+"""Why a table whose partitions are buckets of a hash has no pre-scan."""
+
 DIGITS = re.compile(r"[0-9a-f]+(-[0-9a-f]+)*", re.ASCII)
 UUID_HYPHENS = (8, 13, 18, 23)
 
@@ -97,7 +101,10 @@ def decide(
     digest_rows, partitions = find_digest_rows(plan, tables) if tables else (0, 0)
     if obstacle := _find_obstacle(plan, digest_rows):
         return Prescan(used=False, why=obstacle)
-    groups = count_groups(plan) if tables and plan.partitioning.strategy == "hash" else 0
+    is_hash = plan.partitioning.strategy == "hash"
+    groups = count_groups(plan) if tables and is_hash else 0
+    if is_hash and not groups and not (tables and _is_ordered(plan, tables)):  # whose cuts may be stretches
+        return Prescan(used=False, why=NO_STRETCHES)
     hashes_bytes = tables is not None and all(end.dialect.hashes.MAX_JOINED_BYTES for end in tables.values())
     partitions = partitions or _partitions_per_stretch(plan)
     prescan = Prescan(used=False, why="", partitions=partitions, digest_rows=digest_rows, hashes_bytes=hashes_bytes, groups=groups)
@@ -113,7 +120,7 @@ def plan_of_stretches(plan: Plan) -> Plan:
     if how.strategy == "range":
         how = replace(how, size=how.size * prescan.partitions)
     elif how.strategy == "hash":
-        how = Partitioning(strategy="group" if prescan.groups else "whole")
+        how = Partitioning(strategy="group")
     stretches = replace(plan, method="signature", t=0, partitioning=how)
     if not prescan.digest_rows:
         return replace(stretches, joins_words=True, hashes_bytes=prescan.hashes_bytes)
@@ -185,7 +192,7 @@ def _share_read_again(unequal: float, prescan: Prescan, buckets: int) -> float:
     """Return the share of a table that lies in unequal stretches if this share of its partitions differs, scattered evenly."""
     if prescan.partitions:
         return 1 - (1 - unequal) ** prescan.partitions
-    if not prescan.groups or unequal >= 1:
+    if not prescan.groups or unequal >= 1:  # a key that is still to be cut
         return 1.0 if unequal else 0.0
     rows = -buckets * math.log1p(-unequal)  # so many, in a bucket each or several in one, leave this share of buckets without any
     return float(1 - (1 - 1 / prescan.groups) ** rows)
@@ -231,22 +238,31 @@ def most_joined_rows(plan: Plan, ends: Mapping[Side, Endpoint]) -> int:
 
 
 def cut_by_key(reader: Reader, plan: Plan, prescan: Prescan, tables: Mapping[Side, Endpoint]) -> Prescan:
-    """Return the pre-scan with the cuts of a table's key and digests of the stretches between; as it is where it is better so."""
+    """Return the pre-scan with the cuts of a table's key and digests of the stretches between; as it is where it is better so.
+
+    Without cuts there is none of a table whose keys are in no groups.
+    """
     if not prescan.used or plan.partitioning.strategy != "hash" or not _is_ordered(plan, tables):
         return prescan
+    cut = _cut(reader, plan, prescan, tables)
+    return cut or (prescan if prescan.groups else Prescan(used=False, why=NO_STRETCHES))
+
+
+def _cut(reader: Reader, plan: Plan, prescan: Prescan, tables: Mapping[Side, Endpoint]) -> Prescan | None:
+    """Return the pre-scan with the cuts of a table's key; None where it cannot be cut into stretches of few rows."""
     most = most_joined_rows(plan, tables)
     rows = max((plan.sides[side].estimate or 0) for side in SIDES)
     if most < LEAST_DIGEST_ROWS or rows * ROOM > most * CUT_STRETCHES:
-        return prescan
+        return None
     ends = reader.ask_each(lambda side, session: read_ends(plan, side, session))
     cuts = place_cuts(plan, {side: tables[side].dialect for side in SIDES}, ends)
     if not cuts:
-        return prescan
+        return None
     cut = replace(prescan, cuts=cuts, digest_rows=most, groups=len(cuts["source"]) - 1)
     if not all(reader.ask_each(lambda side, session: ascends(replace(plan, prescan=cut), side, session)).values()):
-        return prescan
+        return None
     expected = reader.ask_each(lambda side, session: _estimate_rows(replace(plan, prescan=cut), side, session))
-    return cut if all(_is_even(rows, most) for rows in expected.values()) else prescan
+    return cut if all(_is_even(rows, most) for rows in expected.values()) else None
 
 
 def _is_ordered(plan: Plan, tables: Mapping[Side, Endpoint]) -> bool:

@@ -162,7 +162,7 @@ def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, sav
     if not equal.any():
         return plan
     if plan.partitioning.strategy == "hash":
-        return _plan_of_groups(reader, plan, scanned, sorted(left)) if plan.prescan and plan.prescan.groups else plan
+        return _plan_of_groups(reader, plan, scanned, sorted(left))
     spans = _key_spans(plan, sorted(left - {NULL_PARTITION}))
     null = (Chunk(null_key=True),) if NULL_PARTITION in left else ()
 
@@ -248,10 +248,8 @@ def describe(plan: Plan, scanned: Aligned, equal: Flags, is_partial: bool) -> st
     count, left = len(equal), int((~equal).sum())
     if not count:
         return ""
-    if plan.partitioning.strategy == "hash" and count == 1:
-        return "pre-scan: the whole table is equal" if not left else f"pre-scan: the table differs, so the method {plan.method} read it"
     if not left:
-        return f"pre-scan: all {count:,} parts of the table are equal"
+        return f"pre-scan: {'the only part' if count == 1 else f'all {count:,} parts'} of the table {'is' if count == 1 else 'are'} equal"
     differ = f"{left:,} of {count:,} parts of the table {'differs' if left == 1 else 'differ'}"
     return f"pre-scan: {differ}, and {('was' if left == 1 else 'were') if is_partial else 'all were'} read in full"
 

@@ -54,8 +54,6 @@ def template_name(plan: Plan, dialect: Dialect) -> str:
     """Return the name of the template of the plan's summaries."""
     if plan.joins_words and dialect.SUMS_WHOLE_WORDS:
         return "signature_joined"
-    if plan.method == "signature" and plan.partitioning.strategy == "whole":
-        return "signature_whole"
     return "exact_levels" if power_sums.uses_levels(plan) else plan.method
 
 
@@ -164,8 +162,6 @@ def group_condition(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[
 
 def _located_partition(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     """Return the fragments of a row's columns that locate it, and of its partition from these: a bucket takes its number twice."""
-    if plan.partitioning.strategy == "whole":
-        return {"located": f"0 AS {plan.named('partition_id')}", "partition": "0"}
     if plan.partitioning.strategy != "hash":
         located = f"{partition(plan, side, dialect)} AS {plan.named('partition_id')}"
         return {"located": located, "partition": plan.named("hashed_rows.partition_id")}
@@ -178,11 +174,9 @@ def _signature(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
     v = plan.named("hashed_rows.v")
     words = [dialect.numbers.shift_right(v, 30), dialect.numbers.low_bits(v, 30)]
     add, counted = aggregates(plan, dialect)
-    located = _located_partition(plan, side, dialect)
     return {
-        **located,
+        **_located_partition(plan, side, dialect),
         "word": _word_of_row(plan, side, dialect),
-        "group": "HAVING COUNT(*) > 0" if plan.partitioning.strategy == "whole" else f"GROUP BY {located['partition']}",
         "words": _join_columns([f"{add(word)} AS word_{j}" for j, word in enumerate(words)]),
         "counted": counted(v),
     }

@@ -25,7 +25,7 @@ FROM (
     FROM ${table}
     WHERE ${where}
   ) ${p}hashed_rows
-  ${group}
+  GROUP BY ${partition}
 ) ${p}summed_rows
 ORDER BY ${p}summed_rows.${p}partition_id
 

@@ -42,24 +42,16 @@ def arrive(road: AlignedRoad) -> None:
 @pytest.mark.alone
 @pytest.mark.mariadb
 @pytest.mark.postgres
-@pytest.mark.parametrize(
-    ("road", "equal", "unequal"),
-    [
-        pytest.param("{size: 16}", "pre-scan: all 62 parts of the table are equal",
-                     "pre-scan: 4 of 64 parts of the table differ, and were read in full", id="ranges"),
-        pytest.param("{strategy: hash, buckets: 64}", "pre-scan: the whole table is equal",
-                     "pre-scan: the table differs, so the method exact read it", id="buckets"),
-    ],
-    indirect=["road"],
-)  # fmt: skip
-def test_stretches_are_read_first_and_what_differs_by_the_method(road: AlignedRoad, equal: str, unequal: str) -> None:
+@pytest.mark.parametrize("road", ["{size: 16}"], indirect=True)
+def test_stretches_are_read_first_and_what_differs_by_the_method(road: AlignedRoad) -> None:
     with road.delivering():
         assert road.audit().verdict is Verdict.MATCH
         road.log.run(f"UPDATE {TABLE} SET price = price + 1 WHERE id % 7 = 0", f"DELETE FROM {TABLE} WHERE id BETWEEN 100 AND 200")
         arrive(road)
         same = road.audit()
         assert same.verdict is Verdict.MATCH and same.live and not same.live.scanned, same.reasons
-        assert same.plan and same.plan.prescan and same.plan.prescan.used and equal in same.notes, same.notes
+        assert same.plan and same.plan.prescan and same.plan.prescan.used, same.notes
+        assert "pre-scan: all 62 parts of the table are equal" in same.notes, same.notes
         assert same.comparison and same.comparison.rows == {"source": KEYS - 101, "target": KEYS - 101}
         table = f"{road.schema}.{TABLE}"
         road.execute(
@@ -68,7 +60,8 @@ def test_stretches_are_read_first_and_what_differs_by_the_method(road: AlignedRo
         )  # fmt: skip
         other = road.audit()
         assert other.verdict is Verdict.MISMATCH and other.live and not other.live.scanned, other.reasons
-        assert unequal in other.notes and other.differences and other.differences.exact, other.notes
+        assert "pre-scan: 4 of 64 parts of the table differ, and were read in full" in other.notes, other.notes
+        assert other.differences and other.differences.exact
         found = {*named(other), *(("extra", str(one.first)) for one in other.differences.ranges)}
         assert {("changed", "77"), ("missing", "1500")} < found and other.differences.extra == 2
         road.execute(

@@ -68,10 +68,8 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
     """Render every statement of an engine, keyed by the name of its golden file."""
     found = render_statements_of_audits(dialect)
     found["console"] = service.console_script(plan_of(dialect, "signature", "range"), "source", dialect, 3600.0)
-    for strategy in ("range", "hash"):
-        plan = replace(plan_of(dialect, "exact", strategy), prescan=Prescan(used=True, why="", partitions=16))
-        chunk = CHUNK if strategy == "range" else Chunk()
-        found[f"prescan_{strategy}"] = render.summary(plan_of_stretches(plan), "source", dialect, chunk)
+    ranges = replace(plan_of(dialect, "exact", "range"), prescan=Prescan(used=True, why="", partitions=16))
+    found["prescan_range"] = render.summary(plan_of_stretches(ranges), "source", dialect, CHUNK)
     if dialect.hashes.MAX_JOINED_BYTES:
         digested = replace(plan_of(dialect, "exact", "range"), prescan=Prescan(used=True, why="", partitions=16, digest_rows=20_000))
         digested = replace(digested, least=0, greatest=99_999)

@@ -279,7 +279,6 @@ def test_every_template_that_reads_a_table_is_among_them(engine: str, monkeypatc
 def _for_others(dialect: Dialect) -> set[str]:
     """Return the templates that are there for other engines, or for what this one cannot do."""
     found = set() if dialect.is_written else {"patch_insert", "patch_update", "patch_delete"}
-    found |= {"signature_whole"} if dialect.SUMS_WHOLE_WORDS else set()
     if not dialect.is_written or "bootstrap_stage_create" in dialect.UNAVAILABLE_TEMPLATES:
         found |= {"copy_lines", "bootstrap_copy", "bootstrap_clear"}
     if not dialect.hashes.MAX_JOINED_BYTES:

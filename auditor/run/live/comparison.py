@@ -369,6 +369,4 @@ def select_partitions(sums: Summaries, which: npt.NDArray[np.bool_]) -> Summarie
 
 def _stretches_of(plan: Plan, partition: Integers) -> Integers:
     """Return the stretches in which partitions lie, (n,) int64."""
-    if plan.partitioning.strategy != "range":
-        return np.zeros(len(partition), np.int64)
     return np.where(partition == NULL_PARTITION, NULL_PARTITION, partition // (keys_of_stretch(plan) // plan.partitioning.size))

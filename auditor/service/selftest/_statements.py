@@ -57,8 +57,6 @@ def partition_of(plan: Plan, row: Texts) -> int:
     """Return the partition id of a row."""
     how = plan.partitioning
     text = row[how.column]
-    if how.strategy == "whole":
-        return 0
     if how.strategy == "hash":
         number = key_number(plan, row[: plan.key])
         return NULL_PARTITION if number is None else bucket_of(number, how.buckets)
@@ -212,7 +210,6 @@ class Orders:
 
 RANGE, BUCKETS = Partitioning(strategy="range", size=8), Partitioning(strategy="hash", buckets=4)
 TIMES = tuple(Partitioning(strategy="time", unit=unit) for unit in ("hour", "day", "month"))
-WHOLE = Partitioning(strategy="whole")
 ID, NAME, UID, DAY_AND_ID = ("id",), ("name",), ("uid",), ("day", "id")
 METHODS: tuple[Method, ...] = ("counts", "signature", "minhash", "exact")
 
@@ -223,7 +220,7 @@ def check_statements(bench: Bench) -> None:
     for method in METHODS:
         for how in (RANGE, BUCKETS, TIMES[1]):
             _check_summary(orders, f"{method}, {how.strategy}", orders.plan(ID, how, method))
-    for how in (TIMES[0], TIMES[2], WHOLE):
+    for how in (TIMES[0], TIMES[2]):
         _check_summary(orders, f"signature, {how}", orders.plan(ID, how))
     for key in (NAME, UID, ("day",), DAY_AND_ID):
         _check_summary(orders, f"exact, hash of {' and '.join(key)}", orders.plan(key, BUCKETS, "exact"))
