@@ -18,7 +18,7 @@ from sqlalchemy import insert, select
 
 from auditor.client import Client
 from auditor.store import Store
-from auditor.store._schema import audit_versions, runs
+from auditor.store.schema import audit_versions, runs
 from benchmarks import data
 from benchmarks.servers import Servers
 from benchmarks.shapes import Shape

@@ -34,7 +34,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 import dialects
 from auditor.errors import BadUrl, StoreError, StoreTooNew, StoreUnavailable
 from auditor.store._driver_errors import is_write_conflict, translate_errors
-from auditor.store._schema import HEAD, VERSION_TABLE, Moment
+from auditor.store.schema import HEAD, VERSION_TABLE, Moment
 from auditor.waits import waits
 from dialects import extras
 from dialects.mysql import login as mysql_login

@@ -16,9 +16,9 @@ from sqlalchemy import Boolean, Column, Connection, Row, Table, delete, insert, 
 
 from auditor.errors import UnknownAudit
 from auditor.shapes.audit import Definition
-from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text
 from auditor.store._store import Store, database_time
 from auditor.store.runs import OWN_SETTINGS
+from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text
 
 audit_states = Table(
     "auditor_audit_states",

@@ -17,7 +17,10 @@ from typing import Any
 from sqlalchemy import Column, Connection, Index, Table, Text, func, insert, select, type_coerce, update
 
 from auditor.model import State
-from auditor.store._schema import (
+from auditor.store._store import Store
+from auditor.store.audit_state import lock_state
+from auditor.store.runs import StoredDifference, StoredRun, fetch_runs
+from auditor.store.schema import (
     MYSQL,
     Json,
     audit_versions,
@@ -31,9 +34,6 @@ from auditor.store._schema import (
     schemas,
     short_text,
 )
-from auditor.store._store import Store
-from auditor.store.audit_state import lock_state
-from auditor.store.runs import StoredDifference, StoredRun, fetch_runs
 
 evidence = Table(
     "auditor_evidence",

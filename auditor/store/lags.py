@@ -18,8 +18,8 @@ from typing import NamedTuple
 from sqlalchemy import Column, ColumnElement, Connection, Integer, Table, and_, delete, func, insert, or_, select
 
 from auditor.errors import StoreError
-from auditor.store._schema import MYSQL, Moment, Real, big_integer, long_binary, metadata, short_text
 from auditor.store._store import Store
+from auditor.store.schema import MYSQL, Moment, Real, big_integer, long_binary, metadata, short_text
 
 lags = Table(
     "auditor_pipeline_lags",

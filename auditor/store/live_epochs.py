@@ -26,8 +26,8 @@ from sqlalchemy import Column, Connection, Index, Row, Table, and_, func, insert
 
 from auditor.errors import LiveSummariesWrong
 from auditor.model import LiveEpoch
-from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
 from auditor.store._store import Store, database_time
+from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
 
 live_epochs = Table(
     "auditor_live_epochs",

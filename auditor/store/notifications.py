@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, Table, insert, select, update
 
-from auditor.store._schema import MYSQL, Json, big_integer, metadata, short_text
 from auditor.store._store import Store
+from auditor.store.schema import MYSQL, Json, big_integer, metadata, short_text
 
 channel_messages = Table(
     "auditor_channel_messages",

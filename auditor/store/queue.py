@@ -18,11 +18,11 @@ from sqlalchemy import Column, Connection, ForeignKey, Table, and_, func, insert
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
 from auditor.store import audit_state, leases
-from auditor.store._schema import MYSQL, Moment, Words, audit_versions, big_integer, metadata, queue, runs, short_text
 from auditor.store._store import Store, database_time
 from auditor.store.evidence import forget_payloads
 from auditor.store.run_lifecycle import NOT_ENDED, has_checkpoint, recover_runs, running_columns, save_version, update_own_run
 from auditor.store.runs import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
+from auditor.store.schema import MYSQL, Moment, Words, audit_versions, big_integer, metadata, queue, runs, short_text
 from auditor.waits import waits
 
 idempotency_keys = Table(

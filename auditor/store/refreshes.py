@@ -13,8 +13,8 @@ from sqlalchemy import Column, Connection, Index, Row, Table, delete, insert, se
 from auditor.errors import StoreError
 from auditor.shapes.pipeline import RefreshState
 from auditor.store import events
-from auditor.store._schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.store._store import Store, database_time
+from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text
 
 refreshes = Table(
     "auditor_refreshes",

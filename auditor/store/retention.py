@@ -15,7 +15,6 @@ from auditor.errors import StoreFull
 from auditor.model import State
 from auditor.store import patches
 from auditor.store._driver_errors import translate_errors
-from auditor.store._schema import audit_versions, runs
 from auditor.store._store import Store
 from auditor.store.audit_state import audit_states
 from auditor.store.events import events
@@ -23,6 +22,7 @@ from auditor.store.evidence import forget_payloads
 from auditor.store.queue import tick_claims
 from auditor.store.rolling_parts import rolling_parts
 from auditor.store.runs import OWN_SETTINGS, ad_hoc_audit
+from auditor.store.schema import audit_versions, runs
 from auditor.store.tokens import SESSION_PREFIX, tokens
 
 KEEP_RESUMABLE = dt.timedelta(days=7)

@@ -14,9 +14,9 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, Text, bin
 
 from auditor.errors import UnknownRun
 from auditor.model import PERMISSIONS, SIDES, Side, State, Verdict, describe_other_settings
-from auditor.store._schema import audit_versions, differences, queue, run_documents, runs, schemas, to_json
 from auditor.store._store import Store
 from auditor.store.leases import Lease, Owner, find_leases
+from auditor.store.schema import audit_versions, differences, queue, run_documents, runs, schemas, to_json
 
 AD_HOC_PREFIX = "ad-hoc"
 

@@ -11,13 +11,13 @@ from sqlalchemy import Connection, delete, select, update
 
 from auditor.model import Side
 from auditor.store._driver_errors import translate_errors
-from auditor.store._schema import chunks, differences, run_documents, runs
 from auditor.store._store import PRIVATE, Store
 from auditor.store.audit_state import left_out_rows
 from auditor.store.evidence import Seal, add_link, forget_payloads
 from auditor.store.repairs import repairs
 from auditor.store.rolling_parts import rolling_parts
 from auditor.store.runs import get_run_number
+from auditor.store.schema import chunks, differences, run_documents, runs
 
 
 class DifferenceDetail(TypedDict):

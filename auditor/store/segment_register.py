@@ -17,8 +17,8 @@ from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, 
 from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, SegmentVerdict, compare_segment
-from auditor.store._schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store, database_time
+from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 
 segment_registers = Table(
     "auditor_segment_registers",

@@ -10,8 +10,8 @@ from sqlalchemy import Column, Connection, Integer, Row, Table, and_, delete, fu
 
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
-from auditor.store._schema import MYSQL, Moment, Words, big_integer, metadata, short_text
 from auditor.store._store import Store
+from auditor.store.schema import MYSQL, Moment, Words, big_integer, metadata, short_text
 
 segments = Table(
     "auditor_segments",

@@ -27,7 +27,7 @@ from auditor.report import render
 from auditor.report.day import load_day
 from auditor.service import notify
 from auditor.store import Store, open_store, run_lifecycle
-from auditor.store._schema import runs as table
+from auditor.store.schema import runs as table
 from tests.api.conftest import make_client
 
 OTHER: dict[str, Any] = {"source": {"connection": "source", "table": "other"}, "target": {"connection": "target", "table": "other"}}

@@ -23,7 +23,7 @@ from auditor.service.notify import choose_occasion
 from auditor.service.workers import request_ad_hoc, run_pending
 from auditor.sql import render
 from auditor.store import audit_state, events, queue, retention, run_lifecycle, runs
-from auditor.store._schema import audit_versions as definitions
+from auditor.store.schema import audit_versions as definitions
 from auditor.summary import arrays
 from tests.api.conftest import Service, TemporaryService, make_client
 from tests.api.test_client import listening

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from auditor.config import Evidence
 from auditor.history.evidence import verify_bytes
 from auditor.service import evidence
-from auditor.store._schema import runs as runs_table
+from auditor.store.schema import runs as runs_table
 from tests.api.conftest import TemporaryService
 
 

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from auditor.api import metrics
 from auditor.api.metrics import FinishedRuns
 from auditor.store import Store, open_store, queue, run_lifecycle, runs
-from auditor.store._schema import runs as table
 from auditor.store.leases import leases
+from auditor.store.schema import runs as table
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
 
 LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)

@@ -24,7 +24,7 @@ from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
 from auditor.report import day, render
 from auditor.service import patches, segment_audits
-from auditor.store import Store, _schema, audit_state, open_store, rolling_parts, run_lifecycle, runs
+from auditor.store import Store, audit_state, open_store, rolling_parts, run_lifecycle, runs, schema
 from tests.browser import pipeline_samples, segment_samples
 from tests.browser.conftest import CHROMIUM_OPTIONS, find_chromium
 from tests.browser.served import serve_app
@@ -118,7 +118,7 @@ def create_shop(directory: Path, now: dt.datetime) -> tuple[Settings, Store]:
         report = service.run_audit(configured, "events", store=store, requested_by="schedule")
         move_run(store, report.run, now - dt.timedelta(hours=hours), report.seconds)
     with store.engine.begin() as connection:  # the time of each part is the start of its run
-        read = sa.select(_schema.runs.c.started).where(_schema.runs.c.number == rolling_parts.rolling_parts.c.run).scalar_subquery()
+        read = sa.select(schema.runs.c.started).where(schema.runs.c.number == rolling_parts.rolling_parts.c.run).scalar_subquery()
         connection.execute(sa.update(rolling_parts.rolling_parts).values(at=read))
     run_lifecycle.start_run(
         store, run="4f" * 16, audit="payments", definition={}, method="exact", requested_by="ada", reason="after the backfill"

@@ -16,9 +16,9 @@ from auditor.repair.keys import Selection
 from auditor.service import patch_through, patches
 from auditor.store import patches as stored
 from auditor.store import patches as stored_requests
-from auditor.store._schema import runs as run_table
 from auditor.store.patches import patch_batches
 from auditor.store.patches import patches as patch_table
+from auditor.store.schema import runs as run_table
 from tests import tables
 from tests.live import LiveEngine
 from tests.repair import small

@@ -24,7 +24,7 @@ from auditor.errors import (
 from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.store import patches as stored_patches
-from auditor.store._schema import runs as run_table
+from auditor.store.schema import runs as run_table
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.repair import small

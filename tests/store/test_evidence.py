@@ -16,9 +16,9 @@ from auditor.model import State, Verdict
 from auditor.service import evidence
 from auditor.store import Store, queue, retention, run_lifecycle
 from auditor.store import evidence as chains
-from auditor.store._schema import differences, run_documents
-from auditor.store._schema import runs as runs_table
 from auditor.store.evidence import evidence as links_table
+from auditor.store.schema import differences, run_documents
+from auditor.store.schema import runs as runs_table
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 
 NUMBERS = {"score": 0.1 + 0.2, "lower": 1 / 3, "upper": 2 / 3, "published": 5e-324, "coverage": 1.0, "seconds": 1e-7}

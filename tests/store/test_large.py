@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from auditor.store import Store, runs
-from auditor.store._schema import differences, run_documents
-from auditor.store._schema import runs as table
 from auditor.store.runs import _select_runs
+from auditor.store.schema import differences, run_documents
+from auditor.store.schema import runs as table
 from auditor.summary.codec import pack_partition_map
 from tests.store.samples import add_finished_run
 from tests.unit.test_codec import MANY, random_partition_map

@@ -17,8 +17,8 @@ from alembic.script import ScriptDirectory
 from auditor import store as stored
 from auditor.errors import StoreTooNew
 from auditor.store import Store, _store, open_store, runs
-from auditor.store._schema import HEAD, VERSION_TABLE, metadata
 from auditor.store._store import MIGRATIONS
+from auditor.store.schema import HEAD, VERSION_TABLE, metadata
 from tests import new_stores
 from tests.store.conftest import Make
 from tests.store.samples import add_finished_run, new_audit_name

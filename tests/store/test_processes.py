@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from auditor.errors import NotResumable, RunLost
 from auditor.model import State, Verdict
 from auditor.store import Store, audit_state, leases, run_lifecycle, runs
-from auditor.store._schema import runs as table
 from auditor.store.leases import Owner, has_ended
 from auditor.store.leases import leases as leases_table
+from auditor.store.schema import runs as table
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 from tests.store.worker import Worker, payload
 from tests.waits import SetWaits

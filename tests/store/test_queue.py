@@ -14,8 +14,8 @@ import pytest
 from auditor.errors import ConfigError, NotResumable, QueueFull, RunLost
 from auditor.model import State
 from auditor.store import Store, audit_state, leases, queue, retention, run_lifecycle, runs
-from auditor.store._schema import runs as table
 from auditor.store.leases import leases as leases_table
+from auditor.store.schema import runs as table
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
 
 

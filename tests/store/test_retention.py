@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 from auditor.errors import UnknownRun
 from auditor.store import Store, audit_state, events, queue, retention, rolling_parts, run_lifecycle, runs, tokens
-from auditor.store._schema import audit_versions as definitions
-from auditor.store._schema import differences, run_documents
-from auditor.store._schema import runs as table
 from auditor.store.events import events as noted
 from auditor.store.queue import tick_claims
+from auditor.store.schema import audit_versions as definitions
+from auditor.store.schema import differences, run_documents
+from auditor.store.schema import runs as table
 from auditor.store.tokens import tokens as made_tokens
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from auditor.errors import AlreadyRunning, NotResumable, StoreError, UnknownRun
 from auditor.model import State, Verdict
 from auditor.store import Store, audit_state, leases, queue, run_lifecycle, runs
-from auditor.store._schema import audit_versions, schemas
+from auditor.store.schema import audit_versions, schemas
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
 

@@ -467,7 +467,7 @@ def test_a_changed_run_is_found(run: Run, store: Store, settings: Settings, fold
 
 
 def test_every_column_of_an_ended_run_is_sealed_or_does_not_matter() -> None:
-    from auditor.store._schema import runs as table
+    from auditor.store.schema import runs as table
 
     of_its_life = {"number", "progress", "resumable", "cancel_requested", "running_audit"}
     assert {column.name for column in table.columns} == {*chains.SEALED_COLUMNS, *of_its_life}

@@ -22,7 +22,7 @@ from auditor.model import Report, State, Verdict
 from auditor.report import day, render
 from auditor.service.definitions import definition_of_run
 from auditor.store import Store, audit_state, open_store, run_lifecycle, runs
-from auditor.store._schema import runs as table
+from auditor.store.schema import runs as table
 
 NOW = dt.datetime(2026, 3, 18, 7, 5, tzinfo=dt.UTC)
 AS_OF = "2026-03-17T22:00:00Z"

@@ -7,7 +7,7 @@ from typing import Any
 from alembic import op
 from sqlalchemy import Boolean, Column, ForeignKey, ForeignKeyConstraint, Integer, UniqueConstraint, inspect
 
-from auditor.store._schema import Json, Moment, Real, Words, big_integer, long_binary, short_text
+from auditor.store.schema import Json, Moment, Real, Words, big_integer, long_binary, short_text
 
 revision = "0001"
 down_revision = None
