@@ -183,12 +183,10 @@ def get_patch_sql(app: App, patch: PatchId) -> PlainTextResponse:
     return PlainTextResponse(script, headers={"Cache-Control": "no-store"})
 
 
-@patch_routes.post(
-    "/patches/{patch}/apply",
-    status_code=202,
-    response_model=Patch,
-    **with_location(route_options("apply", 400, 404, 409, 413), {202: "The patch."}),
-)
+WRITE_OPTIONS = with_location(route_options("apply", 400, 404, 409, 413), {202: "The patch."})
+
+
+@patch_routes.post("/patches/{patch}/apply", status_code=202, response_model=Patch, **WRITE_OPTIONS)
 def apply_patch(
     request: Request, response: Response, app: App, patch: PatchId, body: RowCount, idempotency: RequiredIdempotencyKey
 ) -> Patch:
@@ -200,12 +198,7 @@ def apply_patch(
     return _answer(app, response, wanted)
 
 
-@patch_routes.post(
-    "/patches/{patch}/undo",
-    status_code=202,
-    response_model=Patch,
-    **with_location(route_options("apply", 400, 404, 409, 413), {202: "The patch."}),
-)
+@patch_routes.post("/patches/{patch}/undo", status_code=202, response_model=Patch, **WRITE_OPTIONS)
 def undo_patch(
     request: Request, response: Response, app: App, patch: PatchId, body: RowCount, idempotency: RequiredIdempotencyKey
 ) -> Patch:

@@ -7,7 +7,7 @@ import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -316,8 +316,8 @@ def load_report(store: Store, run: str, max_differences: int | None = None) -> R
     if report.differences is None:
         return report
     stored = [difference for _, difference in runs.list_differences(store, run, limit=max_differences)]
-    named = tuple(_NAMED.validate_python(_from_stored_difference(difference)) for difference in stored if difference.range is None)
-    ranges = tuple(_RANGE.validate_python(difference.range) for difference in stored if difference.range is not None)
+    named = tuple(row_difference(difference) for difference in stored if difference.range is None)
+    ranges = tuple(range_difference(difference) for difference in stored if difference.range is not None)
     return dataclasses.replace(report, differences=dataclasses.replace(report.differences, named=named, ranges=ranges))
 
 
@@ -325,7 +325,8 @@ _NAMED = TypeAdapter(Difference)
 _RANGE = TypeAdapter(RangeDifference)
 
 
-def _from_stored_difference(difference: StoredDifference) -> dict[str, Any]:
+def row_difference(difference: StoredDifference) -> Difference:
+    """Return a stored difference of one key as what a run found."""
     values = {
         "kind": difference.kind,
         "key": difference.key,
@@ -334,7 +335,12 @@ def _from_stored_difference(difference: StoredDifference) -> dict[str, Any]:
         "state": difference.state,
         "looks": difference.looks,
     }
-    return {**values, "shards": difference.shards}
+    return _NAMED.validate_python({**values, "shards": difference.shards})
+
+
+def range_difference(difference: StoredDifference) -> RangeDifference:
+    """Return a stored difference of a range as what a run found."""
+    return _RANGE.validate_python(difference.range)
 
 
 def load_partition_map(store: Store, run: str) -> PartitionMap | None:

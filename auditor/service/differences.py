@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import TypeAdapter
-
 from auditor import model
 from auditor.errors import NoReport
 from auditor.history import records
@@ -22,9 +20,6 @@ BATCH = 1000
 
 MAX_NUMBER = 2**53
 """Upper limit of a difference's number; larger positions in requests are cut to it."""
-
-_ROW_ADAPTER = TypeAdapter(model.Difference)
-_RANGE_ADAPTER = TypeAdapter(RangeDifference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,8 @@ def list_page(store: Store, selection: Selection, after: int, limit: int) -> lis
 def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Difference | RangeDifference]:
     """Return these differences in their order, without the values of masked columns."""
     differences: list[model.Difference | RangeDifference] = [
-        _range_difference(difference) if difference.range is not None else _row_difference(difference) for difference in stored
+        records.range_difference(difference) if difference.range is not None else records.row_difference(difference)
+        for difference in stored
     ]
     named = tuple(difference for difference in differences if isinstance(difference, model.Difference))
     ranges = tuple(difference for difference in differences if isinstance(difference, RangeDifference))
@@ -64,22 +60,6 @@ def _mask(report: Report, stored: Sequence[StoredDifference]) -> list[model.Diff
     assert masked is not None
     named_left, ranges_left = iter(masked.named), iter(masked.ranges)
     return [next(named_left) if isinstance(difference, model.Difference) else next(ranges_left) for difference in differences]
-
-
-def _row_difference(difference: StoredDifference) -> model.Difference:
-    values = {
-        "kind": difference.kind,
-        "key": difference.key,
-        "rows": difference.rows,
-        "columns": difference.columns,
-        "state": difference.state,
-        "looks": difference.looks,
-    }
-    return _ROW_ADAPTER.validate_python({**values, "shards": difference.shards})
-
-
-def _range_difference(difference: StoredDifference) -> RangeDifference:
-    return _RANGE_ADAPTER.validate_python(difference.range)
 
 
 def iterate(store: Store, selection: Selection) -> Iterator[Difference]:

@@ -18,7 +18,7 @@ from auditor.pipeline.refresh import use_cases
 from auditor.repair import proposal, script
 from auditor.repair.keys import Selection
 from auditor.repair.proposal import unnamed
-from auditor.service import audits, patches, running
+from auditor.service import patches
 from auditor.service.patches import NOBODY, Followed
 from auditor.service.pipeline_status import status
 from auditor.store import Store, repairs
@@ -155,17 +155,8 @@ def _audit_again(
     settings: Settings, store: Store, report: Report, span: tuple[int, int] | None, followed: Followed, how: str, rows: int
 ) -> tuple[Report | None, str]:
     """Audit the touched keys again, or the whole table where keys have no order; return the run, or why there is none."""
-    keys = {"keys": {"from": span[0], "to": span[1]}} if span else {}
     try:
-        after = running.run_audit(
-            audits.with_defined_audits(settings, store),
-            report.audit,
-            followed.on_progress,
-            store,
-            reason=f"after rows of run {report.run} were sent anew",
-            requested_by=followed.who,
-            overrides=keys,
-        )
+        after = patches.audit_keys_again(settings, store, report, span, followed, f"after rows of run {report.run} were sent anew")
     except AuditorError as error:
         return None, str(error)
     note = f"{rows:,} rows sent {how}; run {after.run[:12]} looked again: {after.verdict.value}"

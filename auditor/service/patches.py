@@ -272,21 +272,30 @@ def _job(settings: Settings, store: Store, audit: Audit, report: Report, followe
     )
 
 
+def audit_keys_again(
+    settings: Settings, store: Store, report: Report, keys: tuple[int, int] | None, followed: Followed, reason: str
+) -> Report:
+    """Run the audit of a report over the touched keys, from the first to the last, or over the whole table where keys have no order (None).
+
+    Raises what a run raises before it begins, a class of AuditorError.
+    """
+    return running.run_audit(
+        audits.with_defined_audits(settings, store),
+        report.audit,
+        followed.on_progress,
+        store,
+        reason=reason,
+        requested_by=followed.who,
+        overrides={"keys": {"from": keys[0], "to": keys[1]}} if keys else {},
+    )
+
+
 def _audit_again(settings: Settings, store: Store, report: Report, patched: Patched, followed: Followed) -> tuple[Report | None, str]:
     """Audit the touched keys again, or the whole table where keys have no order; let run, patch and result point at each other."""
     if not patched.counts.total() - patched.counts["equal"]:
         return None, ""
-    keys = {"keys": {"from": patched.keys[0], "to": patched.keys[1]}} if patched.keys else {}
     try:
-        after = running.run_audit(
-            audits.with_defined_audits(settings, store),
-            report.audit,
-            followed.on_progress,
-            store,
-            reason=f"check after patch {patched.patch} of run {report.run}",
-            requested_by=followed.who,
-            overrides=keys,
-        )
+        after = audit_keys_again(settings, store, report, patched.keys, followed, f"check after patch {patched.patch} of run {report.run}")
     except AuditorError as error:
         why = f"the patched rows were not audited again: {error}"
         patches.save_after(store, patched.patch, None, why)

@@ -100,6 +100,19 @@ class Store:
         return result
 
     @contextmanager
+    def sqlite_driver(self) -> Iterator[Any]:
+        """Yield the driver's connection to SQLite's file, outside transactions; None of a store on a server. Raises StoreError."""
+        if self.engine.dialect.name != "sqlite":
+            yield None
+            return
+        with translate_errors(self.name):
+            connection = self.engine.raw_connection()
+            try:
+                yield connection.driver_connection
+            finally:
+                connection.close()
+
+    @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         """Raise a StoreError in place of a driver's error in the block; one that says so, where SQLite's file was deleted or replaced."""
         try:

@@ -14,7 +14,6 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, or_, 
 from auditor.errors import StoreFull
 from auditor.model import State
 from auditor.store import patches
-from auditor.store._driver_errors import translate_errors
 from auditor.store._store import Store
 from auditor.store.audit_state import audit_states
 from auditor.store.events import events
@@ -196,17 +195,10 @@ def _shrink(store: Store, steps: Sequence[int]) -> None:
 
     The log of each step is written back before the next one, so that it takes no more room than that of one step.
     """
-    if store.engine.dialect.name != "sqlite":
-        return
-    with translate_errors(store.name):
-        connection = store.engine.raw_connection()
-        try:
-            driver: Any = connection.driver_connection
-            for pages in steps:
-                while _vacuum_step(driver, pages):
-                    pass
-        finally:
-            connection.close()
+    with store.sqlite_driver() as driver:
+        for pages in steps if driver else ():
+            while _vacuum_step(driver, pages):
+                pass
 
 
 def _vacuum_step(driver: Any, pages: int) -> bool:

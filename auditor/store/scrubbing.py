@@ -10,7 +10,6 @@ from typing import Any, TypedDict
 from sqlalchemy import Connection, delete, select, update
 
 from auditor.model import Side
-from auditor.store._driver_errors import translate_errors
 from auditor.store._store import PRIVATE, Store
 from auditor.store.audit_state import left_out_rows
 from auditor.store.evidence import Seal, add_link, forget_payloads
@@ -100,14 +99,9 @@ def rewrite_file(store: Store) -> None:
 
     Raises StoreError, as where the disk has no room for a second copy of the file.
     """
-    if store.engine.dialect.name != "sqlite":
-        return
-    with translate_errors(store.name):
-        connection = store.engine.raw_connection()
-        try:
-            driver: Any = connection.driver_connection
-            driver.execute("VACUUM")
-            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            connection.close()
+    with store.sqlite_driver() as driver:
+        if driver is None:
+            return
+        driver.execute("VACUUM")
+        driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     Path(str(store.engine.url.database)).chmod(PRIVATE)
