@@ -57,7 +57,7 @@ _counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
 _log_context: contextvars.ContextVar[Mapping[str, str] | None] = contextvars.ContextVar("log_context", default=None)
 """The fields that `log_context` adds to every log line."""
 
-_tracers: list[Any] = []
+tracers: list[Any] = []
 """The tracer of this process, after `start_tracing`."""
 
 
@@ -225,7 +225,7 @@ def start_tracing(processor: Any = None) -> bool:
     name = environment.get("OTEL_SERVICE_NAME", "auditor")
     provider = sdk.TracerProvider(resource=resources.Resource.create({"service.name": name}))
     provider.add_span_processor(processor)
-    _tracers[:] = [provider.get_tracer("auditor")]
+    tracers[:] = [provider.get_tracer("auditor")]
     return True
 
 
@@ -240,11 +240,11 @@ def _make_span_processor() -> Any:
 @contextmanager
 def span(name: str, **attributes: str | int | float) -> Iterator[None]:
     """Trace the block as a child of the open span. An exception that leaves it is recorded by its class only."""
-    if not _tracers:
+    if not tracers:
         yield
         return
     trace_api = importlib.import_module("opentelemetry.trace")
-    with _tracers[0].start_as_current_span(name, attributes=attributes, record_exception=False, set_status_on_exception=False) as current:
+    with tracers[0].start_as_current_span(name, attributes=attributes, record_exception=False, set_status_on_exception=False) as current:
         try:
             yield
         except BaseException as error:
@@ -254,7 +254,7 @@ def span(name: str, **attributes: str | int | float) -> Iterator[None]:
 
 def record_span(name: str, seconds: float, **attributes: str | int | float) -> None:
     """Record a span that lasted ``seconds`` and has just ended."""
-    if not _tracers:
+    if not tracers:
         return
     now = time.time_ns()
-    _tracers[0].start_span(name, start_time=now - int(seconds * 1e9), attributes=attributes).end(end_time=now)
+    tracers[0].start_span(name, start_time=now - int(seconds * 1e9), attributes=attributes).end(end_time=now)

@@ -83,7 +83,7 @@ NAMED_OTHERWISE = {"mariadb": "mysql", "mariadb+pymysql": "mysql", "parquet": "d
 
 
 @cache
-def _installed() -> dict[str, list[EntryPoint]]:
+def installed_dialects() -> dict[str, list[EntryPoint]]:
     """Return the entry points by name; several distributions may have one of the same name."""
     entries: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
@@ -94,16 +94,16 @@ def _installed() -> dict[str, list[EntryPoint]]:
 
 def names() -> list[str]:
     """Return the names of all installed engines, sorted."""
-    return sorted(_installed())
+    return sorted(installed_dialects())
 
 
 @cache
 def get(name: str) -> Dialect:
     """Return the dialect of that name. Raises LookupError if there is none, EngineBroken if its package cannot be loaded."""
-    if name not in _installed():
+    if name not in installed_dialects():
         known = ", ".join(names()) or f"none; no installed distribution has entry points {GROUP}: install auditor with pip"
         raise LookupError(f"there is no dialect {name!r}; installed: {known}")
-    entry, *others = _installed()[name]
+    entry, *others = installed_dialects()[name]
     if others:
         values = ", ".join(other.value for other in (entry, *others))
         raise EngineBroken(f"several packages bring an engine {name!r}: {values}; uninstall all but one")

@@ -29,7 +29,7 @@ PROBES = 3
 VANISHED = IDLE_BEFORE_PROBES + PROBE_INTERVAL * PROBES
 """Seconds after which a host that acknowledges nothing counts as lost."""
 
-_KEEPALIVE = {
+KEEPALIVE = {
     "TCP_KEEPIDLE": IDLE_BEFORE_PROBES,
     "TCP_KEEPINTVL": PROBE_INTERVAL,
     "TCP_KEEPCNT": PROBES,
@@ -71,7 +71,7 @@ class Wire:
         """Whether it was the latter."""
         self.is_hastened = False
         """Whether somebody no longer wants the answer that is waited for."""
-        for name, value in {"SO_KEEPALIVE": 1, **_KEEPALIVE}.items():
+        for name, value in {"SO_KEEPALIVE": 1, **KEEPALIVE}.items():
             level = socket.SOL_SOCKET if name == "SO_KEEPALIVE" else socket.IPPROTO_TCP
             with suppress(OSError):  # not a TCP socket
                 if hasattr(socket, name):

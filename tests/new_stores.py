@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
 
-from auditor.store import _store
+from auditor.store import database
 
-upgrade_by_alembic = _store._upgrade
+upgrade_by_alembic = database.upgrade_schema
 
 _known: dict[str, list[tuple[str, Any]]] = {}
 """What the first migration of a new store ran, by database, with what the driver got as parameters."""
@@ -44,12 +44,12 @@ def compile_once(patch: pytest.MonkeyPatch) -> None:
     def create(*arguments: Any, **options: Any) -> Engine:
         return create_engine(*arguments, **{**options, "execution_options": {"compiled_cache": compiled}})
 
-    patch.setattr(_store, "create_engine", create)
+    patch.setattr(database, "create_engine", create)
 
 
 def copy_new_stores(patch: pytest.MonkeyPatch) -> None:
     """Let `open_store` create the tables of an empty store from what it ran for the first."""
-    patch.setattr(_store, "_upgrade", _upgrade)
+    patch.setattr(database, "upgrade_schema", _upgrade)
 
 
 def _upgrade(connection: Connection, version: str | None, name: str) -> None:

@@ -51,8 +51,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _usage_writer = ThreadPoolExecutor(1, "token-usage")
 """Stores when tokens were last used, so that requests do not wait for that write."""
 
-_wrong_tokens = RateLimit(MAX_WRONG_TOKENS)
-_token_limits: dict[int, RateLimit] = {}
+wrong_tokens = RateLimit(MAX_WRONG_TOKENS)
+token_limits: dict[int, RateLimit] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def _authenticate(request: Request) -> Visitor | None:
 def _check_limits(request: Request, secret: str, check: Callable[[Store, str], Visitor]) -> Visitor:
     """Return the result of ``check`` for a secret, within the limits of wrong tokens per prefix and address, and of requests per token."""
     guesser = f"{client_address(request)} {secret[:PREFIX_LENGTH]}"
-    if wait := _wrong_tokens.take(guesser, cost=0):
+    if wait := wrong_tokens.take(guesser, cost=0):
         raise too_many_requests(wait, "too many wrong tokens like this one from this address; retry later")
     try:
         visitor = check(_store(request), secret)
     except Unauthorised:
-        _wrong_tokens.take(guesser)
+        wrong_tokens.take(guesser)
         raise
     if wait := _token_limit(request).take(visitor.name):
         raise too_many_requests(wait, "too many requests with this token; retry later")
@@ -139,7 +139,7 @@ def _store(request: Request) -> Store:
 
 def _token_limit(request: Request) -> RateLimit:
     rate = request.app.state.app_state.configured.service.requests_per_minute
-    return _token_limits.setdefault(rate, RateLimit(rate))
+    return token_limits.setdefault(rate, RateLimit(rate))
 
 
 # login and logout

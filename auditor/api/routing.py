@@ -150,7 +150,7 @@ RequiredIdempotencyKey = Annotated[
 MAX_SLOW_REQUESTS = 8
 """Requests of one process that may wait for a database, or compute for long, at the same time."""
 
-_slow_requests = threading.BoundedSemaphore(MAX_SLOW_REQUESTS)
+slow_requests = threading.BoundedSemaphore(MAX_SLOW_REQUESTS)
 
 
 @contextmanager
@@ -159,12 +159,12 @@ def slow_request() -> Iterator[None]:
 
     Raises HTTPException (503) if MAX_SLOW_REQUESTS are running.
     """
-    if not _slow_requests.acquire(blocking=False):
+    if not slow_requests.acquire(blocking=False):
         raise HTTPException(503, "too many requests are waiting for databases; retry later")
     try:
         yield
     finally:
-        _slow_requests.release()
+        slow_requests.release()
 
 
 class Paginated(BaseModel, Generic[Item]):

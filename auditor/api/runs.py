@@ -214,7 +214,7 @@ MAX_LISTENERS = 200
 MAX_LISTENERS_OF_TOKEN = 20
 """Streams that one process serves at once to one token, and its sessions."""
 
-_listeners: dict[int, str] = {}
+listeners: dict[int, str] = {}
 """The name of the token of each open stream."""
 
 EVENT_SCHEMA: dict[str, Any] = {
@@ -251,9 +251,9 @@ async def stream_run(
 ) -> StreamingResponse:
     """Stream the run whenever it changes, until it has ended."""
     stored = await run_in_threadpool(records.get_run, app.store, run)
-    if len(_listeners) >= MAX_LISTENERS:
+    if len(listeners) >= MAX_LISTENERS:
         raise too_many_requests(10, "too many event streams are open")
-    if list(_listeners.values()).count(caller_name(request)) >= MAX_LISTENERS_OF_TOKEN:
+    if list(listeners.values()).count(caller_name(request)) >= MAX_LISTENERS_OF_TOKEN:
         raise too_many_requests(10, f"this token has {MAX_LISTENERS_OF_TOKEN} event streams open; close some")
     headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
     return StreamingResponse(_stream(request, app, stored.run, last), headers=headers, media_type="text/event-stream")
@@ -261,7 +261,7 @@ async def stream_run(
 
 async def _stream(request: Request, app: AppState, run: str, last: str | None) -> AsyncIterator[str]:
     started = sent = time.monotonic()
-    _listeners[id(request)] = caller_name(request)
+    listeners[id(request)] = caller_name(request)
     try:
         yield "retry: 2000\n\n"
         while time.monotonic() - started < waits().event_stream and not await request.is_disconnected():
@@ -282,4 +282,4 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
                 sent = time.monotonic()
             await asyncio.sleep(waits().event_poll)
     finally:
-        _listeners.pop(id(request), None)
+        listeners.pop(id(request), None)

@@ -116,7 +116,7 @@ class _RenameAtOnce(_Exchange):
 
     def was_swapped(self) -> bool:
         """Look for the old table under its new name, after the statements that wait for it were ended."""
-        _end_waiting(self.session, self.plan)
+        end_waiting(self.session, self.plan)
         return is_there(self.session, self.plan.table, self.plan.old)
 
     def clean_up(self) -> None:
@@ -246,7 +246,7 @@ def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
         session.execute(f"ALTER TABLE {plan.statements.stage} AUTO_INCREMENT = {int(rows[0][0])}")
 
 
-def _end_waiting(session: Session, plan: BootstrapPlan) -> None:
+def end_waiting(session: Session, plan: BootstrapPlan) -> None:
     """End the statements of a process that ended, which may still wait for the table."""
     sql = fill(session.dialect.template("waiting_renames"), {"table": session.dialect.names.literal(f"RENAME%{plan.stage}%")})
     for _ in waits().swap_pauses:

@@ -114,7 +114,7 @@ class Transport:
         try:
             answer: HTTPResponse = self._opener.open(request, timeout=self._timeout)
         except urllib.error.HTTPError as error:
-            raise _error_from(self.url, error) from None
+            raise error_from(self.url, error) from None
         except (OSError, HTTPException) as error:
             raise self.unreachable(error) from None
         return answer
@@ -130,7 +130,7 @@ def quoted(text: str) -> str:
     return quote(text, safe="")
 
 
-def _error_from(url: str, response: urllib.error.HTTPError) -> AuditorError:
+def error_from(url: str, response: urllib.error.HTTPError) -> AuditorError:
     """Return the error that the problem names, else one that corresponds to the HTTP status."""
     try:
         problem = json.loads(response.read(1 << 20))

@@ -157,7 +157,7 @@ class Throttle:
         reason, failure, final = "", None, False
         try:
             session = session or dialects.connect(self._connection.url, waits().load_probe_limit, waits().load_probe_limit)
-            reason = _reason_of_load(session, self.name, self._connection, own)
+            reason = reason_of_load(session, self.name, self._connection, own)
         except Exception as error:  # raised in the threads that wait, not in this one
             failure, final = error, not (isinstance(error, AuditorError) and error.retryable)
             reason = f"the load of the server cannot be probed: {error}"
@@ -173,7 +173,7 @@ class Throttle:
                 probe_session.close()
 
 
-def _reason_of_load(session: Session, name: str, connection: ConnectionSettings, own: int) -> str:
+def reason_of_load(session: Session, name: str, connection: ConnectionSettings, own: int) -> str:
     """Return a sentence about the first measure above its limit; empty if there is none."""
     pause = connection.limits.pause_when
     if not pause:

@@ -92,7 +92,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     finally:
         session.close()
     for target in pipeline.targets:
-        findings += _check_target(settings, name, target, schemas)
+        findings += check_target(settings, name, target, schemas)
     return findings
 
 
@@ -282,7 +282,8 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
             yield Finding("error", subject, str(error))
 
 
-def _check_target(settings: Settings, name: str, target: str, schemas: list[TableSchema]) -> list[Finding]:
+def check_target(settings: Settings, name: str, target: str, schemas: list[TableSchema]) -> list[Finding]:
+    """Return what stands against loading these tables into a target, and what is worth a note; an error of the target is a finding too."""
     findings: list[Finding] = []
     chosen = settings.pipeline(name).targets[target]
     try:

@@ -109,7 +109,7 @@ def find_failover(offset: Mapping[str, Any] | None, to: Source, selection: Selec
     Where rows may be missing, the gaps say so; if the transaction is not there, the place is after the last heartbeat, or the end of the
     log now. Raises FailoverRefused where no place can be found at all, ChangeStreamError and EngineError.
     """
-    mark = _last_read(offset)
+    mark = last_read(offset)
     assert offset is not None
     epoch = int(offset["epoch"]) + 1
     if epoch > LAST_EPOCH:
@@ -129,7 +129,7 @@ def find_failover(offset: Mapping[str, Any] | None, to: Source, selection: Selec
     return Failover(moved, behind, tuple(gaps), tuple(tables))
 
 
-def _last_read(offset: Mapping[str, Any] | None) -> Mark:
+def last_read(offset: Mapping[str, Any] | None) -> Mark:
     """Return the mark of an offset, with a global id or a heartbeat. Raises FailoverRefused."""
     if not offset:
         raise FailoverRefused("the pipeline has read nothing yet; name the new connection under source: and start it")
@@ -165,13 +165,14 @@ def _by_global_id(
         is_gone = first_state(server.source).get(own, 0) > known.get(own, 0)
     else:
         is_gone = own not in known and bool(_purged(server.source, own))
-    gaps = _gaps(wanted, search, mark, server.source.name, is_gone)
+    gaps = find_gaps(wanted, search, mark, server.source.name, is_gone)
     there = Mark(search.place, wanted.text, trail=mark.trail) if search.place else Mark(server.end)
     is_own_alone = len(gaps) == 1 and bool(search.own)
     return known, there, f"transaction {wanted.text}" if search.place else "", gaps, _tables(search.own) if is_own_alone else []
 
 
-def _gaps(wanted: GlobalId, search: Search, mark: Mark, name: str, own_gone: bool) -> list[str]:
+def find_gaps(wanted: GlobalId, search: Search, mark: Mark, name: str, own_gone: bool) -> list[str]:
+    """Return a sentence for each way in which the new server's log may not continue the old one's; ``own_gone``: it lost what it wrote."""
     where = f"connection {name}:"
     if search.place is None:
         lost = f"transaction {wanted.text}, which was read last, at {mark.place}, is missing in the log"

@@ -298,7 +298,7 @@ class S3Folder(Folder):
     def put(self, path: str, content: bytes | BinaryIO) -> None:
         """Write a file, in the place of one of this name, by one request."""
         with _failures(path):
-            _client().put_object(Bucket=self.bucket, Key=self.key(path), Body=content)
+            s3_client().put_object(Bucket=self.bucket, Key=self.key(path), Body=content)
 
     def put_locked(self, path: str, content: bytes, until: dt.datetime) -> None:
         """Write a file that nobody can change or delete before a moment, not even the account's owner.
@@ -308,15 +308,15 @@ class S3Folder(Folder):
         """
         with _failures(path):
             lock = {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": until, "ChecksumAlgorithm": "SHA256"}
-            _client().put_object(Bucket=self.bucket, Key=self.key(path), Body=content, **lock)
-            head = _client().head_object(Bucket=self.bucket, Key=self.key(path))
+            s3_client().put_object(Bucket=self.bucket, Key=self.key(path), Body=content, **lock)
+            head = s3_client().head_object(Bucket=self.bucket, Key=self.key(path))
         if head.get("ObjectLockMode") != "COMPLIANCE":
             raise OSError(errno.EPERM, "the bucket does not lock objects; create it with object lock", path)
 
     def get(self, path: str) -> bytes:
         """Return the content of a small file. Raises FileNotFoundError."""
         with _failures(path):
-            content: bytes = _client().get_object(Bucket=self.bucket, Key=self.key(path))["Body"].read()
+            content: bytes = s3_client().get_object(Bucket=self.bucket, Key=self.key(path))["Body"].read()
             return content
 
     def open(self, path: str) -> IO[bytes]:
@@ -324,7 +324,7 @@ class S3Folder(Folder):
         with ExitStack() as failed:
             copy = failed.enter_context(tempfile.SpooledTemporaryFile(HELD_BYTES))
             with _failures(path):
-                for piece in _client().get_object(Bucket=self.bucket, Key=self.key(path))["Body"].iter_chunks(PIECE):
+                for piece in s3_client().get_object(Bucket=self.bucket, Key=self.key(path))["Body"].iter_chunks(PIECE):
                     copy.write(piece)
             copy.seek(0)
             failed.pop_all()
@@ -333,7 +333,7 @@ class S3Folder(Folder):
     def names(self) -> Iterator[str]:
         """Yield the paths of all files."""
         with _failures(self.url):
-            pages = _client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.key(""))
+            pages = s3_client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.key(""))
             for page in pages:
                 for entry in page.get("Contents", ()):
                     yield str(entry["Key"]).removeprefix(self.key(""))
@@ -343,14 +343,14 @@ class S3Folder(Folder):
         listed = [{"Key": self.key(path)} for path in paths]
         with _failures(self.url):
             for start in range(0, len(listed), AT_ONCE):
-                done = _client().delete_objects(Bucket=self.bucket, Delete={"Objects": listed[start : start + AT_ONCE], "Quiet": True})
+                done = s3_client().delete_objects(Bucket=self.bucket, Delete={"Objects": listed[start : start + AT_ONCE], "Quiet": True})
                 if failed := done.get("Errors"):
                     raise OSError(errno.EIO, f"{failed[0]['Key']}: {failed[0]['Message']}")
 
     def _make(self) -> None:
         """Check that the bucket is there and may be read."""
         with _failures(self.url):
-            _client().head_bucket(Bucket=self.bucket)
+            s3_client().head_bucket(Bucket=self.bucket)
 
     def clear(self, notes: Sequence[str], ending: str) -> None:
         """Delete the files of tables with this ending, and notes."""
@@ -375,7 +375,7 @@ def folder_at(path: str) -> Folder:
 
 
 @cache
-def _client() -> Any:
+def s3_client() -> Any:
     """Return this process's client, which takes a while to make; its threads share it."""
     import boto3
     from botocore.config import Config

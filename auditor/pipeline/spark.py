@@ -163,10 +163,10 @@ def _over_connect(spark: SparkSession, function: Callable[[Any], Any], tasks: Se
 
     frame: Any = spark.range(0, len(tasks), 1, len(tasks))
     rows = sorted(frame.mapInArrow(work, "number BIGINT, result BINARY").collect())
-    return [_verified(key, row["number"], bytes(row["result"])) for row in rows]
+    return [verified_result(key, row["number"], bytes(row["result"])) for row in rows]
 
 
-def _verified(key: bytes, number: int, result: bytes) -> Any:
+def verified_result(key: bytes, number: int, result: bytes) -> Any:
     """Return the result of a task, which it signed with the key that it was given. Raises PipelineFailed for another signature."""
     signature, body = result[:SIGNATURE], result[SIGNATURE:]
     if not hmac.compare_digest(signature, hmac.digest(key, number.to_bytes(8, "big") + body, "sha256")):

@@ -65,10 +65,11 @@ def max_decodable_per_million(plan: Plan) -> float | None:
     """
     if plan.method != "exact":
         return None
-    return _decodable_mean(plan.t) * 1e6 / max(1, plan.rows_per_partition)
+    return decodable_mean(plan.t) * 1e6 / max(1, plan.rows_per_partition)
 
 
-def _decodable_mean(t: int) -> float:
+def decodable_mean(t: int) -> float:
+    """Return the most differences per partition, on average, of which at most MAX_OVERLOADED_SHARE of partitions have more than t."""
     low, high = 0.0, float(t)
     for _ in range(50):
         middle = (low + high) / 2
@@ -93,7 +94,7 @@ def choose_method(history: Sequence[float], t: int, rows_each: int, *, finished_
     recent = list(history[-RECENT_RUNS:])
     if len(recent) < 3 or finished_runs % RECENT_RUNS == 0:
         return "exact"
-    return "minhash" if median(recent) > 20 * _decodable_mean(t) / max(1, rows_each) else "exact"
+    return "minhash" if median(recent) > 20 * decodable_mean(t) / max(1, rows_each) else "exact"
 
 
 def choose_methods(

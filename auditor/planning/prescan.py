@@ -172,7 +172,7 @@ def _weigh(plan: Plan, shares: Sequence[float], prescan: Prescan, found_by: Meth
     cost = COST[plan.method]["digests" if prescan.digest_rows else _priced_strategy(plan)]
     if cost >= 1:
         return False, "the signature of each partition costs no more than that of a part of the table"
-    again = mean(_share_read_again(share, prescan, plan.partitioning.buckets) for share in shares) if shares else 0.0
+    again = mean(share_read_again(share, prescan, plan.partitioning.buckets) for share in shares) if shares else 0.0
     runs = "last run" if len(shares) == 1 else f"last {len(shares)} runs"
     if not shares:
         return True, "no earlier run is known to have found a difference"
@@ -188,7 +188,7 @@ def _priced_strategy(plan: Plan) -> str:
     return "numbered hash" if strategy == "hash" and shapes and "uuid" not in shapes else strategy
 
 
-def _share_read_again(unequal: float, prescan: Prescan, buckets: int) -> float:
+def share_read_again(unequal: float, prescan: Prescan, buckets: int) -> float:
     """Return the share of a table that lies in unequal stretches if this share of its partitions differs, scattered evenly."""
     if prescan.partitions:
         return 1 - (1 - unequal) ** prescan.partitions
@@ -262,7 +262,7 @@ def _cut(reader: Reader, plan: Plan, prescan: Prescan, tables: Mapping[Side, End
     if not all(reader.ask_each(lambda side, session: ascends(replace(plan, prescan=cut), side, session)).values()):
         return None
     expected = reader.ask_each(lambda side, session: _estimate_rows(replace(plan, prescan=cut), side, session))
-    return cut if all(_is_even(rows, most) for rows in expected.values()) else None
+    return cut if all(is_even(rows, most) for rows in expected.values()) else None
 
 
 def _is_ordered(plan: Plan, tables: Mapping[Side, Endpoint]) -> bool:
@@ -274,10 +274,11 @@ def _is_ordered(plan: Plan, tables: Mapping[Side, Endpoint]) -> bool:
         return False
     if not all(native.name in ORDERED_KINDS for column in others for native in column.native.values()):
         return False
-    return all(_is_cut(first, side, tables[side].dialect) for side in SIDES)
+    return all(can_be_cut(first, side, tables[side].dialect) for side in SIDES)
 
 
-def _is_cut(column: ColumnPlan, side: Side, dialect: Dialect) -> bool:
+def can_be_cut(column: ColumnPlan, side: Side, dialect: Dialect) -> bool:
+    """Return whether a table can be cut by ranges of this first column of its key, as an index of this side yields it in order."""
     native = column.native[side]
     if _is_whole(column):
         return True
@@ -365,5 +366,6 @@ def _estimate_rows(plan: Plan, side: Side, session: Session) -> list[int]:
     return session.dialect.server.estimate_each(session, statements)
 
 
-def _is_even(rows: Sequence[int], most: int) -> bool:
+def is_even(rows: Sequence[int], most: int) -> bool:
+    """Return whether few of the rows, expected in each stretch, lie in stretches of more than ``most``; False if nothing is expected."""
     return bool(rows) and sum(some for some in rows if some > most) <= MOST_IN_LARGE * sum(rows)

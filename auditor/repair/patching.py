@@ -193,7 +193,7 @@ def _write(
             work(application)
             return _patched(application, "")
         writer.target.prepare_marks(marks)
-        _begin(job, proposal, patch, planned, undoes)
+        begin_patch(job, proposal, patch, planned, undoes)
         try:
             work(application)
         except BaseException as error:
@@ -211,7 +211,7 @@ def _write(
         return _patched(application, patch)
 
 
-def _begin(job: Job, proposal: Proposal, patch: str, planned: Counter[str], undoes: str | None) -> None:
+def begin_patch(job: Job, proposal: Proposal, patch: str, planned: Counter[str], undoes: str | None) -> None:
     """Store that a patch begins. Raises PatchRefused while another one of the table is at work."""
     undoable, columns = _is_undoable(job, proposal, planned), {"columns": describe_columns(proposal)}
     if job.claimed:

@@ -112,7 +112,9 @@ def csv_lines(rows: Iterable[Difference], keys: Sequence[str], *, has_shards: bo
     ``has_shards``, a column names those that hold the row.
     """
     more = ["shards"] if has_shards else []
-    yield _csv_line(["kind", "state", *more, *keys, "range", "rows_in_source", "rows_in_target", "column", "source", "target", "reason"])
+    yield spreadsheet_line(
+        ["kind", "state", *more, *keys, "range", "rows_in_source", "rows_in_target", "column", "source", "target", "reason"]
+    )
     for difference in rows:
         key = difference.key or {}
         span = difference.range.label if difference.range else None
@@ -123,10 +125,11 @@ def csv_lines(rows: Iterable[Difference], keys: Sequence[str], *, has_shards: bo
             (column.name, column.source, column.target, column.reason or None) for column in difference.columns
         ]
         for column in columns or [(None, None, None, None)]:
-            yield _csv_line([*start, *column])
+            yield spreadsheet_line([*start, *column])
 
 
-def _csv_line(cells: Sequence[str | int | None]) -> str:
+def spreadsheet_line(cells: Sequence[str | int | None]) -> str:
+    """Return a line of CSV in which no text is evaluated as a formula."""
     return csv_line([_escape_formula(cell) if isinstance(cell, str) else cell for cell in cells], end="\r\n")
 
 

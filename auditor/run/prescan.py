@@ -163,14 +163,14 @@ def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, sav
         return plan
     if plan.partitioning.strategy == "hash":
         return _plan_of_groups(reader, plan, scanned, sorted(left))
-    spans = _key_spans(plan, sorted(left - {NULL_PARTITION}))
+    spans = key_spans(plan, sorted(left - {NULL_PARTITION}))
     null = (Chunk(null_key=True),) if NULL_PARTITION in left else ()
 
     def restrict(side: Side) -> SidePlan:
         here = plan.sides[side]
         done = [chunk for chunk, _ in saved[side]]
         pieces = [piece for first, end in spans for piece in subtract(Chunk(first, end), done)]
-        return replace(here, chunks=(*_join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *null))
+        return replace(here, chunks=(*join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *null))
 
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 
@@ -195,7 +195,7 @@ def _plan_of_groups(reader: Reader, plan: Plan, scanned: Aligned, numbers: Seque
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 
 
-def _key_spans(plan: Plan, numbers: Sequence[int]) -> list[tuple[int, int]]:
+def key_spans(plan: Plan, numbers: Sequence[int]) -> list[tuple[int, int]]:
     """Return the keys of stretches as ranges, first (inclusive) to end (exclusive), without partitions that the run does not read."""
     size, partitions = plan.partitioning.size, keys_of_stretch(plan) // plan.partitioning.size
     spans = [(first * partitions, (last + 1) * partitions) for first, last in consecutive_ranges(numbers)]
@@ -204,7 +204,7 @@ def _key_spans(plan: Plan, numbers: Sequence[int]) -> list[tuple[int, int]]:
     return [(first * size, end * size) for first, end in spans]
 
 
-def _join_small(pieces: Sequence[Chunk], most: int, key: str) -> list[Chunk]:
+def join_small(pieces: Sequence[Chunk], most: int, key: str) -> list[Chunk]:
     """Return the ranges of keys as chunks, in which small ranges are read together: of at most ``most`` keys each, 0 for no limit."""
     batches: list[list[Chunk]] = []
     room = 0.0

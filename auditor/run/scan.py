@@ -234,7 +234,7 @@ class _SideScan:
         return True
 
     def _read_and_count(self, chunk: Chunk, session: Session) -> Summaries:
-        part = _summarise(self.plan, self.side, chunk, session)
+        part = summarise(self.plan, self.side, chunk, session)
         if self.plan.snapshot == "per_chunk":
             first, end = chunk.bounds
             is_chosen = self.counted_key is not None and not chunk.null_key and first <= self.counted_key < end
@@ -243,7 +243,8 @@ class _SideScan:
         return part
 
 
-def _summarise(plan: Plan, side: Side, chunk: Chunk, session: Session) -> Summaries:
+def summarise(plan: Plan, side: Side, chunk: Chunk, session: Session) -> Summaries:
+    """Return the summaries of a chunk of one side. Raises EngineError."""
     return arrays.read(session.summarise(render.summary(plan, side, session.dialect, chunk)), render.result_columns(plan))
 
 

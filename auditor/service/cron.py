@@ -20,7 +20,7 @@ from auditor.config import Schedule
 LOOKBACKS = tuple(dt.timedelta(hours=hours) for hours in (2, 26, 8 * 24, 63 * 24, 367 * 24, 9 * 366 * 24))
 """How far back to search for the last tick, in steps; two February 29ths can be more than eight years apart."""
 
-_LAST_TICKS: dict[Schedule, tuple[dt.datetime, dt.datetime]] = {}
+LAST_TICKS: dict[Schedule, tuple[dt.datetime, dt.datetime]] = {}
 """The last computed tick of each schedule and the one after it, so that polling every second computes nothing."""
 
 
@@ -33,10 +33,10 @@ def jitter_offset(schedule: Schedule, name: str) -> dt.timedelta:
 def next_times(schedule: Schedule, after: dt.datetime, count: int, name: str) -> list[dt.datetime]:
     """Return the next moments in UTC at which an audit is due, jitter included; fewer than ``count`` if the schedule ends."""
     delay = jitter_offset(schedule, name)
-    known = _LAST_TICKS.get(schedule)
+    known = LAST_TICKS.get(schedule)
     if count == 1 and known and known[0] <= after - delay < known[1]:
         return [known[1] + delay]
-    return [tick + delay for tick in islice(_ticks(schedule, after - delay), count)]
+    return [tick + delay for tick in islice(iterate_ticks(schedule, after - delay), count)]
 
 
 def last_tick(schedule: Schedule, now: dt.datetime, name: str) -> dt.datetime | None:
@@ -45,15 +45,15 @@ def last_tick(schedule: Schedule, now: dt.datetime, name: str) -> dt.datetime | 
 
 
 def _last_tick(schedule: Schedule, until: dt.datetime) -> dt.datetime | None:
-    known = _LAST_TICKS.get(schedule)
+    known = LAST_TICKS.get(schedule)
     if known and known[0] <= until < known[1]:
         return known[0]
     for lookback in LOOKBACKS:
         last = None
-        for tick in _ticks(schedule, until - lookback):
+        for tick in iterate_ticks(schedule, until - lookback):
             if tick > until:
                 if last:
-                    _LAST_TICKS[schedule] = (last, tick)
+                    LAST_TICKS[schedule] = (last, tick)
                 break
             last = tick
         if last:
@@ -61,7 +61,7 @@ def _last_tick(schedule: Schedule, until: dt.datetime) -> dt.datetime | None:
     return None
 
 
-def _ticks(schedule: Schedule, after: dt.datetime) -> Iterator[dt.datetime]:
+def iterate_ticks(schedule: Schedule, after: dt.datetime) -> Iterator[dt.datetime]:
     """Yield the ticks after a moment, in order."""
     try:
         for local in CronSim(schedule.cron, after.astimezone(ZoneInfo(schedule.timezone))):

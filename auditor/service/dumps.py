@@ -40,7 +40,7 @@ def dump(settings: Settings, store: Store, config_file: Path, name: str, master:
     """
     audit = settings.audit(name)
     root = dumps_folder(name, audit)
-    with _alone(root):
+    with written_alone(root):
         for left in root.glob(f"{UNFINISHED}*"):  # of a process that was killed: the lock says that none writes it
             shutil.rmtree(left)
         moment = f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S.%fZ}"
@@ -75,7 +75,7 @@ def dumps_folder(name: str, audit: Audit) -> Path:
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[None]:
+def written_alone(root: Path) -> Iterator[None]:
     """Hold the folder's lock for the block; the system takes it from a process that is killed. Raises DatabaseBusy and ConfigError."""
     try:
         root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ def fail_over(
         if failover.gaps and not accept_gap and not dry_run:
             raise FailoverRefused(f"{'; '.join(failover.gaps)}; fail over with --accept-gap, start the pipeline, and then run: {mend}")
         if not dry_run:
-            _end_live_summaries(store, name, failover)
+            end_live_summaries(store, name, failover)
             # In this order: whatever ends this between, the pipeline goes on from the old server, or refuses to until this is done again.
             parts.record_batch(store, name, [], {}, failover.offset)
             with suppress(FileNotFoundError):
@@ -70,7 +70,7 @@ def fail_over(
     return FailedOver(str(failover.place), failover.behind, failover.gaps, mend)
 
 
-def _end_live_summaries(store: Store, name: str, failover: Failover) -> None:
+def end_live_summaries(store: Store, name: str, failover: Failover) -> None:
     """End the sums that the stream keeps of tables with a gap: they would lack rows of it, or count some twice."""
     for epoch in live_epochs.list_epochs(store, pipeline=name, lasting=True) if failover.gaps else ():
         if not failover.tables or epoch.table in failover.tables:

@@ -78,11 +78,11 @@ def run(settings: Settings, config_file: Path, store: Store, name: str, target: 
     if target is not None and target not in pipeline.targets:
         raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(pipeline.targets))}")
     targets = [target] if target else list(pipeline.targets)
-    _end_unwanted_sums(settings, store, name)
+    end_unwanted_sums(settings, store, name)
     Run(settings, config_file.resolve(), store, name, targets, stages=target is None, stop=stop).run()
 
 
-def _end_unwanted_sums(settings: Settings, store: Store, name: str) -> None:
+def end_unwanted_sums(settings: Settings, store: Store, name: str) -> None:
     """End the sums that a stream keeps for audits that no longer ask for them. Raises StoreError and StagingFailed."""
     audits = with_defined_audits(settings, store).audits
     lasting = live_epochs.list_epochs(store, pipeline=name, lasting=True)

@@ -80,7 +80,7 @@ def compare(settings: Settings, store: Store, name: str) -> tuple[list[TableComp
     from auditor.pipeline.segments.checking import list_findings
 
     settings.segment_audit(name)
-    now = _now()
+    now = current_time()
     comparisons = []
     for state in segment_register.list_tables(store, name):
         # The first side's segments that wait are what the second one lacks.
@@ -89,7 +89,8 @@ def compare(settings: Settings, store: Store, name: str) -> tuple[list[TableComp
     return comparisons, segment_register.get_refusal(store, name)
 
 
-def _now() -> dt.datetime:
+def current_time() -> dt.datetime:
+    """Return the time of this host, in UTC."""
     return dt.datetime.now(dt.UTC)
 
 

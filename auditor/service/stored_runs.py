@@ -63,7 +63,7 @@ def start(
     )
     checkpoint = StoreCheckpoint(store, run_id)
     _record_event(checkpoint, requested_by, "run requested", {"audit": name, "overrides": dict(overrides), "reason": reason})
-    return _Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress, reason).execute()
+    return Execution(settings, name, audit, slice, overrides, checkpoint, None, on_progress, reason).execute()
 
 
 def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress = ignore_progress, *, requested_by: str = "") -> Report:
@@ -99,7 +99,7 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
     _record_event(checkpoint, requested_by, "run resumed", {"audit": resumed.audit})
     audit, slice = apply_overrides(definitions.audit(settings, resumed.audit), resumed.overrides)
     plan = load_plan(resumed.plan)
-    return _Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, plan, on_progress, stored.reason).execute()
+    return Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, plan, on_progress, stored.reason).execute()
 
 
 def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint: StoreCheckpoint, save: SaveOutcome) -> Report:
@@ -122,9 +122,7 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
         else:
             checkpoint.load()
     audit, slice = apply_overrides(configured, claimed.overrides)
-    execution = _Execution(
-        settings, claimed.audit, audit, slice, claimed.overrides, checkpoint, plan, ignore_progress, claimed.reason, save
-    )
+    execution = Execution(settings, claimed.audit, audit, slice, claimed.overrides, checkpoint, plan, ignore_progress, claimed.reason, save)
     return execution.execute()
 
 
@@ -158,7 +156,7 @@ def _record_event(checkpoint: StoreCheckpoint, who: str, what: str, detail: Mapp
 
 
 @dataclass(frozen=True, slots=True)
-class _Execution:
+class Execution:
     """A stored run that is about to be executed."""
 
     settings: Settings

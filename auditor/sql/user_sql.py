@@ -149,7 +149,7 @@ def checked(sql: str, dialect: Dialect) -> str:
     Parsing takes as long as a small scan, so statements that differ only in names, numbers and plain texts are parsed once.
     """
     if CHECK_RENDERED_SQL:
-        _check(_shape(sql), dialect.sqlglot_dialect)
+        check_shape(_shape(sql), dialect.sqlglot_dialect)
     return sql
 
 
@@ -174,7 +174,8 @@ def _shape(sql: str) -> str:
 
 
 @cache
-def _check(sql: str, sqlglot_name: str) -> None:
+def check_shape(sql: str, sqlglot_name: str) -> None:
+    """Raise ValueError if a statement, whose names and literals are shortened, cannot be parsed; one shape is parsed once."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 

@@ -10,6 +10,6 @@ Names: ``get_`` returns one value, ``list_`` many, ``save_`` and ``record_`` wri
 
 from __future__ import annotations
 
-from auditor.store._store import Store, open_store
+from auditor.store.database import Store, open_store
 
 __all__ = ["Store", "open_store"]

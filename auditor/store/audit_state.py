@@ -16,7 +16,7 @@ from sqlalchemy import Boolean, Column, Connection, Row, Table, delete, insert, 
 
 from auditor.errors import UnknownAudit
 from auditor.shapes.audit import Definition
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.runs import OWN_SETTINGS
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text
 

@@ -12,7 +12,7 @@ from sqlalchemy import Column, Connection, ForeignKey, Index, Integer, Row, Sele
 from auditor.errors import BootstrapRefused, UnknownBootstrap
 from auditor.shapes.bootstrap import BootstrapStage, BootstrapState
 from auditor.store import events, leases
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text
 from auditor.waits import waits
 

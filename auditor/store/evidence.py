@@ -17,8 +17,8 @@ from typing import Any
 from sqlalchemy import Column, Connection, Index, Table, Text, func, insert, select, type_coerce, update
 
 from auditor.model import State
-from auditor.store._store import Store
 from auditor.store.audit_state import lock_state
+from auditor.store.database import Store
 from auditor.store.runs import StoredDifference, StoredRun, fetch_runs
 from auditor.store.schema import (
     MYSQL,

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, and_, delete, insert, select, update
 
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Moment, Words, big_integer, metadata, short_text
 
 holds = Table(

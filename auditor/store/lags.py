@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sqlalchemy import Column, ColumnElement, Connection, Integer, Table, and_, delete, func, insert, or_, select
 
 from auditor.errors import StoreError
-from auditor.store._store import Store
+from auditor.store.database import Store
 from auditor.store.schema import MYSQL, Moment, Real, big_integer, long_binary, metadata, short_text
 
 lags = Table(

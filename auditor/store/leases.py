@@ -46,7 +46,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, 
 
 from auditor.background import Service
 from auditor.errors import AuditorError, LeaseTaken, RunLost, StoreError, UnknownRun
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Moment, big_integer, metadata, short_text
 from auditor.waits import waits
 

@@ -26,7 +26,7 @@ from sqlalchemy import Column, Connection, Index, Row, Table, and_, func, insert
 
 from auditor.errors import LiveSummariesWrong
 from auditor.model import LiveEpoch
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
 
 live_epochs = Table(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, Table, insert, select, update
 
-from auditor.store._store import Store
+from auditor.store.database import Store
 from auditor.store.schema import MYSQL, Json, big_integer, metadata, short_text
 
 channel_messages = Table(

@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Row, Table, UniqueConstraint, and_, b
 
 from auditor.model import Part, TableNote
 from auditor.store import pipelines, schema_changes, table_notes
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 
 parts = Table(

@@ -17,7 +17,7 @@ from auditor.errors import ConfigError, PatchRefused, UnknownPatch
 from auditor.model import DifferenceKind
 from auditor.shapes.repair import PatchState
 from auditor.store import events, leases
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, long_binary, metadata, short_text
 from auditor.waits import waits
 

@@ -18,7 +18,7 @@ from sqlalchemy import Column, Connection, ForeignKey, Table, and_, func, insert
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
 from auditor.store import audit_state, leases
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.evidence import forget_payloads
 from auditor.store.run_lifecycle import NOT_ENDED, has_checkpoint, recover_runs, running_columns, save_version, update_own_run
 from auditor.store.runs import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run

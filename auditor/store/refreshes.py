@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, Index, Row, Table, delete, insert, se
 from auditor.errors import StoreError
 from auditor.shapes.pipeline import RefreshState
 from auditor.store import events
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text
 
 refreshes = Table(

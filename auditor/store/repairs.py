@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, Index, Row, Table, and_, insert, or_,
 from auditor.errors import ConfigError, UnknownRepair
 from auditor.shapes.repair import Repair, RepairKind
 from auditor.store import events
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text
 
 repairs = Table(

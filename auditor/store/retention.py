@@ -14,8 +14,8 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, or_, 
 from auditor.errors import StoreFull
 from auditor.model import State
 from auditor.store import patches
-from auditor.store._store import Store
 from auditor.store.audit_state import audit_states
+from auditor.store.database import Store
 from auditor.store.events import events
 from auditor.store.evidence import forget_payloads
 from auditor.store.queue import tick_claims

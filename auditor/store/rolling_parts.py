@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Column, Connection, ForeignKey, Table, delete, func, insert, select
 
 from auditor.store import audit_state
-from auditor.store._store import Store
+from auditor.store.database import Store
 from auditor.store.run_lifecycle import format_bound, parse_bound
 from auditor.store.runs import get_run_number
 from auditor.store.schema import MYSQL, Moment, big_integer, metadata, runs, short_text

@@ -20,7 +20,7 @@ from auditor.errors import AlreadyRunning, NotResumable, RunLost
 from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
 from auditor.store import audit_state, leases
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.evidence import Seal, add_link, forget_payloads
 from auditor.store.leases import Lease
 from auditor.store.runs import StoredDifference, StoredRun, fetch_runs, get_run_number, unknown_run

@@ -14,7 +14,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, Text, bin
 
 from auditor.errors import UnknownRun
 from auditor.model import PERMISSIONS, SIDES, Side, State, Verdict, describe_other_settings
-from auditor.store._store import Store
+from auditor.store.database import Store
 from auditor.store.leases import Lease, Owner, find_leases
 from auditor.store.schema import audit_versions, differences, queue, run_documents, runs, schemas, to_json
 
@@ -212,11 +212,11 @@ def list_runs(
         below = get_run_number(connection, before) if before else None
         values = {"audit": audit, "state": state, "below": below}
         known = {name: value for name, value in values.items() if value is not None}
-        return fetch_runs(connection, _select_runs(tuple(known), own_only).limit(limit), known)
+        return fetch_runs(connection, select_runs(tuple(known), own_only).limit(limit), known)
 
 
 @cache
-def _select_runs(by: tuple[str, ...], own_only: bool) -> Select[Any]:
+def select_runs(by: tuple[str, ...], own_only: bool) -> Select[Any]:
     """Return the statement for runs, newest first, with the named conditions, whose values are bound parameters."""
     conditions = {
         "audit": runs.c.audit == bindparam("audit"),
@@ -233,7 +233,7 @@ def get_latest_run(store: Store, audit: str, *, done_only: bool = True, before: 
     values = {"audit": audit, "state": State.DONE if done_only else None, "before": before}
     known = {name: value for name, value in values.items() if value is not None}
     with store.reading() as connection:
-        latest = fetch_runs(connection, _select_runs(tuple(known), True).limit(1), known)
+        latest = fetch_runs(connection, select_runs(tuple(known), True).limit(1), known)
     return latest[0] if latest else None
 
 

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Column, Connection, Integer, Table, insert, select
 
-from auditor.store._store import Store
+from auditor.store.database import Store
 from auditor.store.schema import MYSQL, long_binary, metadata
 
 salts = Table(

@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Index, Table, and_, bindparam, delete
 
 from auditor.model import Part
 from auditor.shapes.pipeline import MigrationState
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 
 schema_history = Table(

@@ -10,8 +10,8 @@ from typing import Any, TypedDict
 from sqlalchemy import Connection, delete, select, update
 
 from auditor.model import Side
-from auditor.store._store import PRIVATE, Store
 from auditor.store.audit_state import left_out_rows
+from auditor.store.database import PRIVATE, Store
 from auditor.store.evidence import Seal, add_link, forget_payloads
 from auditor.store.repairs import repairs
 from auditor.store.rolling_parts import rolling_parts

@@ -17,7 +17,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, 
 from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, SegmentVerdict, compare_segment
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 
 segment_registers = Table(

@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Integer, Row, Table, and_, delete, fu
 
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
-from auditor.store._store import Store
+from auditor.store.database import Store
 from auditor.store.schema import MYSQL, Moment, Words, big_integer, metadata, short_text
 
 segments = Table(

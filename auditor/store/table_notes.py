@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, Index, Row, Table, and_, delete, insert, select, update
 
 from auditor.model import NoteKind, Skip, TableNote
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 
 notes = Table(

@@ -17,7 +17,7 @@ from sqlalchemy import Column, Connection, Index, Row, Select, Table, and_, bind
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.escaping import shell_word
 from auditor.shapes.access import Scope
-from auditor.store._store import Store, database_time, time_expression
+from auditor.store.database import Store, database_time, time_expression
 from auditor.store.schema import MYSQL, Moment, big_integer, metadata, short_text
 
 tokens = Table(

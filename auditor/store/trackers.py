@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Table, and_, delete, insert, select, update
 
-from auditor.store._store import Store, database_time
+from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 
 trackers = Table(

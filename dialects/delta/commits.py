@@ -36,7 +36,7 @@ def quoted(name: str) -> str:
 
 def commit_changes(open_newest: Callable[[], DeltaTable], name: str, changes: pa.Table, commit: Commit) -> bool:
     """Make a commit as `Committing.commit` says; ``changes`` are the rows of its table of changes."""
-    return _on_newest(open_newest, name, commit.expected, lambda table: _merge(table, changes, commit))
+    return _on_newest(open_newest, name, commit.expected, lambda table: merge_changes(table, changes, commit))
 
 
 def mark(open_newest: Callable[[], DeltaTable], name: str, marks: Mapping[str, int], expected: Mapping[str, int], clear: bool) -> bool:
@@ -73,7 +73,7 @@ def pause(attempt: int) -> None:
     time.sleep(random.uniform(0, min(waits().longest_commit_pause, 0.05 * 2**attempt)))
 
 
-def _merge(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:
+def merge_changes(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:
     """Merge changes into this version. Raises CommitFailedError if it is not the newest."""
     before = int(table.version())
     if changes.num_rows:
@@ -102,7 +102,7 @@ def commit_on(table: DeltaTable, name: str, changes: pa.Table, commit: Commit) -
     from deltalake.exceptions import CommitFailedError
 
     try:
-        _merge(table, changes, commit)
+        merge_changes(table, changes, commit)
     except CommitFailedError as error:
         raise errors.SerializationConflict(f"{name}: others wrote the table while its rows were changed; nothing was written") from error
 

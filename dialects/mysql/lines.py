@@ -34,7 +34,7 @@ def fetch_lines(connection: Any, sql: str) -> Generator[tuple[int, bytes | None]
 
     None stands for a block with a NULL. A block is what has arrived, so it may be of one row. Raises the driver's errors.
     """
-    rows = _Rows(connection, driver.begin_rows(connection, sql))
+    rows = Rows(connection, driver.begin_rows(connection, sql))
     try:
         while not rows.ended:
             texts = rows.read()
@@ -46,7 +46,7 @@ def fetch_lines(connection: Any, sql: str) -> Generator[tuple[int, bytes | None]
                 rows.read()
 
 
-class _Rows:
+class Rows:
     """The rows of a result that have not been read yet."""
 
     def __init__(self, connection: Any, receive: Callable[[int], bytes]) -> None:

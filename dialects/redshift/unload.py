@@ -74,9 +74,9 @@ class Unloading:
             written, read = count(), 0
             with self._failures(folder):
                 files = self._file_system()
-                for path, size in _paths(files, folder) if written else ():  # without rows there may be no manifest
+                for path, size in manifest_paths(files, folder) if written else ():  # without rows there may be no manifest
                     received(size)
-                    for columns in _batches(files, path):
+                    for columns in read_batches(files, path):
                         read += len(columns[0])
                         yield columns
         except BaseException:
@@ -175,7 +175,7 @@ def unloading(url: Url) -> Unloading | None:
     return Unloading(to, role, url)
 
 
-def _paths(files: Any, folder: str) -> Iterator[tuple[str, int]]:
+def manifest_paths(files: Any, folder: str) -> Iterator[tuple[str, int]]:
     """Yield path and size of each file that the manifest lists."""
     with files.open_input_stream(f"{folder.removeprefix('s3://')}manifest") as stream:
         entries = json.loads(stream.read())["entries"]
@@ -183,7 +183,8 @@ def _paths(files: Any, folder: str) -> Iterator[tuple[str, int]]:
         yield entry["url"].removeprefix("s3://"), int(entry.get("meta", {}).get("content_length", 0))
 
 
-def _batches(files: Any, path: str) -> Iterator[ColumnBatch]:
+def read_batches(files: Any, path: str) -> Iterator[ColumnBatch]:
+    """Yield the rows of a Parquet file, by columns, in batches."""
     from pyarrow.parquet import ParquetFile
 
     with files.open_input_file(path) as opened, ParquetFile(opened) as parquet:

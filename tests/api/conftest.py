@@ -149,5 +149,5 @@ def retries() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def reset_rate_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reset the rate limits, so that requests of earlier tests do not count."""
-    monkeypatch.setattr(authentication, "_wrong_tokens", RateLimit(authentication.MAX_WRONG_TOKENS))
-    monkeypatch.setattr(authentication, "_token_limits", {})
+    monkeypatch.setattr(authentication, "wrong_tokens", RateLimit(authentication.MAX_WRONG_TOKENS))
+    monkeypatch.setattr(authentication, "token_limits", {})

@@ -100,11 +100,11 @@ def test_csv_escapes_spreadsheet_formulas(served: Service) -> None:
     assert len(rows) == 4
     assert f"'={SECRET_VALUE}" in rows[2]
     for cell in ("=1+1", "+1+1", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "-", "--1", "-1.2.3", "-1e5"):
-        (row,) = csv.reader(io.StringIO(difference_rows._csv_line([cell])))
+        (row,) = csv.reader(io.StringIO(difference_rows.spreadsheet_line([cell])))
         assert row == [f"'{cell}"], cell
     for cell in ("-1", "-1.5", "1", "", "a=b", "x", 'quote " and, comma', "two\nlines", "e@mail"):
-        assert next(csv.reader(io.StringIO(difference_rows._csv_line([cell])))) == [cell]
-    assert difference_rows._csv_line([None, ""]) == ',""\r\n'
+        assert next(csv.reader(io.StringIO(difference_rows.spreadsheet_line([cell])))) == [cell]
+    assert difference_rows.spreadsheet_line([None, ""]) == ',""\r\n'
 
 
 def test_masked_values_are_in_no_response(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_masked_values_are_in_no_response(tmp_path: Path) -> None:
 
 
 def test_concurrent_slow_requests_are_limited(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing, "_slow_requests", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(routing, "slow_requests", threading.BoundedSemaphore(1))
     client = served.client("read")
     with routing.slow_request():
         refused = client.get("/api/v1/audits/orders/plan")
@@ -299,7 +299,7 @@ def test_internal_error_reveals_no_details(own: Service, monkeypatch: pytest.Mon
 
 def test_event_streams_of_a_token_are_limited(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = dict.fromkeys(range(runs.MAX_LISTENERS_OF_TOKEN), "the read token")
-    monkeypatch.setattr(runs, "_listeners", taken)
+    monkeypatch.setattr(runs, "listeners", taken)
     place = f"/api/v1/runs/{served.runs['orders']}/events"
     refused = served.client("read").get(place)
     assert refused.status_code == 429

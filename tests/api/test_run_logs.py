@@ -48,7 +48,7 @@ def test_every_log_line_of_a_run_has_its_id(own: Service, monkeypatch: pytest.Mo
 def test_run_and_each_chunk_have_a_span(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     export = pytest.importorskip("opentelemetry.sdk.trace.export")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
-    monkeypatch.setattr(telemetry, "_tracers", [])
+    monkeypatch.setattr(telemetry, "tracers", [])
     telemetry.start_tracing(export.SimpleSpanProcessor(memory))
     run = service.run_audit(own.settings, "orders", store=own.store).run
     *chunks, whole = memory.get_finished_spans()

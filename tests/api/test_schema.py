@@ -87,7 +87,7 @@ def short_event_streams(set_waits: SetWaits) -> None:
 @pytest.fixture(autouse=True)
 def many_guesses(monkeypatch: pytest.MonkeyPatch, reset_rate_limits: None) -> None:
     """Allow more wrong tokens than are generated: they must be answered as such, not by 429."""
-    monkeypatch.setattr(authentication, "_wrong_tokens", RateLimit(1_000_000))
+    monkeypatch.setattr(authentication, "wrong_tokens", RateLimit(1_000_000))
 
 
 CONTENT_DEPENDENT = (

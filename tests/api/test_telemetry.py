@@ -133,7 +133,7 @@ def test_disabled_tracing_imports_nothing() -> None:
 def test_spans_have_parents_durations_and_attributes(served: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     export = pytest.importorskip("opentelemetry.sdk.trace.export")
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
-    monkeypatch.setattr(telemetry, "_tracers", [])
+    monkeypatch.setattr(telemetry, "tracers", [])
     assert telemetry.start_tracing(export.SimpleSpanProcessor(memory))
     with telemetry.span("run", run="r1"):
         with ThreadPoolExecutor(1) as pool:
@@ -150,7 +150,7 @@ def test_spans_have_parents_durations_and_attributes(served: Service, monkeypatc
 
 
 def test_missing_tracing_packages_are_reported(log_output: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry, "_tracers", [])
+    monkeypatch.setattr(telemetry, "tracers", [])
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     assert telemetry.start_tracing() is False

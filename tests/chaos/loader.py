@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from auditor.pipeline.child import ignore_signals
-from auditor.pipeline.merge.loader_process import _load
+from auditor.pipeline.merge.loader_process import load
 from tests.chaos import steps
 
 if __name__ == "__main__":
     ignore_signals()
     with steps.installed():
-        _load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5])
+        load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog.charsets import BYTES_PER_CHARACTER
-from auditor.pipeline.binlog.row_events import _decoders
+from auditor.pipeline.binlog.row_events import known_decoders
 from auditor.service.certify.log_columns import KINDS, samples_of
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
@@ -76,7 +76,7 @@ def test_uuids_and_addresses_of_mariadb_are_told_from_bytes(engine: LiveEngine) 
     assert [event["after"] for event in log.events(start, ["addressed"])] == rows
     assert [column.type for column in log.schema(start, "addressed").columns] == ["uuid", "inet6", "inet4", "binary(16)", "binary(4)"]
     log.run("DROP TABLE addressed")
-    _decoders.clear()
+    known_decoders.clear()
     as_logged = log.events(start, ["addressed"])[0]["after"]
     assert as_logged[0] == uuids[0].replace("-", ""), "a table that is gone has the types that the log tells"
 

@@ -100,7 +100,7 @@ def test_result_without_rows_and_lost_files(engine: LiveEngine, bucket: StandIn,
         assert list(session.stream_many("SELECT id FROM unload_few", 40)), "too few rows to be unloaded"
         session.end()
         with monkeypatch.context() as patch:
-            patch.setattr(redshift_unload, "_batches", lambda files, path: iter([[[1]]]))
+            patch.setattr(redshift_unload, "read_batches", lambda files, path: iter([[[1]]]))
             with pytest.raises(UnloadFailed, match=r"unloaded 5 rows to s3://.*, and its files held 2"):
                 list(session.stream_many("SELECT id FROM unload_few", 60))
         with pytest.raises(EngineError, match="LIMIT clause is not supported"):
@@ -111,9 +111,9 @@ def test_result_without_rows_and_lost_files(engine: LiveEngine, bucket: StandIn,
                 list(session.stream_many("SELECT id FROM unload_few", 60))
         assert left_behind() == []
         with monkeypatch.context() as patch:
-            patch.setattr(redshift_unload, "_paths", no_manifest)
+            patch.setattr(redshift_unload, "manifest_paths", no_manifest)
             assert list(session.stream_many("SELECT id FROM unload_few WHERE id > 9", 60)) == []
-        monkeypatch.setattr(redshift_unload, "_paths", lambda files, folder: iter([(f"{BUCKET}/nothing.parquet", 1)]))
+        monkeypatch.setattr(redshift_unload, "manifest_paths", lambda files, folder: iter([(f"{BUCKET}/nothing.parquet", 1)]))
         with pytest.raises(UnloadFailed, match=r"cannot be read.*nothing.parquet.*remove unload_to"):
             list(session.stream_many("SELECT id FROM unload_few", 60))
     assert left_behind() == []

@@ -236,7 +236,7 @@ def test_an_aligned_run_is_not_resumed(road: AlignedRoad, hold: Stub, monkeypatc
     with pytest.raises(NotResumable, match=f"run {found.run} was aligned, and its snapshots ended with it; start a new one"):
         stored_runs.resume(road.settings, road.store, found.run)
     begun: list[Plan | None] = []
-    monkeypatch.setattr(stored_runs._Execution, "execute", lambda execution: begun.append(execution.plan))
+    monkeypatch.setattr(stored_runs.Execution, "execute", lambda execution: begun.append(execution.plan))
     claimed = replace(runs.get_run(road.store, found.run), resumable=True)
     stored_runs.run_claimed(road.settings, road.store, claimed, StoreCheckpoint(road.store, found.run), outcomes.save_outcome)
     assert begun == [None], "what a service takes up again begins anew"

@@ -57,14 +57,14 @@ def test_a_commit_carries_the_position_also_where_no_row_changes(road: Road) -> 
 def test_others_that_write_the_table_lose_nothing(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     road.loader().merge_all()
-    merge, quicker = commits._merge, [100, 101]
+    merge, quicker = commits.merge_changes, [100, 101]
 
     def overtaken(found: DeltaTable, *given: Any) -> None:
         if quicker:
             write_deltalake(road.folder / "lake" / road.schema / "orders", others(quicker.pop()), mode="append")
         merge(found, *given)
 
-    monkeypatch.setattr(commits, "_merge", overtaken)
+    monkeypatch.setattr(commits, "merge_changes", overtaken)
     road.stage(batch(insert(ORDERS, 20, ["2", "b"]), delete(ORDERS, 21, ["1", "a"])))
     assert road.loader().merge_all() == 2
     assert ids(road) == [2, 100, 101] and lake_table(road).transaction_version(MARK) == 21
@@ -73,19 +73,19 @@ def test_others_that_write_the_table_lose_nothing(road: Road, monkeypatch: pytes
 def test_a_merge_gives_way_to_one_that_never_pauses(road: Road, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     road.loader().merge_all()
-    merge, numbers = commits._merge, iter(range(100, 200))
+    merge, numbers = commits.merge_changes, iter(range(100, 200))
 
     def overtaken(found: DeltaTable, *given: Any) -> None:
         write_deltalake(road.folder / "lake" / road.schema / "orders", others(next(numbers)), mode="append")
         merge(found, *given)
 
-    monkeypatch.setattr(commits, "_merge", overtaken)
+    monkeypatch.setattr(commits, "merge_changes", overtaken)
     set_waits(longest_commit_pause=0.0)
     road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
     assert road.loader().merge_all() == 0
     report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
     assert report.state == "delayed" and "others wrote it 8 times while it was written" in report.reason
-    monkeypatch.setattr(commits, "_merge", merge)
+    monkeypatch.setattr(commits, "merge_changes", merge)
     assert road.loader().merge_all() == 1 and ids(road) == [1, 2, *range(100, 108)]
 
 
@@ -199,13 +199,13 @@ def test_a_lake_in_s3(engine: object, in_s3: tuple[Road, dict[str, str]], monkey
     road, options = in_s3
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     assert road.loader().merge_all() == 1
-    merge, quicker = commits._merge, [100]
+    merge, quicker = commits.merge_changes, [100]
 
     def overtaken(found: DeltaTable, *given: Any) -> None:
         if quicker:
             write_deltalake("s3://delta-target/lake/shop/orders", others(quicker.pop()), mode="append", storage_options=options)
         merge(found, *given)
 
-    monkeypatch.setattr(commits, "_merge", overtaken)
+    monkeypatch.setattr(commits, "merge_changes", overtaken)
     road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
     assert road.loader().merge_all() == 1 and ids(road) == [1, 2, 100]

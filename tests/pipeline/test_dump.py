@@ -129,7 +129,7 @@ def test_what_cannot_be_dumped_is_refused(engine: LiveEngine, tmp_path: Path, st
     path = write_config(tmp_path, engine, "orders")
     settings = config.load(path)
     folder = dumps.dumps_folder("orders", settings.audits["orders"])
-    with dumps._alone(folder), pytest.raises(DatabaseBusy, match="another dump is being written"), dumps._alone(folder):
+    with dumps.written_alone(folder), pytest.raises(DatabaseBusy, match="another dump is being written"), dumps.written_alone(folder):
         pass
     for via in (None, {"connection": "lake", "table": "dumps/orders.parquet"}):
         other = config.load(write_config(tmp_path, engine, "orders", via=via))

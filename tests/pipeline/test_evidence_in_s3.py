@@ -28,9 +28,9 @@ def client(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A client of the S3 that the environment leads to."""
     for name, value in environment_of(engines.companion("s3", s3.start).url).items():
         monkeypatch.setenv(name, value)
-    folders._client.cache_clear()
+    folders.s3_client.cache_clear()
     yield boto3.client("s3")
-    folders._client.cache_clear()
+    folders.s3_client.cache_clear()
 
 
 def test_heads_are_locked_objects(client: Any, tmp_path: Path) -> None:

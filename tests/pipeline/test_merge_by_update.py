@@ -9,7 +9,7 @@ import pytest
 
 from auditor.config import TargetKeys
 from auditor.connections.writer import open_writer
-from auditor.pipeline.check import _check_target
+from auditor.pipeline.check import check_target
 from auditor.sql.merge import MergeStatements
 from auditor.store import pipelines
 from dialects import Place
@@ -230,11 +230,11 @@ def test_values_of_any_type_are_compared(road: Road) -> None:
 def test_check_names_the_hazards(road: Road) -> None:
     made, lines = make(road), road.dialect.names.table(road.schema, "lines")
     road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint, FOREIGN KEY (o) REFERENCES {made} (id) ON UPDATE CASCADE)")
-    [found] = _check_target(road.settings, PIPELINE, "wh", [ORDERS])
+    [found] = check_target(road.settings, PIPELINE, "wh", [ORDERS])
     assert (found.severity, found.subject) == ("error", "target wh") and "whose rows go or change with rows of this table" in found.sentence
     name = found.sentence.partition('accept: ["')[2].partition('"')[0]
     road.settings.pipelines[PIPELINE].targets["wh"].tables["orders"] = TargetKeys(accept=(name,))
-    assert _check_target(road.settings, PIPELINE, "wh", [ORDERS]) == []
+    assert check_target(road.settings, PIPELINE, "wh", [ORDERS]) == []
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)

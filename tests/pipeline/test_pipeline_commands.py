@@ -110,7 +110,7 @@ def test_status_says_which_live_summaries_the_stream_keeps(duck: Road, capsys: p
     ]
     told = "live summaries of orders (shop.orders in wh): kept since 2026-11-23T10:00:00"
     assert f"{told}, proved by a scan of the source as of 2026-11-23T10:00:00\n" in status()
-    failovers._end_live_summaries(
+    failovers.end_live_summaries(
         duck.store, PIPELINE, Failover(as_offset(Mark(Place("binlog.000002", 4)), epoch=1), "", ("rows are missing",), ("shop.orders",))
     )
     assert (found := live_epochs.get_epoch(duck.store, epoch.id)) and found.state == "wanted", "no rows of its table are missing"
@@ -120,7 +120,7 @@ def test_status_says_which_live_summaries_the_stream_keeps(duck: Road, capsys: p
 def test_sums_that_no_audit_asks_for_end_as_the_pipeline_begins(duck: Road) -> None:
     epoch = live_epochs.begin_epoch(duck.store, EpochSubject("gone", PIPELINE, "wh", "shop.orders"), fingerprint="f", layout="", plan={})
     duck.stage(batch(announce(ORDERS, 1)))
-    services._end_unwanted_sums(duck.settings, duck.store, PIPELINE)
+    services.end_unwanted_sums(duck.settings, duck.store, PIPELINE)
     found = live_epochs.get_epoch(duck.store, epoch.id)
     assert found and found.reason == "no audit of this name asks for live summaries any more" and published(LocalFolder(duck.root)) == []
 

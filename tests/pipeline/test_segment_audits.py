@@ -85,7 +85,7 @@ def test_the_slower_side_is_awaited_up_to_the_limit(store: Store, tmp_path: Path
     stage_all(settings, store, "eu", transactions(12))
     report = run(settings, store)
     assert report.verdict is Verdict.MATCH and "eu is awaited for shop.orders" in report.reasons[1]
-    monkeypatch.setattr(segment_audits, "_now", lambda: dt.datetime.now(dt.UTC) + dt.timedelta(minutes=6))
+    monkeypatch.setattr(segment_audits, "current_time", lambda: dt.datetime.now(dt.UTC) + dt.timedelta(minutes=6))
     late = run(settings, store)
     assert (late.verdict, late.exit_code) == (Verdict.UNKNOWN, 3)
     said = r"shop.orders: eu is behind: 6 min .* shop had a segment that it still lacks \(4 by now\), and max_lag is 5 min"

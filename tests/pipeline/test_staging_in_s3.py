@@ -51,7 +51,7 @@ def bucket(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def _forget_client() -> None:
     from auditor.pipeline import folders
 
-    folders._client.cache_clear()
+    folders.s3_client.cache_clear()
 
 
 @pytest.fixture

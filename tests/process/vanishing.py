@@ -35,7 +35,7 @@ def _ip(*words: str, far: int | None = None) -> None:
 
 def wait_for_a_vanished_host() -> dict[str, str]:
     """Return what ended the wait of a connection that is idle, and of one whose data nobody acknowledges."""
-    wire._KEEPALIVE.update(QUICKLY if "--quickly" in sys.argv else {})
+    wire.KEEPALIVE.update(QUICKLY if "--quickly" in sys.argv else {})
     script = "echo ready; read go; exec $0 -m tests.process.vanishing serve"
     far = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", script, sys.executable], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

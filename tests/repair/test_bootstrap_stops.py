@@ -177,7 +177,7 @@ def test_a_rename_that_still_waits_for_the_table_is_not_overtaken(set_waits: Set
     plan = SimpleNamespace(stage="auditor_new_1", table=SimpleNamespace(sql="`t`"))
     set_waits(swap_pauses=(0.0, 0.0))
     with pytest.raises(BootstrapFailed, match="a statement of an earlier process still waits for `t`; end it, then run this again"):
-        swapping._end_waiting(session, plan)  # type: ignore[arg-type]
+        swapping.end_waiting(session, plan)  # type: ignore[arg-type]
     assert killed == ["KILL 7", "KILL 7"]
 
 

@@ -120,14 +120,14 @@ def wrong_rows(both: Small, monkeypatch: pytest.MonkeyPatch) -> int:
             return found
 
         writing = threading.Event()
-        begin = patching._begin
+        begin = patching.begin_patch
 
         def begun(*about: Any) -> None:  # the rows were read once before, to make every statement
             begin(*about)
             writing.set()
 
         monkeypatch.setattr("auditor.repair.proposal.read_rows", between)
-        monkeypatch.setattr("auditor.repair.patching._begin", begun)
+        monkeypatch.setattr("auditor.repair.patching.begin_patch", begun)
         with followed("patch", pipeline.step):
             done = patches.apply_patch(both.settings, both.store, run, small.EVERYTHING)
         assert done.patched.counts.total() > ROWS / 5

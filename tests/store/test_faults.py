@@ -21,7 +21,8 @@ import sqlalchemy as sa
 
 from auditor.errors import BadUrl, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from auditor.model import State
-from auditor.store import Store, _store, open_store, run_lifecycle, runs
+from auditor.store import Store, open_store, run_lifecycle, runs
+from auditor.store.database import parse_store_url
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers.process import free_port
 from tests.servers.proxy import proxied
@@ -46,12 +47,12 @@ def test_invalid_urls_are_rejected_without_the_password(url: str) -> None:
 
 
 def test_urls_are_converted_for_the_drivers() -> None:
-    address = _store.parse_store_url("mariadb://us%40er:p%2Fw%23%40@db:3307/kept?unix_socket=/run/db.sock")
+    address = parse_store_url("mariadb://us%40er:p%2Fw%23%40@db:3307/kept?unix_socket=/run/db.sock")
     assert (address.url.drivername, address.url.username, address.url.password) == ("mysql+pymysql", "us@er", "p/w#@")
     assert (address.url.host, address.url.port, address.url.database) == ("db", 3307, "kept")
     assert address.options["unix_socket"] == "/run/db.sock" and address.name == "mariadb://us@er:***@db:3307/kept"
-    assert _store.parse_store_url("postgresql://u@h/d?sslmode=require").options["sslmode"] == "require"
-    assert _store.parse_store_url("sqlite:////a b/100%41.db").url.database == "/a b/100%41.db"
+    assert parse_store_url("postgresql://u@h/d?sslmode=require").options["sslmode"] == "require"
+    assert parse_store_url("sqlite:////a b/100%41.db").url.database == "/a b/100%41.db"
 
 
 def test_missing_directory(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from auditor.store import Store, runs
-from auditor.store.runs import _select_runs
+from auditor.store.runs import select_runs
 from auditor.store.schema import differences, run_documents
 from auditor.store.schema import runs as table
 from auditor.summary.codec import pack_partition_map
@@ -44,9 +44,9 @@ def test_thousand_runs_fit_in_1_gb_and_are_found_by_index(file_store: Store) -> 
     _timed("picture", lambda: runs.get_partition_map(file_store, made[500]))
     _timed("differences", lambda: runs.list_differences(file_store, made[500]))
     statements = {
-        "listed": _select_runs((), False).limit(50),
-        "listed of one audit": _select_runs(("audit",), False).params(audit="a3").limit(50),
-        "next page": _select_runs(("audit", "below"), False).params(audit="a3", below=500).limit(50),
+        "listed": select_runs((), False).limit(50),
+        "listed of one audit": select_runs(("audit",), False).params(audit="a3").limit(50),
+        "next page": select_runs(("audit", "below"), False).params(audit="a3", below=500).limit(50),
         "find": sa.select(table).where(table.c.run >= "a", table.c.run < "b"),
         "living": sa.select(table).where(table.c.running_audit >= ""),
         "document": sa.select(run_documents).where(run_documents.c.run == 5, run_documents.c.kind == "report"),

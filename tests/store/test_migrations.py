@@ -16,8 +16,8 @@ from alembic.script import ScriptDirectory
 
 from auditor import store as stored
 from auditor.errors import StoreTooNew
-from auditor.store import Store, _store, open_store, runs
-from auditor.store._store import MIGRATIONS
+from auditor.store import Store, database, open_store, runs
+from auditor.store.database import MIGRATIONS
 from auditor.store.schema import HEAD, VERSION_TABLE, metadata
 from tests import new_stores
 from tests.store.conftest import Make
@@ -32,7 +32,7 @@ BEFORE_AN_INDEX = 7
 def migrations_run() -> Iterator[None]:
     """Let each new store go through the migration."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_store, "_upgrade", new_stores.upgrade_by_alembic)
+        patch.setattr(database, "upgrade_schema", new_stores.upgrade_by_alembic)
         yield
 
 

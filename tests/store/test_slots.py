@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import Delete, Table, delete
 
-from auditor.store import Store, _store, leases, open_store
+from auditor.store import Store, database, leases, open_store
 from tests.store.samples import new_audit_name
 from tests.waits import SetWaits
 
@@ -102,7 +102,7 @@ def test_holders_that_queue_at_once_get_places_or_ask_again(store: Store, monkey
         return delete(table)
 
     monkeypatch.setattr(leases, "delete", delete_together)
-    monkeypatch.setattr(_store, "_retry_conflicts", lambda write, work: write(work))  # it gives up after some attempts
+    monkeypatch.setattr(database, "retry_conflicts", lambda write, work: write(work))  # it gives up after some attempts
     with ThreadPoolExecutor(len(holders)) as pool:
         assert list(pool.map(lambda holder: leases.take_slot(store, name, 1, holder, 30.0), holders)) == [False, False]
     monkeypatch.undo()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auditor.pipeline.refresh.use_cases import _is_staged
+from auditor.pipeline.refresh.use_cases import is_staged
 
 END = ["binlog.000007", 400, "server a"]
 
@@ -23,8 +23,8 @@ END = ["binlog.000007", 400, "server a"]
     ids=["at its end", "in a later file", "before its end", "in another server's log", "nothing staged"],
 )
 def test_rows_are_staged_once_the_offset_has_passed_them_in_the_same_log(offset: Any, staged: bool) -> None:
-    assert _is_staged({"end": END}, offset) is staged
-    assert not _is_staged({}, offset), "a refresh that is not done"
+    assert is_staged({"end": END}, offset) is staged
+    assert not is_staged({}, offset), "a refresh that is not done"
 
 
 BACK = {"file": "binlog.000009", "position": 4, "server": "server a", "epoch": 2}
@@ -43,4 +43,4 @@ BACK = {"file": "binlog.000009", "position": 4, "server": "server a", "epoch": 2
     ids=["it was read so far", "it was not", "another server was read", "it is read so far now", "not yet, but by an earlier epoch"],
 )
 def test_after_a_failover_what_counts_is_how_far_the_log_of_its_epoch_was_read(end: Any, left: Any, staged: bool) -> None:
-    assert _is_staged({"end": end}, BACK | {"left": {"0": left, "1": ["server b", "binlog.000050", 4]}}) is staged
+    assert is_staged({"end": end}, BACK | {"left": {"0": left, "1": ["server b", "binlog.000050", 4]}}) is staged

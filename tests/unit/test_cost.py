@@ -8,8 +8,8 @@ from auditor.planning.cost import choose_method
 
 def test_decodable_mean_follows_a_poisson_distribution() -> None:
     """Two percent of partitions overflow at about one difference per partition for t = 3, and about four for t = 8."""
-    assert 0.95 < cost._decodable_mean(3) < 1.1
-    assert 3.8 < cost._decodable_mean(8) < 4.2
+    assert 0.95 < cost.decodable_mean(3) < 1.1
+    assert 3.8 < cost.decodable_mean(8) < 4.2
 
 
 def test_few_differences_choose_exact_and_many_choose_minhash() -> None:

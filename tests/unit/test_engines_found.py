@@ -19,14 +19,14 @@ Install = Callable[[str, str], None]
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Add an entry point of another distribution, for the test alone."""
     real = list(entry_points(group=dialects.GROUP))
-    dialects._installed.cache_clear()
+    dialects.installed_dialects.cache_clear()
 
     def add(name: str, value: str) -> None:
         real.append(EntryPoint(name, value, dialects.GROUP))
         monkeypatch.setattr(dialects, "entry_points", lambda group: real)
 
     yield add
-    dialects._installed.cache_clear()
+    dialects.installed_dialects.cache_clear()
     dialects.get.cache_clear()
 
 
@@ -54,7 +54,7 @@ def test_two_engines_of_one_name_are_refused_and_the_same_one_twice_is_not(insta
     install("duckdb", "dialects.duckdb.dialect:DuckDB")
     assert dialects.by_scheme("duckdb").name == "duckdb"
     dialects.get.cache_clear()
-    dialects._installed.cache_clear()
+    dialects.installed_dialects.cache_clear()
     install("duckdb", "theirs:DuckDB")
     several = r"several packages bring an engine 'duckdb': dialects\.duckdb\.dialect:DuckDB, theirs:DuckDB; uninstall"
     with pytest.raises(EngineBroken, match=several):

@@ -14,7 +14,7 @@ from redshift_connector.error import ProgrammingError
 
 from auditor import errors
 from auditor.api.errors import PROBLEM_TYPES
-from auditor.client.http import OTHER_PROBLEMS, PROBLEM, _error_from
+from auditor.client.http import OTHER_PROBLEMS, PROBLEM, error_from
 from auditor.errors import KIND_BY_NAME, AuditorError, ColumnRefused, PipelineFailed, StagingFailed, UnknownDay, error_named, name_of
 from auditor.pipeline.spark import translate
 from auditor.pipeline.stage_task import read_entry
@@ -91,7 +91,7 @@ def _read_from_task(error: str) -> AuditorError:
 
 def _read_from_service(status: int, kind: str, detail: str) -> AuditorError:
     body = io.BytesIO(json.dumps({"type": kind, "detail": detail}).encode())
-    return _error_from("http://service", urllib.error.HTTPError("http://service", status, "", Message(), body))
+    return error_from("http://service", urllib.error.HTTPError("http://service", status, "", Message(), body))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_gaps(
 ) -> None:
     found = search(monkeypatch, wanted, own, ids, **known)
     assert (found.place and found.place.offset) == place
-    assert failover._gaps(GlobalId.parse(wanted), found, Mark(Place("binlog.000009", 4)), "new", False) == gaps
+    assert failover.find_gaps(GlobalId.parse(wanted), found, Mark(Place("binlog.000009", 4)), "new", False) == gaps
 
 
 def test_a_log_without_global_ids(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +85,4 @@ def test_a_log_without_global_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_offsets_that_lead_nowhere(offset: Any, sentence: str) -> None:
     with pytest.raises(FailoverRefused, match=sentence):
-        failover._last_read(offset)
+        failover.last_read(offset)

@@ -88,7 +88,7 @@ def test_line_that_is_too_long_is_not_held(monkeypatch: pytest.MonkeyPatch) -> N
     thread.start()
     with near, far, near.makefile("rb") as file:
         with pytest.raises(errors.StatementRefused, match="a row of more than 40 MiB"):
-            mysql_lines._Rows(None, file.read1).read()
+            mysql_lines.Rows(None, file.read1).read()
         near.shutdown(socket.SHUT_RDWR)
         thread.join(10)
 
@@ -99,7 +99,7 @@ def test_result_that_no_task_signed_is_not_unpickled() -> None:
 
     key, body = b"k" * spark.SIGNATURE, pickle.dumps({"rows": 3})
     signed = hmac.digest(key, (7).to_bytes(8, "big") + body, "sha256") + body
-    assert spark._verified(key, 7, signed) == {"rows": 3}
+    assert spark.verified_result(key, 7, signed) == {"rows": 3}
     for number, forged in ((8, signed), (7, b"x" * spark.SIGNATURE + body), (7, signed[:-1]), (7, b"")):
         with pytest.raises(PipelineFailed, match="not signed"):
-            spark._verified(key, number, forged)
+            spark.verified_result(key, number, forged)

@@ -35,8 +35,8 @@ def test_numbers_are_cut_evenly_between_the_ends_of_both_sides() -> None:
 
 
 def test_years_are_not_cut() -> None:
-    assert not prescan._is_cut(plan_with(Kind("year"), Kind("integer")).columns[0], "source", BOTH["source"])
-    assert prescan._is_cut(NUMBERS.columns[0], "source", BOTH["source"])
+    assert not prescan.can_be_cut(plan_with(Kind("year"), Kind("integer")).columns[0], "source", BOTH["source"])
+    assert prescan.can_be_cut(NUMBERS.columns[0], "source", BOTH["source"])
 
 
 def test_digits_are_cut_in_the_form_of_each_side() -> None:
@@ -75,6 +75,6 @@ def test_numbers_whose_end_might_not_fit_are_not_cut() -> None:
 
 
 def test_a_planner_that_expects_nothing_or_too_many_rows_in_one_stretch_decides() -> None:
-    assert not prescan._is_even([], 100)
-    assert prescan._is_even([100, 90, 101] * 1 + [80] * 20, 100)
-    assert not prescan._is_even([10, 10, 500], 100)
+    assert not prescan.is_even([], 100)
+    assert prescan.is_even([100, 90, 101] * 1 + [80] * 20, 100)
+    assert not prescan.is_even([10, 10, 500], 100)

@@ -16,8 +16,8 @@ from auditor.config import Audit
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Partitioning, Plan, Prescan, Side, SidePlan
 from auditor.planning import prescan
 from auditor.planning.columns import Endpoint
-from auditor.planning.prescan import LEAST_ROWS, _share_read_again, decide, find_digest_rows, plan_of_stretches
-from auditor.run.prescan import _join_small, _key_spans, partitions_of_stretches
+from auditor.planning.prescan import LEAST_ROWS, decide, find_digest_rows, plan_of_stretches, share_read_again
+from auditor.run.prescan import join_small, key_spans, partitions_of_stretches
 from auditor.sql.prescan import most_bytes
 from auditor.summary.arrays import Summaries
 from dialects import Kind, Table
@@ -191,7 +191,7 @@ def test_keys_of_buckets_are_read_in_groups(key: str, groups: int) -> None:
     found = decide(made, audit(), (0.0, 0.02), tables=described(made))
     assert found.groups == groups
     assert plan_of_stretches(replace(made, prescan=found)).partitioning.strategy == "group"
-    assert _share_read_again(0.02, found, buckets=50) == pytest.approx(1 - (1 - 1 / groups) ** 1.0101, abs=1e-3)
+    assert share_read_again(0.02, found, buckets=50) == pytest.approx(1 - (1 - 1 / groups) ** 1.0101, abs=1e-3)
     masked = replace(made, columns=(replace(column, masked=True), *made.columns[1:]))
     refused = Prescan(used=False, why=prescan.NO_STRETCHES)
     assert (decide(masked, audit(), (), tables=described(masked)) == refused) == (key != "integer"), "characters of it would be stored"
@@ -237,9 +237,9 @@ def test_equal_groups_stand_for_the_buckets() -> None:
 @given(st.sets(st.integers(-20, 40), min_size=1), st.integers(0, 5000))
 def test_stretches_that_differ_are_read_once_in_few_chunks(numbers: set[int], most: int) -> None:
     wide = plan(prescan=Prescan(used=True, why="", partitions=16))
-    spans = _key_spans(wide, sorted(numbers))
+    spans = key_spans(wide, sorted(numbers))
     assert {key // 1600 for first, end in spans for key in range(first, end, 100)} == numbers
-    chunks = _join_small([Chunk(first, end) for first, end in spans], most, "id")
+    chunks = join_small([Chunk(first, end) for first, end in spans], most, "id")
     assert sum(chunk.within.count(" OR ") + 1 for chunk in chunks) == len(spans)
     if most:
         joined = [one for one in chunks if one.within]

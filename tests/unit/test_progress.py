@@ -57,7 +57,7 @@ def test_progress_counts_the_statements_of_each_side(settings: Settings) -> None
 def test_running_statements_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     counters: list[CountStatements] = []
     seen: dict[Side, list[tuple[int, int]]] = defaultdict(list)
-    alive, summary = checkpoint.StoreCheckpoint.keep_alive, scan._summarise
+    alive, summary = checkpoint.StoreCheckpoint.keep_alive, scan.summarise
 
     def keep_alive(self: checkpoint.StoreCheckpoint, stop: Any, statements: CountStatements) -> Any:
         counters.append(statements)
@@ -70,7 +70,7 @@ def test_running_statements_are_counted(settings: Settings, monkeypatch: pytest.
         return found
 
     monkeypatch.setattr(checkpoint.StoreCheckpoint, "keep_alive", keep_alive)
-    monkeypatch.setattr(scan, "_summarise", summarise)
+    monkeypatch.setattr(scan, "summarise", summarise)
     store = open_store(_store(settings))
     report = service.run_audit(settings, "t", store=store)
     for side in SIDES:

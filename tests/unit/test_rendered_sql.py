@@ -29,7 +29,7 @@ def test_malformed_statements_are_rejected_and_odd_texts_are_not(name: str) -> N
 def test_statements_of_one_shape_are_parsed_once() -> None:
     dialect = dialects.get("duckdb")
     sql = """SELECT SHA256('{0}|1' || "{1}") AS once FROM "{1}" WHERE ("id" >= {2} AND "id" < 9) OR ("id" >= 12 AND "id" < {2})"""
-    before = user_sql._check.cache_info().misses
+    before = user_sql.check_shape.cache_info().misses
     for values in (("831e970e4918c73f", "shared_91", 1), ("91960c7119a0623f", "t", 5), ("", "a b", 70_000)):
         user_sql.checked(sql.format(*values), dialect)
-    assert user_sql._check.cache_info().misses == before + 1
+    assert user_sql.check_shape.cache_info().misses == before + 1

@@ -95,13 +95,13 @@ def test_neither_server_waits_for_the_store_between_two_chunks(tmp_path: Path, m
             connection.execute("CREATE TABLE t AS SELECT i AS id, 'v' || i AS v FROM range(1000) r(i)")
     monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 200)
     store = Patient()
-    summarise = scan._summarise
+    summarise = scan.summarise
 
     def begin_and_summarise(plan: Plan, side: Side, chunk: Chunk, session: Session) -> Summaries:
         store.begin(side)
         return summarise(plan, side, chunk, session)
 
-    monkeypatch.setattr(scan, "_summarise", begin_and_summarise)
+    monkeypatch.setattr(scan, "summarise", begin_and_summarise)
     ends = {side: {"connection": side, "table": "t"} for side in SIDES}
     audit = Audit.model_validate({**ends, "key": ["id"], "partition": {"size": 50}, "prescan": False})
     connections: dict[str, ConnectionSettings] = {side: ConnectionSettings(url=f"duckdb:///{tmp_path}/{side}.duckdb") for side in SIDES}

@@ -44,6 +44,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> config.Settings
 def test_all_stored_differences_are_read(settings: config.Settings, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "all", "--quiet", "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
+    assert settings.store
     store = open_store(settings.store.url)
     run = runs.list_runs(store, audit="all", limit=1)[0].run
     assert len(found["differences"]["sample"]) == DIFFERENCES, "the run itself names them all"

@@ -55,7 +55,7 @@ class Load:
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> Iterator[Load]:
     simulated = Load()
-    monkeypatch.setattr(throttle, "_reason_of_load", simulated)
+    monkeypatch.setattr(throttle, "reason_of_load", simulated)
     set_waits(load_probe=0.1)
     yield simulated
     throttle.close_all()

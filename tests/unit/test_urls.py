@@ -12,7 +12,7 @@ from auditor.cli import main
 from auditor.config import find_secrets, validate_settings
 from auditor.errors import BadUrl, ConfigError
 from auditor.store import open_store
-from auditor.store._store import parse_store_url
+from auditor.store.database import parse_store_url
 from dialects import parse_url
 from dialects.mysql import login as mysql_login
 from dialects.postgres import login as postgres_login

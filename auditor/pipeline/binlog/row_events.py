@@ -170,7 +170,7 @@ MAX_TABLES = 2_000
 HIDDEN_PERIOD, PERIOD_DIGITS = ("row_start", "row_end"), 6
 """The columns that a system-versioned table has where its definition names none, and the digits of their seconds."""
 
-_decoders: dict[tuple[bytes, bool, Source, TrackedTable | None], tuple[TableMap, Decoder]] = {}
+known_decoders: dict[tuple[bytes, bool, Source, TrackedTable | None], tuple[TableMap, Decoder]] = {}
 """Tables and their decoders by table map, whether MariaDB wrote it, source, and what a tracker knows of them. A worker of Spark keeps them
 from one task to the next."""
 
@@ -183,7 +183,7 @@ def known_table(
     ``tracked`` are its columns at that place, where a tracker knows them; ``like`` names the table whose columns it has. Raises LogRefused,
     and errors of a connection.
     """
-    known = _decoders.get((described, mariadb, source, tracked))
+    known = known_decoders.get((described, mariadb, source, tracked))
     if known is None:
         try:
             table = _described(parse_table_map(described, mariadb), mariadb, source, tracked, like)
@@ -195,9 +195,9 @@ def known_table(
             known = table, make_decoder(table)
         except AuditorError as error:
             raise LogRefused(f"{place}: {table.name}: {error}") from error
-        if len(_decoders) >= MAX_TABLES:
-            _decoders.clear()
-        _decoders[described, mariadb, source, tracked] = known
+        if len(known_decoders) >= MAX_TABLES:
+            known_decoders.clear()
+        known_decoders[described, mariadb, source, tracked] = known
     return known
 
 

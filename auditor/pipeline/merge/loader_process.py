@@ -37,7 +37,7 @@ class LoaderProcess:
         return Child(self.module, arguments, f"loader of {self.target}").service(f"loader {self.target}", stopped, staged, paused)
 
 
-def _load(config_file: Path, pipeline: str, target: str, every: float, level: str) -> None:
+def load(config_file: Path, pipeline: str, target: str, every: float, level: str) -> None:
     """Run a loader until standard input ends, and log what has at least this level."""
     settings = config.load(config_file)
     log_as_driver(settings, level)
@@ -56,4 +56,4 @@ def _run_here(function: Callable[[LoadTask], Any], tasks: Sequence[LoadTask]) ->
 
 if __name__ == "__main__":
     ignore_signals()
-    _load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5])
+    load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5])

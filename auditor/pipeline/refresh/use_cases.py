@@ -40,7 +40,7 @@ class Arrival:
         lacking: dict[str, list[str]] = {}
         for refresh in requests:
             if refresh.refresh not in self._needed:
-                if not _is_staged(refresh.progress, offset):
+                if not is_staged(refresh.progress, offset):
                     lacking.setdefault("", []).append(refresh.table)
                     continue
                 staged = parts.list_tables(self.store, self.pipeline).get(refresh.table)
@@ -52,7 +52,7 @@ class Arrival:
         return lacking
 
 
-def _is_staged(progress: Mapping[str, object], offset: Mapping[str, Any] | None) -> bool:
+def is_staged(progress: Mapping[str, object], offset: Mapping[str, Any] | None) -> bool:
     """Return whether everything was staged up to the end of the log at the end of a refresh.
 
     Places in the logs of two servers have no common order: what ended in an epoch before a failover is staged if that server was read so

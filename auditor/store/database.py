@@ -96,7 +96,7 @@ class Store:
         ``work`` may run several times, so it must have no effects outside of the transaction.
         """
         with self._translate_errors():
-            result: Result = _retry_conflicts(self._write_once, work)
+            result: Result = retry_conflicts(self._write_once, work)
         return result
 
     @contextmanager
@@ -139,7 +139,7 @@ def _conflict_pause(attempt: RetryCallState) -> float:
     return random.uniform(0, 0.02 * attempt.attempt_number)
 
 
-_retry_conflicts = Retrying(
+retry_conflicts = Retrying(
     retry=retry_if_exception(lambda error: isinstance(error, exc.DBAPIError) and is_write_conflict(error)),
     stop=stop_after_attempt(MAX_ATTEMPTS),
     wait=_conflict_pause,
@@ -333,7 +333,7 @@ def migrate(engine: Engine, name: str) -> None:
     with _exclusive_transaction(engine, name) as connection:
         version = _stored_version(connection)
         if version != HEAD:
-            _upgrade(connection, version, name)
+            upgrade_schema(connection, version, name)
 
 
 def _stored_version(connection: Connection) -> str | None:
@@ -363,7 +363,8 @@ def _exclusive_transaction(engine: Engine, name: str) -> Iterator[Connection]:
                 connection.execute(text("SELECT RELEASE_LOCK(:lock)"), lock)
 
 
-def _upgrade(connection: Connection, version: str | None, name: str) -> None:
+def upgrade_schema(connection: Connection, version: str | None, name: str) -> None:
+    """Run the migrations after a version, or all on an empty store (None). ``name`` is the store's, for messages. Raises StoreError."""
     # Imported here because it is slow, and only needed for a migration.
     from alembic import command
     from alembic.config import Config
