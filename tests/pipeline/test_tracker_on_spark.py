@@ -31,7 +31,7 @@ def road(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> It
     log = LiveLog(source.url)
     log.run(f"DROP DATABASE IF EXISTS {REFRESH}")
     with log.globally(binlog_row_metadata=METADATA[request.param]):
-        made = WholeRoad(tmp_path, source, engines.live("postgres"), SCHEMA, [TABLE], url)
+        made = WholeRoad(tmp_path, source, engines.live("postgres"), SCHEMA, [TABLE], tracker=url)
         yield made
         made.close()
 
