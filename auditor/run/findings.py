@@ -72,7 +72,8 @@ def compare_summaries(audit: Audit, reader: Reader, plan: Plan, aligned: Aligned
         return comparison
     if not any(reader.ask_each(lambda side, session: _count_rows(plan, side, session)).values()):
         return comparison
-    sentence = f"every row is from the watermark {plan.watermark} UTC on, so nothing was compared yet; run it again later"
+    what = "every row that was read" if plan.partition_ranges or plan.slice else "every row"
+    sentence = f"{what} is from the watermark {plan.watermark} UTC on, so nothing was compared yet; run it again later"
     return replace(comparison, verdict=Verdict.UNKNOWN, reasons=(sentence,))
 
 

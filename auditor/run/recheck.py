@@ -162,9 +162,29 @@ def _add_rows_of_range(looker: _Looker, suspects: dict[Key, _Suspect], span: Ran
     """Add rows of a range to the suspects, unless they are among them already."""
     new = [_Suspect(difference, difference, of_range=span) for difference in rows if _key_of(difference) not in suspects]
     _look_at(looker, new)  # for what is young; that nothing moved in so short a time means nothing
-    for suspect in new:
+    for suspect in _counted_by_scan(span, new):
         suspect.is_still = False
         suspects[_key_of(suspect.first)] = suspect
+
+
+def _counted_by_scan(span: RangeSuspect, listed: Sequence[_Suspect]) -> list[_Suspect]:
+    """Return the rows of a range without those of the target alone that were too young for the scan, which compared them with nothing.
+
+    A row that the scan counted, and that was written since, is young as well: as many as are missing are kept, those written last.
+    """
+    young = [one for one in listed if one.target_is_young and one.latest and one.latest.kind == "extra" and span.range.kind == "extra"]
+    kept = [one for one in listed if one not in young]
+    room = span.range.rows - sum(_rows(one.latest) for one in kept)
+    for suspect in sorted(young, key=_written_last, reverse=True):
+        if room <= 0:
+            break
+        kept.append(suspect)
+        room -= _rows(suspect.latest)
+    return kept
+
+
+def _written_last(suspect: _Suspect) -> str:
+    return max((written for _, written in suspect.rows[1]), default="") if suspect.rows else ""
 
 
 def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:

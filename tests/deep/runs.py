@@ -233,7 +233,9 @@ class Stage:
             for _ in range(4):
                 reports.append(service.run_audit(settings, name, store=store))
                 whole = stored_runs.rolling_table(store, name)
-                if reports[-1].state is not State.DONE or whole is None or whole.partitions_read == whole.partitions:
+                plan = reports[-1].plan
+                is_whole = whole.partitions_read == whole.partitions if whole else not (plan and plan.partition_ranges)
+                if reports[-1].state is not State.DONE or is_whole:
                     break
             if whole is not None:
                 reports.append(replace(reports[-1], verdict=whole.verdict, reasons=(whole.sentence, *reports[-1].reasons)))

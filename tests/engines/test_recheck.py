@@ -268,6 +268,20 @@ def test_extra_range_is_never_in_flight(both: Tables, moved: str) -> None:
     assert nonzero_counts(found) == {"extra": 53}
 
 
+def test_young_rows_that_the_scan_did_not_count_are_no_extra_rows(both: Tables) -> None:
+    both.execute("source", "DELETE FROM t WHERE id >= 50")
+    both.execute("target", "UPDATE t SET moved = '2026-02-01' WHERE id >= 90")
+    span = dataclasses.replace(missing(50, 99), kind="extra", rows=40)
+    for how in (None, WAIT):
+        result = both.run_recheck(make_differences(ranges=[span]), how=how, settled=SETTLED, sure=False)
+        assert nonzero_counts(result) == {"extra": 40}
+    one_was_written_again = dataclasses.replace(span, rows=41)
+    both.execute("target", "UPDATE t SET moved = '2026-02-02' WHERE id = 95")
+    result = both.run_recheck(make_differences(ranges=[one_was_written_again]), settled=SETTLED, sure=False)
+    assert nonzero_counts(result) == {"extra": 41}
+    assert {"95"} < {key for one in result.differences.named for key in one.key.values()}
+
+
 def test_extra_range_is_in_flight_as_far_as_young_rows_of_the_source_explain_it(both: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbouring rows that were all written again since the watermark look like an extra range: the target has their old versions."""
     both.execute("source", "UPDATE t SET v = 'new', moved = '2026-02-01' WHERE id >= 90")
