@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from auditor.errors import AuditorError
+from auditor.errors import AuditorError, PartDamaged
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from tests.faults.world import LOOK, Crashed, World
@@ -47,6 +47,8 @@ def _stage(world: World, stopped: threading.Event) -> None:
         try:
             if not world.halted.is_set():
                 world.stage()
+        except PartDamaged as error:  # the process that cuts segments tries again, and the loader has the part staged again
+            world.note(f"segments wait: {error}")
         except AuditorError as error:  # the real pipeline stops here, and is started again
             world.report(f"staging stopped: {error}")
 

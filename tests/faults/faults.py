@@ -62,6 +62,6 @@ FAULTS: dict[str, Fault] = {
     "target edited by hand": Fault(TARGET, places.edit_by_hand, IN_TARGET),
     "binlog gap": Fault(LOG, places.purge, NOT_LOGGED),
     "change that was not logged": Fault(LOG, places.write_past_the_log, IN_NEITHER),
-    "staged file edited": Fault(FILES, places.edit_staged, LENGTHS),
+    "staged file edited": Fault(FILES, places.edit_staged),
     "segment's file edited": Fault(FILES, places.edit_segment),
 }

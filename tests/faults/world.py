@@ -16,7 +16,8 @@ import pyarrow as pa
 from auditor.model import Part
 from auditor.pipeline import stage_task
 from auditor.pipeline.events import ARROW_SCHEMA, Place
-from auditor.pipeline.folders import Folder
+from auditor.pipeline.folders import Folder, folder_at
+from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.part_writer import WrittenPart, write_parts
 from auditor.pipeline.segments.registering import registrations_of
@@ -77,6 +78,7 @@ class World(LiveRoad):
 
     def fill(self, rows: int = KEYS) -> None:
         """Make the table and its rows in the source, and bring them to the target and into the first segments."""
+        check_staging(self.store, PIPELINE, folder_at(str(self.root)), None)
         keys = [*range(1, rows + 1), *range(PROBE, PROBE + PROBES)]
         columns = "item varchar(60), city varchar(60), note varchar(20), amount decimal(12,3), weight double, moved datetime(6)"
         self.log.run(
@@ -126,6 +128,11 @@ class World(LiveRoad):
     def report(self, sentence: str) -> None:
         """Note what the pipeline said, once, and that it stopped."""
         self.is_stopped = True
+        self.note(sentence)
+
+    def note(self, sentence: str) -> None:
+        """Note what the pipeline said, once."""
+        sentence = sentence.replace(f"{self.root}/", "")  # which is another folder in each run
         if sentence not in self.said:
             self.said.append(sentence)
 
