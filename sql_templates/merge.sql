@@ -27,15 +27,16 @@ SELECT pipeline, table_name
 FROM ${positions}
 WHERE pipeline <> ${pipeline}
 
--- name: merge_position_delete
--- Deletes the position of a table before its new one is written.
+-- name: merge_positions_delete
+-- Deletes the positions of tables before their new ones are written.
 DELETE FROM ${positions}
-WHERE pipeline = ${pipeline} AND table_name = ${table}
+WHERE pipeline = ${pipeline} AND table_name IN (${tables})
 
--- name: merge_position_insert
--- Stores the position up to which the target holds a table.
+-- name: merge_positions_insert
+-- Stores the positions up to which the target holds tables.
 INSERT INTO ${positions} (pipeline, table_name, position, schema_id, merged_at)
-VALUES (${pipeline}, ${table}, ${position}, ${schema_id}, ${now})
+VALUES
+  ${rows}
 
 -- name: merge_target_create
 -- Creates a target table with the columns and key of its source.
@@ -80,6 +81,10 @@ WHERE auditor_attempt = ${attempt}
 -- name: merge_stage_clear
 -- Empties a staging table.
 TRUNCATE TABLE ${stage}
+
+-- name: merge_stage_empty
+-- Empties a staging table of a few rows, which costs less than to truncate it.
+DELETE FROM ${stage}
 
 -- name: merge_stage_drop
 -- Drops a staging table, with what a failed attempt left in it.

@@ -30,6 +30,7 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Literal
 
 import pyarrow as pa
@@ -197,9 +198,15 @@ class TableSchema:
     @property
     def id(self) -> str:
         """The schema's identifier: the first 12 hexadecimal digits of the SHA-256 of its JSON."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+        return _id_of(self)
 
 
+@lru_cache(maxsize=10_000)
+def _id_of(schema: TableSchema) -> str:
+    return hashlib.sha256(schema.to_json().encode()).hexdigest()[:12]
+
+
+@lru_cache(maxsize=10_000)
 def source_kind(column: ColumnSchema) -> Kind | None:
     """Return the canonical kind of a source's column; None for a type that no target takes, as geometries and vectors."""
     return dialects.get("mysql").types.kind(column.type)

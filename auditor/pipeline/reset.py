@@ -39,9 +39,8 @@ def forget_positions(settings: Settings, store: Store, name: str, target: str) -
             except NoSuchObject:  # nothing was ever merged
                 continue
             with transaction(session):
-                for table in tables:
-                    for statement in positions.forget(table):
-                        session.execute(statement)
+                for statement in positions.forget(*tables) if tables else ():
+                    session.execute(statement)
 
 
 def _tables_of_source(settings: Settings, name: str) -> list[str]:

@@ -86,7 +86,10 @@ class Positions:
 
     def lock(self) -> Sequence[str]:
         """Return the statement by which another merge of this pipeline is waited for; none where that is not needed."""
-        written = self.writing.LOCK_POSITIONS.format(positions=self._table()["positions"], **self._pipeline())
+        positions = self._table()["positions"]
+        digest = hashlib.sha256(f"{positions}/{self.pipeline}".encode()).digest()
+        number = int.from_bytes(digest[:8], "big") >> 1
+        written = self.writing.LOCK_POSITIONS.format(positions=positions, number=number, **self._pipeline())
         return [written] if written else []
 
     def list(self) -> str:
@@ -102,17 +105,19 @@ class Positions:
         """Return the statement that lists the tables of other pipelines, with these pipelines."""
         return _fill(self.dialect, "merge_positions_others", self._table(), self._pipeline())
 
-    def write(self, table: str, position: int, schema_id: str) -> Sequence[str]:
-        """Return the statements that replace the position of a table."""
+    def write(self, held: Mapping[str, tuple[int, str]]) -> Sequence[str]:
+        """Return the statements that replace the positions of tables, with the ids of their schemas."""
         literal = self.dialect.names.literal
-        names = {**self._pipeline(), "table": literal(table)}
-        values = {"position": literal(position), "schema_id": literal(schema_id), "now": self.dialect.times.UTC_NOW}
-        return [*self.forget(table), _fill(self.dialect, "merge_position_insert", self._table(), {**names, **values})]
+        rows = [
+            f"({self._pipeline()['pipeline']}, {literal(table)}, {literal(position)}, {literal(schema_id)}, {self.dialect.times.UTC_NOW})"
+            for table, (position, schema_id) in held.items()
+        ]
+        return [*self.forget(*held), _fill(self.dialect, "merge_positions_insert", self._table(), {"rows": ",\n  ".join(rows)})]
 
-    def forget(self, table: str) -> Sequence[str]:
-        """Return the statements that delete the position of a table."""
-        names = {**self._pipeline(), "table": self.dialect.names.literal(table)}
-        return [_fill(self.dialect, "merge_position_delete", self._table(), names)]
+    def forget(self, *tables: str) -> Sequence[str]:
+        """Return the statements that delete the positions of tables."""
+        named = ", ".join(self.dialect.names.literal(table) for table in tables)
+        return [_fill(self.dialect, "merge_positions_delete", self._table(), {**self._pipeline(), "tables": named})]
 
     def _table(self) -> dict[str, str]:
         return {"positions": self.dialect.names.table(self.schema, POSITIONS)}
@@ -142,6 +147,10 @@ class MergeStatements:
     replacing: Sequence[str] = ()
     numbered: Sequence[str] = ()
     at_once: bool = False
+    of_session: bool = False
+    """Whether the staging table belongs to the session that merges, on an engine where other sessions could load into it."""
+    is_distinct: bool = False
+    """Whether the staging table has one change of each key, the last, and no interval."""
 
     @property
     def writing(self) -> Writing:
@@ -164,7 +173,9 @@ class MergeStatements:
     def stage(self) -> str:
         """The staging table as SQL text: one for each pipeline and table, in the target's schema unless it belongs to the session."""
         name = f"{STAGE}{hashlib.sha256(f'{self.pipeline}/{self.table}'.encode()).hexdigest()[:16]}"
-        return self._temporary(name) if self._of_session else self.dialect.names.table(self.schema, name)
+        if not self._is_of_session:
+            return self.dialect.names.table(self.schema, name)
+        return self._temporary(f"{name}_own" if self.of_session else name)  # else a DROP could find the one that all sessions share
 
     def create_target(self, types: Mapping[str, str], nullable: Collection[str] = (), clauses: Sequence[str] = ()) -> str:
         """Return the statement that makes the target's table with these native types, of which the ``nullable`` columns may be NULL.
@@ -182,17 +193,18 @@ class MergeStatements:
         """Return the statements that make the staging table again."""
         native = self.dialect.types.native_type
         types = {"text": native(TEXT), "integer": native(INTEGER)}
-        parts = {"kind": self.writing.STAGING_TABLE, "columns": self._names(self.columns, ",\n  "), "target": self.target}
+        kind = "TEMPORARY TABLE" if self.of_session else self.writing.STAGING_TABLE
+        parts = {"kind": kind, "columns": self._names(self.columns, ",\n  "), "target": self.target}
         return [self._fill("merge_stage_drop", stage=self.stage), self._fill("merge_stage_create", stage=self.stage, **parts, **types)]
 
     def clear_stage(self) -> str:
         """Return the statement that empties the staging table."""
-        return self._fill("merge_stage_clear", stage=self.stage)
+        return self._fill("merge_stage_empty" if self.is_distinct else "merge_stage_clear", stage=self.stage)
 
     def lock_stage(self) -> Sequence[str]:
         """Return the statements that keep other sessions off the staging table until the transaction ends; none where there are none."""
         # Not parsed: sqlglot knows no LOCK TABLE.
-        return () if self._of_session else [sql_templates.fill(self.dialect.template("merge_stage_lock"), {"stage": self.stage})]
+        return () if self._is_of_session else [sql_templates.fill(self.dialect.template("merge_stage_lock"), {"stage": self.stage})]
 
     def count_staged(self, attempt: str) -> str:
         """Return the statement that counts an attempt's changes, and its intervals of keys."""
@@ -201,7 +213,7 @@ class MergeStatements:
     @property
     def last(self) -> str:
         """The session's table of the last change of each key, as SQL text."""
-        return self._temporary("auditor_last")
+        return self.stage if self.is_distinct else self._temporary("auditor_last")
 
     def keep_last(self, attempt: str) -> str:
         """Return the statement that makes that table of an attempt's changes."""
@@ -214,11 +226,11 @@ class MergeStatements:
         """Return the statements that remove what a transaction that was undone left in the session; none where nothing stays."""
         if self.writing.UNDOES_TABLES:
             return ()
-        return [f"DROP TEMPORARY TABLE IF EXISTS {table}" for table in (self.last, self._bounds)]
+        return [f"DROP TEMPORARY TABLE IF EXISTS {table}" for table in (self._temporary("auditor_last"), self._bounds)]
 
     def clear(self) -> Sequence[str]:
         """Return the statements that remove what a merge leaves in the session and in the staging table."""
-        return [self._fill("merge_last_drop", last=self.last), self.clear_stage()]
+        return [self.clear_stage()] if self.is_distinct else [self._fill("merge_last_drop", last=self.last), self.clear_stage()]
 
     def list_bounds(self, attempt: str) -> Sequence[str]:
         """Return the statements that set an attempt's intervals of keys aside and list their ends, as `read_bounds` takes them."""
@@ -244,7 +256,8 @@ class MergeStatements:
             intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=gone))
         if bounds:
             intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
-        return [self.keep_last(attempt), *intervals, *(self._by_update() if by_update else self._by_delete()), *self.clear()]
+        last_of_each = [] if self.is_distinct else [self.keep_last(attempt)]
+        return [*last_of_each, *intervals, *(self._by_update() if by_update else self._by_delete()), *self.clear()]
 
     def _by_delete(self) -> Sequence[str]:
         """Return the statements that delete all rows with a last change, and insert those that it did not delete."""
@@ -327,9 +340,9 @@ class MergeStatements:
         return self.dialect.names.table(self.schema, name) if self.writing.QUALIFIES_TEMPORARY else self.dialect.names.quote(name)
 
     @property
-    def _of_session(self) -> bool:
+    def _is_of_session(self) -> bool:
         """Whether the staging table belongs to the session that merges."""
-        return self.writing.LOADS in ("alone", "by files")
+        return self.of_session or self.writing.LOADS in ("alone", "by files")
 
     def _names(self, names: Sequence[str], between: str = ", ") -> str:
         return between.join(self.dialect.names.quote(name) for name in names)

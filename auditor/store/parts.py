@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Table, UniqueConstraint, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import Column, Connection, Index, Row, Table, UniqueConstraint, and_, bindparam, delete, func, insert, select, update
 
 from auditor.model import Part, TableNote
 from auditor.store import pipelines, schema_changes, table_notes
@@ -30,6 +30,7 @@ parts = Table(
     Column("staged_at", Moment(), nullable=False),
     Column("checksum", short_text(64)),
     UniqueConstraint("pipeline", "table_name", "first_position"),
+    Index("auditor_parts_last", "pipeline", "last_position"),
     **MYSQL,
 )
 """The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
@@ -101,6 +102,14 @@ def record_batch(
 def list_parts(store: Store, pipeline: str, table: str, after: int, limit: int = 1000) -> list[Part]:
     """Return the first parts of a table that have events behind a position, in order. Raises StoreError."""
     wanted = and_(parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > after)
+    with store.reading() as connection:
+        rows = connection.execute(select(parts).where(wanted).order_by(parts.c.first_position).limit(limit)).all()
+    return [_part(row) for row in rows]
+
+
+def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, limit: int = 10_000) -> list[Part]:
+    """Return the first parts, of whichever tables, that have events behind a position and begin up to another. Raises StoreError."""
+    wanted = and_(parts.c.pipeline == pipeline, parts.c.last_position > after, parts.c.first_position <= through)
     with store.reading() as connection:
         rows = connection.execute(select(parts).where(wanted).order_by(parts.c.first_position).limit(limit)).all()
     return [_part(row) for row in rows]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Row, Table, and_, delete, insert, select, update
+from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Row, Table, and_, bindparam, delete, insert, select, update
 
 from auditor.shapes.pipeline import MergeState, PipelineProblem, PipelineProgress, ProblemKey, ProblemKind
 from auditor.store.database import Store, database_time
@@ -158,33 +158,45 @@ def note_staged(
     _write(connection, pipeline, reason="", **staged, **ended)
 
 
-def report_merge(
-    store: Store,
-    pipeline: str,
-    target: str,
-    table: str,
-    *,
-    position: int,
-    state: MergeState,
-    reason: str = "",
-    events: int = 0,
-    time: dt.datetime | None = None,
-) -> None:
-    """Record what a target holds of a table, how it stands, and how many ``events`` were merged since the last report.
+MOST_NAMED = 500
+"""Tables that a query names; of more, all are read."""
 
-    ``time`` is that of the last event merged; None leaves it as it is. Raises StoreError.
-    """
+
+@dataclass(frozen=True, slots=True)
+class MergeNews:
+    """What a target holds of a table, how it stands, and what was merged since the last report."""
+
+    position: int
+    state: MergeState
+    reason: str = ""
+    events: int = 0
+    time: dt.datetime | None = None
+    """When the source committed the last event merged; None leaves it as it is."""
+
+
+def report_merges(store: Store, pipeline: str, target: str, news: Mapping[str, MergeNews]) -> None:
+    """Record what a target says of tables, by name; a few statements, whatever their number. Raises StoreError."""
+    if not news:
+        return
 
     def work(connection: Connection) -> None:
-        same = and_(merges.c.pipeline == pipeline, merges.c.target == target, merges.c.table_name == table)
-        merge = connection.execute(select(merges).where(same)).one_or_none()
-        values = {"position": position, "at": database_time(connection), "state": state, "reason": reason}
-        if merge is None:
-            names = {"pipeline": pipeline, "target": target, "table_name": table}
-            connection.execute(insert(merges).values(**names, **values, through_time=time, event_count=events))
-        else:
-            more = {"event_count": merge.event_count + events, "through_time": time or merge.through_time}
-            connection.execute(update(merges).where(same).values(**values, **more))
+        of_target = and_(merges.c.pipeline == pipeline, merges.c.target == target)
+        asked = of_target if len(news) > MOST_NAMED else and_(of_target, merges.c.table_name.in_(list(news)))
+        known, at = {row.table_name: row for row in connection.execute(select(merges).where(asked))}, database_time(connection)
+        new, changed = list[dict[str, Any]](), list[dict[str, Any]]()
+        for table, one in news.items():
+            before = known.get(table)
+            values = {"position": one.position, "at": at, "state": one.state, "reason": one.reason}
+            values |= {"event_count": one.events + (before.event_count if before else 0)}
+            values |= {"through_time": one.time or (before.through_time if before else None)}
+            if before is None:
+                new.append({"pipeline": pipeline, "target": target, "table_name": table, **values})
+            else:
+                changed.append({"named": table, **values})
+        if new:
+            connection.execute(insert(merges), new)
+        if changed:
+            connection.execute(update(merges).where(of_target, merges.c.table_name == bindparam("named")), changed)
 
     store.write(work)
 

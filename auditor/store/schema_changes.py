@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Column, Connection, Index, Row, Table, and_, bindparam, delete, insert, select, update
 
 from auditor.model import Part
 from auditor.shapes.pipeline import MigrationState
@@ -140,16 +140,22 @@ def record_migration(store: Store, pipeline: str, migration: TargetMigration) ->
     store.write(work)
 
 
-def settle(store: Store, pipeline: str, target: str, table: str, position: int, schema_id: str) -> None:
-    """Note that migrations were applied whose commit a process did not live to report: the target is past them. Raises StoreError."""
-    done = (migrations.c.position < position) | ((migrations.c.position == position) & (migrations.c.to_schema == schema_id))
-    open_ = and_(_of(pipeline, target, table), migrations.c.state != "applied", done)
+def settle(store: Store, pipeline: str, target: str, held: Mapping[str, tuple[int, str]]) -> None:
+    """Note that migrations were applied whose commit a process did not live to report: the target is past them.
+
+    ``held`` are the positions of tables, with the ids of their schemas. Raises StoreError.
+    """
+    of_target = and_(migrations.c.pipeline == pipeline, migrations.c.target == target, migrations.c.state != "applied")
     with store.reading() as connection:
-        if connection.execute(select(migrations.c.number).where(open_).limit(1)).first() is None:
-            return
-    store.write(
-        lambda writer: writer.execute(update(migrations).where(open_).values(state="applied", reason="", ended=database_time(writer)))
-    )
+        rows = connection.execute(select(migrations).where(of_target)).all()
+    done = [row.number for row in rows if row.table_name in held and _is_past(row, *held[row.table_name])]
+    if done:
+        applied = update(migrations).where(migrations.c.number.in_(done))
+        store.write(lambda writer: writer.execute(applied.values(state="applied", reason="", ended=database_time(writer))))
+
+
+def _is_past(row: Row[Any], position: int, schema_id: str) -> bool:
+    return bool(row.position < position or (row.position == position and row.to_schema == schema_id))
 
 
 def list_migrations(store: Store, pipeline: str) -> list[TargetMigration]:

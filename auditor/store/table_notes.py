@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,13 +64,13 @@ def record_poison(store: Store, pipeline: str, note: TableNote) -> None:
     store.write(work)
 
 
-def drop_passed(store: Store, pipeline: str, target: str, table: str, through: int) -> None:
-    """Delete what stopped one target's table up to a position and was not skipped: the target holds it now. Raises StoreError."""
-    passed = and_(_of(pipeline, table), notes.c.target == target, notes.c.last_position <= through, notes.c.skipped_at.is_(None))
+def drop_passed(store: Store, pipeline: str, target: str, through: Mapping[str, int]) -> None:
+    """Delete what stopped tables of one target up to their positions and was not skipped: the target holds it now. Raises StoreError."""
+    of_target = (notes.c.pipeline == pipeline, notes.c.target == target, notes.c.skipped_at.is_(None))
     with store.reading() as connection:  # which takes no lock, and there is next to never anything
-        if connection.execute(select(notes.c.number).where(passed).limit(1)).first() is None:
-            return
-    store.write(lambda connection: connection.execute(delete(notes).where(passed)))
+        rows = connection.execute(select(notes.c.number, notes.c.table_name, notes.c.last_position).where(*of_target)).all()
+    if passed := [row.number for row in rows if row.last_position <= through.get(row.table_name, -1)]:
+        store.write(lambda connection: connection.execute(delete(notes).where(notes.c.number.in_(passed))))
 
 
 def list_notes(

@@ -48,6 +48,8 @@ class PostgresWriting(Writing):
     """A deferred constraint would fail at COMMIT, after every statement looked right."""
     OVERRIDES_IDENTITY: ClassVar[str] = "OVERRIDING SYSTEM VALUE "
     STAGING_TABLE = "UNLOGGED TABLE"
+    LOCK_POSITIONS: ClassVar[str] = "SELECT pg_advisory_xact_lock({number})"
+    """https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS"""
     LINES: ClassVar[LineFormat] = LINES
     LOCK_WRITERS: ClassVar[str] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
     """Readers continue. https://www.postgresql.org/docs/current/explicit-locking.html"""

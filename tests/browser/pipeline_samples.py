@@ -99,7 +99,9 @@ def _stage(store: Store, now: dt.datetime) -> None:
 def _merge(store: Store, now: dt.datetime) -> None:
     def report(target: str, table: str, position: int, state: MergeState = "merged", reason: str = "") -> None:
         at = now - dt.timedelta(seconds=20)
-        pipelines.report_merge(store, "shop", target, table, position=position, state=state, reason=reason, events=941_222, time=at)
+        pipelines.report_merges(
+            store, "shop", target, {table: pipelines.MergeNews(position, state, reason=reason, events=941_222, time=at)}
+        )
 
     for target in ("warehouse", "lake"):
         for table in TABLES[:2]:

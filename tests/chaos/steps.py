@@ -19,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 
 from auditor.pipeline import run, source, staging
 from auditor.pipeline import stage_task as tasks
-from auditor.pipeline.merge import files, load, loader_process
+from auditor.pipeline.merge import files, load, loader, loader_process, table_merge
 from auditor.pipeline.source import parse_options
 from auditor.points import followed
 
@@ -128,13 +128,15 @@ def installed() -> Iterator[None]:
     """Put the steps into the pipeline of this process for the block; it passes them on to those of Spark."""
     for module, name, replacement in (
         (staging, "stage_task", stage_task),
-        (load, "load_task", load_task),
-        (load, "ALONE_BYTES", 64 << 10),  # so that some parts are loaded by tasks
+        (table_merge, "load_task", load_task),
+        (loader, "HERE_BYTES", 16 << 10),  # so that some parts are loaded by tasks
+        (loader, "LEAST_HERE", 8 << 10),
         (files, "store_task", store_task),
         (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
         (run, "Staging", _SteppedStaging),
         (run, "_binlog", lambda: SteppedBinlog),
     ):
+        assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, replacement)
     with followed("merge", _reach_of_loader):
         yield

@@ -36,7 +36,7 @@ def fill(road: Road, *positions: int) -> int:
 
 
 def is_back(road: Road, position: int) -> None:
-    pipelines.report_merge(road.store, PIPELINE, "away", "shop.orders", position=position, state="merged")
+    pipelines.report_merges(road.store, PIPELINE, "away", {"shop.orders": pipelines.MergeNews(position, "merged")})
 
 
 def firsts(road: Road) -> list[int]:

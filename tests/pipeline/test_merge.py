@@ -13,7 +13,8 @@ import pytest
 
 from auditor.config import WriteSettings
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.merge import load
+from auditor.pipeline.merge import loader as loader_module
+from auditor.pipeline.merge import together
 from auditor.points import armed
 from auditor.store import pipelines
 from tests.live import engine_params
@@ -56,6 +57,7 @@ def test_tables_in_which_nothing_changes_go_on_when_a_target_is_back(road: Road)
             road.stage(batch(insert(ORDERS, 20, ["2", "ink", "2.50"])))
         loader.close()
         loader._held.clear()
+        loader._complete.clear()
         loader.settings = there.model_copy(update={"url": away, "write": WriteSettings(url=away)})
         assert loader.merge_all() == 0 and {one.state for one in reports(road).values()} == {"delayed"}
         loader.settings = there
@@ -200,7 +202,7 @@ def test_what_one_target_alone_cannot_hold(road: Road) -> None:
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 @pytest.mark.parametrize("most", [0, 1 << 20], ids=["by tasks", "by the loader"])
 def test_parts_are_loaded_by_tasks_where_they_are_large(road: Road, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "ALONE_BYTES", most)
+    monkeypatch.setattr(loader_module, "HERE_BYTES", most)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"])))
     road.stage(batch(update(ORDERS, 20, (["1", "pen", "1.50"], ["1", "pen", "2.50"]))))
     loader, given = road.loader(), list[int]()
@@ -214,9 +216,10 @@ def test_parts_are_loaded_by_tasks_where_they_are_large(road: Road, most: int, m
     assert given == ([] if most else [2])
 
 
-def test_a_loader_ends_after_the_transaction_under_way(road: Road) -> None:
+def test_a_loader_ends_after_the_transaction_under_way(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "MOST_ROWS", 1)
     others = [table(f"many_{number}", ("id",), id="bigint") for number in range(5)]
-    road.stage(*(batch(announce(one, 1), insert(one, 10, ["1"])) for one in others))
+    road.stage(*(batch(announce(one, 1), insert(one, 10 + number, ["1"])) for number, one in enumerate(others)))
     loader, stopped = road.loader(), threading.Event()
     service = loader.service(0, stopped, threading.Event(), threading.Event())
     with armed("merge.report", stopped.set, nth=1):

@@ -61,13 +61,13 @@ def test_parts_are_copied_by_a_manifest_in_one_transaction(road: Road, engines: 
     began = max(at for at, one in enumerate(sent[:copied]) if one == "BEGIN")
     inside = [one.split("\n")[0].split(' "')[0] for one in sent[began : sent.index("COMMIT", copied) + 1]]
     wanted = [
-        "BEGIN", "LOCK", "SELECT table_name, position, schema_id", "DROP TABLE IF EXISTS", "CREATE TEMPORARY TABLE", "COPY",
-        "SELECT", "DELETE FROM", "INSERT INTO", "CREATE TEMPORARY TABLE", "DELETE FROM", "INSERT INTO", "DROP TABLE", "DROP TABLE",
+        "BEGIN", "LOCK", "SELECT table_name, position, schema_id", "DELETE FROM", "INSERT INTO", "DROP TABLE IF EXISTS",
+        "CREATE TEMPORARY TABLE", "COPY", "SELECT", "CREATE TEMPORARY TABLE", "DELETE FROM", "INSERT INTO", "DROP TABLE", "DROP TABLE",
         "COMMIT",
     ]  # fmt: skip
     assert inside == wanted
     (copy,) = [one for one in sent if one.startswith("COPY")]
-    assert re.search(rf"FROM 's3://{BUCKET}/auditor/[\w-]+/\w+/manifest' IAM_ROLE '{ROLE}' MANIFEST", copy)
+    assert re.search(rf"FROM 's3://{BUCKET}/auditor/[\w-]+/\w+/\w+/manifest' IAM_ROLE '{ROLE}' MANIFEST", copy)
     assert not re.search("access_key|secret|credentials|TRUNCATE", "\n".join(sent), re.IGNORECASE)
     assert stored() == [], "nothing is left, neither of this merge nor of the process that was killed"
 

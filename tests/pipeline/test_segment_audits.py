@@ -117,7 +117,7 @@ def test_what_differs_is_named_down_to_the_column_and_mended(store: Store, tmp_p
     assert (report.verdict, report.exit_code) == (Verdict.MISMATCH, 1) and verdict in report.reasons[0] and "000" in report.reasons[0]
     [(_, text), *_] = verify(settings, store).findings
     assert sentence in text
-    pipelines.report_merge(store, "eu", "wh", "shop.orders", position=10_000, state="merged")
+    pipelines.report_merges(store, "eu", "wh", {"shop.orders": pipelines.MergeNews(10_000, "merged")})
     found = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
     assert found and all(one.copied and not one.refused for one in found)
     told = list(segment_files.tell_copied(settings, found, "shop", "eu", "binlog.000007"))

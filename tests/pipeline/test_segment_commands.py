@@ -40,7 +40,7 @@ def two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         stage_all(settings, store, "shop", found)
         damaged = [*found[:13], [found[13][0], {**found[13][1], "after": ["29", "ITEM 14"]}], *found[14:]]
         stage_all(settings, store, "shop_west", damaged)
-        pipelines.report_merge(store, "shop_west", "warehouse", "shop.orders", position=400, state="merged")
+        pipelines.report_merges(store, "shop_west", "warehouse", {"shop.orders": pipelines.MergeNews(400, "merged")})
         listed = segments.list_segments(store, "shop_west", "shop.orders")[5]
     path = Path(folder_of(settings.pipeline("shop_west")).url) / listed.path
     path.write_text(path.read_text().replace("item 11", "item 21"))

@@ -172,7 +172,7 @@ def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None
         events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
         written = write_parts(LocalFolder(tmp_path), [events])
         parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
-        pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
+        pipelines.report_merges(store, "p", "t", {"shop.orders": pipelines.MergeNews(position, "merged")})
 
     for position in (10, 20, 30):
         commit(position)
@@ -192,7 +192,7 @@ def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, 
         events = batch(announce(ORDERS, 1), insert(ORDERS, position, ["1", "a"], ["2", "b"]))
         written = write_parts(LocalFolder(tmp_path), [events])
         parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
-        pipelines.report_merge(store, "p", "t", "shop.orders", position=position, state="merged")
+        pipelines.report_merges(store, "p", "t", {"shop.orders": pipelines.MergeNews(position, "merged")})
         if position == 20:
             assert open_writer(store, "p", pipeline).step()
         if position == 30:

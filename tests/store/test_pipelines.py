@@ -12,6 +12,7 @@ from auditor.model import Part
 from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, parts, pipelines
 from auditor.store.parts import Pile, StagedTable
+from auditor.store.pipelines import MergeNews
 
 T0 = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 _numbers = itertools.count()
@@ -67,9 +68,9 @@ def test_parts_are_deleted_once_they_are_passed_and_old(store: Store, pipeline: 
 
 
 def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
-    about = (store, pipeline, "warehouse", "shop.orders")
-    pipelines.report_merge(*about, position=5, state="merged", events=10, time=T0)
-    pipelines.report_merge(*about, position=5, state="stopped", reason="no column x")
+    about = (store, pipeline, "warehouse")
+    pipelines.report_merges(*about, {"shop.orders": MergeNews(5, "merged", events=10, time=T0)})
+    pipelines.report_merges(*about, {"shop.orders": MergeNews(5, "stopped", "no column x"), "shop.items": MergeNews(7, "merged")})
     found = pipelines.list_merges(store, pipeline)["warehouse"]["shop.orders"]
     assert (found.position, found.events, found.state, found.reason, found.through_time) == (5, 10, "stopped", "no column x", T0)
     pipelines.set_paused(store, pipeline, True)

@@ -152,7 +152,9 @@ def test_stopped_tables_are_told_of_at_once_and_together(store: Store, tmp_path:
     chosen, now = settings(tmp_path, ops={}), dt.datetime.now(dt.UTC)
     pipelines.set_progress(store, "shop", progress(now + dt.timedelta(days=1)))
     for number in range(8):
-        pipelines.report_merge(store, "shop", "wh", f"shop.t{number}", position=1, state="stopped", reason="it has no\nprimary key")
+        pipelines.report_merges(
+            store, "shop", "wh", {f"shop.t{number}": pipelines.MergeNews(1, "stopped", reason="it has no\nprimary key")}
+        )
     for _ in range(2):
         look_at_pipelines(chosen, store, now)
     [(_, message)] = sent
@@ -162,7 +164,7 @@ def test_stopped_tables_are_told_of_at_once_and_together(store: Store, tmp_path:
         "and 3 more",
         "more: auditor pipeline status shop",
     )
-    pipelines.report_merge(store, "shop", "wh", "shop.t3", position=2, state="merged")
+    pipelines.report_merges(store, "shop", "wh", {"shop.t3": pipelines.MergeNews(2, "merged")})
     look_at_pipelines(chosen, store, now + dt.timedelta(seconds=15))
     assert sent[1][1].title == "shop: recovered in part"
     assert sent[1][1].lines == (f"shop.t3 in wh: was stopped since {now:%Y-%m-%d %H:%M:%S} UTC", "7 other problems are left")
@@ -171,7 +173,7 @@ def test_stopped_tables_are_told_of_at_once_and_together(store: Store, tmp_path:
 def test_what_no_channel_took_is_told_again(store: Store, tmp_path: Path, sent: list[tuple[str, Message]]) -> None:
     now = dt.datetime.now(dt.UTC)
     pipelines.set_progress(store, "shop", progress(now + dt.timedelta(days=1)))
-    pipelines.report_merge(store, "shop", "wh", "shop.t", position=1, state="stopped", reason="no key")
+    pipelines.report_merges(store, "shop", "wh", {"shop.t": pipelines.MergeNews(1, "stopped", reason="no key")})
     broken = settings(tmp_path, broken={})
     assert look_at_pipelines(broken, store, now) == ["channel broken: the service could not be reached"]
     assert len(look_at_pipelines(broken, store, now)) == 1

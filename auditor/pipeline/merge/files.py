@@ -26,16 +26,12 @@ def folder_of(pipeline: str, schema: str) -> str:
 @contextmanager
 def stored_files(
     session: Session, run_tasks: Callable[[Callable[[Any], Any], Sequence[Any]], Sequence[Any]], tasks: Sequence[LoadTask], folder: str
-) -> Iterator[list[StoredFile]]:
-    """Yield the files of parts, one for each, and delete them after the block. Raises the first task's AuditorError."""
+) -> Iterator[list[StoredFile | AuditorError]]:
+    """Yield the files of parts, one for each, or why it could not be written, and delete all of the folder after the block."""
     try:
-        results = run_tasks(store_task, [(task, f"{folder}/{task.attempt}", f"{number:06}.txt") for number, task in enumerate(tasks)])
-        for result in results:
-            if isinstance(result, AuditorError):
-                raise result
-        yield list(results)
+        yield list(run_tasks(store_task, [(task, folder, f"{number:06}.txt") for number, task in enumerate(tasks)]))
     finally:
-        remove_files(session, f"{folder}/{tasks[0].attempt}")
+        remove_files(session, folder)
 
 
 def store_task(task: tuple[LoadTask, str, str]) -> StoredFile | AuditorError:

@@ -11,7 +11,7 @@ from auditor.errors import MergeFailed
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.merge import keeping
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, positions_of, read_positions, see
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, positions_of, read_positions, see, write_positions
 from auditor.pipeline.merge.table_changes import changes_columns
 from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
@@ -87,12 +87,11 @@ def merge_through(session: Session, where: Where, table: str, position: int, rea
             positions = positions_of(session, where, table)
             for statement in positions.lock():
                 session.execute(statement)
-            check_unchanged(session, where, table, held)
-            for statement in positions.write(table, position, held.schema_id):
-                session.execute(statement)
+            check_unchanged(session, where, {table: held})
+            write_positions(session, where, {table: Held(position, held.schema_id)})
             ended = keeping.add(session, where, table, sums)
         keeping.end(where, ended)
-        pipelines.report_merge(where.store, where.pipeline, where.target, table, position=position, state="merged")
+        pipelines.report_merges(where.store, where.pipeline, where.target, {table: pipelines.MergeNews(position, "merged")})
     return done
 
 

@@ -102,7 +102,7 @@ def _write_identity(session: Session, where: Where, schema: str, identity: Ident
     positions = Positions(session.dialect, schema, where.pipeline)
     text = json.dumps(asdict(identity))
     with transaction(session):
-        for statement in (*positions.lock(), *positions.write(WHOLE, packed(identity.offset), text)):
+        for statement in (*positions.lock(), *positions.write({WHOLE: (packed(identity.offset), text)})):
             session.execute(statement)
 
 

@@ -51,12 +51,21 @@ class Pending:
     """Why epochs end, by id."""
 
 
-def prepare(session: Session, where: Where, table: str, held: Held, position: int, parts: Sequence[Part] = ()) -> Pending:
+def prepare(
+    session: Session,
+    where: Where,
+    table: str,
+    held: Held,
+    position: int,
+    parts: Sequence[Part] = (),
+    lasting: Sequence[LiveEpoch] | None = None,
+) -> Pending:
     """Return what the events of these parts behind the held position, up to another one, change; before the merge's transaction.
 
-    Raises StoreError, StagingFailed and EngineError.
+    ``lasting`` are the epochs of all tables where somebody has listed them. Raises StoreError, StagingFailed and EngineError.
     """
-    epochs = [one for one in _lasting(where, table) if one.state in ("scanning", "kept") and position > one.position]
+    of_table = [one for one in (list_lasting(where) if lasting is None else lasting) if one.table == table]
+    epochs = [one for one in of_table if one.state in ("scanning", "kept") and position > one.position]
     if not epochs:
         return Pending()
     sums = LiveSums(session.dialect, where.place(table)[0])
@@ -82,9 +91,14 @@ def _check_skipped(where: Where, table: str, after: int, position: int) -> None:
             raise LiveSummariesWrong(f"the stream goes on without events at {describe(note.position)}, which {note.skip.by} skipped")
 
 
-def _lasting(where: Where, table: str) -> list[LiveEpoch]:
+def list_lasting(where: Where) -> list[LiveEpoch]:
+    """Return the epochs of the target's tables that have not ended. Raises StoreError."""
     found = live_epochs.list_epochs(where.store, pipeline=where.pipeline, lasting=True)
-    return [one for one in found if one.table == table and one.target == where.target]
+    return [one for one in found if one.target == where.target]
+
+
+def _lasting(where: Where, table: str) -> list[LiveEpoch]:
+    return [one for one in list_lasting(where) if one.table == table]
 
 
 def _link(where: Where, epoch: LiveEpoch, after: int, position: int, parts: Sequence[Part]) -> Link:

@@ -1,4 +1,4 @@
-"""Load parts into a staging table: a task of its own for each part where the engine takes several sessions side by side."""
+"""Load parts into staging tables: by tasks, one for each part, where the engine takes several sessions side by side; few events here."""
 
 from __future__ import annotations
 
@@ -49,24 +49,14 @@ RunTasks: TypeAlias = Callable[[Callable[[LoadTask], int | AuditorError], Sequen
 """Runs a function on tasks, wherever, and returns its results in order."""
 
 
-ALONE_BYTES = 4 << 20
-"""Bytes of parts that a loader loads by its own session, although tasks could: running these takes longer than loading so little."""
+HERE_BYTES = 4 << 20
+"""Bytes of parts, of all tables of a transaction, that the merging process reads itself: to run tasks takes longer than to read so few."""
 
+LEAST_HERE = 64 << 10
+"""Bytes of one table's parts that are always read here: a task for each of thousands of tables would take longer still."""
 
-def load_changes(session: Session, run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
-    """Load parts into a staging table, and return the number of changes. Raises the first part's AuditorError."""
-    if session.dialect.writing.LOADS == "side by side" and sum(task.part.bytes for task in tasks) > ALONE_BYTES:
-        return _load_side_by_side(run_tasks, tasks)
-    return sum(_load_part(session, task) for task in tasks)
-
-
-def _load_side_by_side(run_tasks: RunTasks, tasks: Sequence[LoadTask]) -> int:
-    """Load parts by tasks of their own, and return the number of changes. Raises the first task's AuditorError."""
-    results = run_tasks(load_task, tasks)
-    for result in results:
-        if isinstance(result, AuditorError):
-            raise result
-    return sum(result for result in results if isinstance(result, int))
+EXACT_KEYS = frozenset({"integer", "decimal", "binary", "uuid", "date", "timestamp", "timestamptz"})
+"""Kinds of which two keys are equal if their texts in one schema are. Texts are compared by rules of the target's columns, and -0 is 0."""
 
 
 def load_task(task: LoadTask) -> int | AuditorError:
@@ -76,14 +66,14 @@ def load_task(task: LoadTask) -> int | AuditorError:
     try:
         if key not in _sessions:
             _sessions[key] = open_session(task.connection, settings_of(task.config_file).connections[task.connection])
-        return _load_part(_sessions[key], task)
+        return load_part(_sessions[key], task)
     except AuditorError as error:
         if key in _sessions:
             _sessions.pop(key).close()
         return error
 
 
-def _load_part(session: Session, task: LoadTask) -> int:
+def load_part(session: Session, task: LoadTask) -> int:
     """Load one part in this session, and return the number of changes. Raises AuditorError."""
     count = 0
     for rows in read_changes(task, session.dialect):
@@ -97,6 +87,29 @@ def read_changes(task: LoadTask, dialect: Dialect) -> Iterator[pa.Table]:
     table = task.table
     for found in read_part(folder_at(task.root), task.part, task.after):
         yield staged_rows(_chosen(found, task), table.schema, table.names, dialect, task.attempt, table.longest, table.statements.prefix)
+
+
+def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect) -> pa.Table | None:
+    """Return the last change of each key in the parts of one table, as rows of the staging table.
+
+    None where only the target can say which keys are equal, and where the parts have intervals of keys, whose changes all count. Raises
+    AuditorError.
+    """
+    table, prefix = tasks[0].table, tasks[0].table.statements.prefix
+    kinds = [table.columns[name] for name in table.statements.key]
+    if not all(kind.name in EXACT_KEYS or (kind.is_free_text and dialect.writing.EQUAL_TEXTS_DIFFER) for kind in kinds):
+        return None
+    read = [rows for task in tasks for rows in read_changes(task, dialect)]
+    if not read:
+        return pa.table({name: pa.array([], pa.string()) for name in stage_columns(tasks[0])})
+    rows = pa.concat_tables(read)
+    if pc.any(pc.is_in(rows[f"{prefix}op"], pa.array(["l", "h"]))).as_py():
+        return None
+    places = pa.table({name: rows[f"{prefix}{name}"].cast(pa.int64()) for name in ("position", "row")})
+    rows = rows.take(pc.sort_indices(places, [("position", "ascending"), ("row", "ascending")]))
+    key, number = list(table.statements.key), f"{prefix}number"
+    numbered = rows.select(key).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
+    return rows.take(numbered.group_by(key, use_threads=False).aggregate([(number, "max")])[f"{number}_max"])
 
 
 def stage_columns(task: LoadTask) -> dict[str, Kind]:

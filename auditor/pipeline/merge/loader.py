@@ -5,28 +5,32 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
-from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, StoreError
+from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
+from auditor.pipeline.merge import keeping
 from auditor.pipeline.merge.files import folder_of, remove_files
 from auditor.pipeline.merge.holding import Holding, merge_through
 from auditor.pipeline.merge.identity import check_target, note_whole
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
-from auditor.pipeline.merge.load import settings_of
+from auditor.pipeline.merge.load import HERE_BYTES, LEAST_HERE, settings_of
+from auditor.pipeline.merge.places import check_place, find_alike
 from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
-from auditor.pipeline.merge.table_merge import Merged, merge_next
-from auditor.pipeline.merge.target_table import TargetTable
+from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, begun_again, check_kept, follow, merge, merge_next, plan
+from auditor.pipeline.merge.target_table import TargetTable, folding
+from auditor.pipeline.merge.together import Pending, look
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.points import reach
@@ -34,6 +38,7 @@ from auditor.shapes.pipeline import MergeState
 from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
+from auditor.store.pipelines import MergeNews
 from auditor.waits import waits
 from dialects import Session
 from dialects.committing import Committing
@@ -60,14 +65,24 @@ class Loader:
     closing: Callable[[Session], None] = lambda _: None
     """Called with each session before it is closed, for those who count what it cost."""
     _failures: dict[str, _Failure] = field(default_factory=dict)
-    _held: dict[str, int] = field(default_factory=dict)
-    """Where the target stood when it was last looked at: while nothing more is staged, it is not opened."""
+    _held: dict[str, Held] = field(default_factory=dict)
+    """What the target held when it was last looked at: while nothing more is staged, it is not opened."""
+    _together: int = 0
+    """The position up to which tables were merged together last; 0 if that is not known."""
+    _complete: dict[str, int] = field(default_factory=dict)
+    """Up to where the target holds all there is of tables, be it that there is none."""
+    _waiting: set[str] = field(default_factory=set)
+    """The tables that are not tried again before the next call of `merge_all`, and '' if the target is not."""
+    _known: set[str] = field(default_factory=set)
+    """The tables among which ``_alike`` was looked for."""
+    _alike: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Tables that would be one with others in the target."""
     _moved: bool = False
     """Whether tables were renamed since the positions were read."""
     _session: Session | None = None
     """The session that is kept between merges; none where an open one keeps others off the target."""
     _ready: dict[str, TargetTable] = field(default_factory=dict)
-    """The tables whose staging tables this session made."""
+    """The target's tables as they were examined, some of them with a staging table of this session."""
     _noted: float = float("-inf")
     """When (seconds of the clock) the target was last given the place up to which it holds every table."""
     _checked: set[str] = field(default_factory=set)
@@ -113,14 +128,15 @@ class Loader:
             with self._opened() as session:
                 self._ready.pop(hold.table, None)
                 for merged in merge_through(session, self.where, hold.table, hold.position, self._ready):
-                    self._take(hold.table, merged, began)
+                    self._take({hold.table: merged}, began)
         except AuditorError as error:
             self._ready.pop(hold.table, None)
             return _reason(error)
         except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader
             log.error("%s: an unexpected error", self.target, exc_info=True, extra={"action": "hold_unexpected"})
             return f"an unexpected {type(error).__name__}; the log of the pipeline has its traceback"
-        self._held[hold.table] = hold.position
+        if hold.table in self._held:
+            self._held[hold.table] = replace(self._held[hold.table], position=hold.position)
         return ""
 
     def merge_all(self) -> int:
@@ -128,11 +144,11 @@ class Loader:
 
         What fails is reported and waits; so does the whole target if it, or the store, cannot be reached.
         """
-        waiting = {name for name, failure in self._failures.items() if failure.until > self.clock()}
-        if "" in waiting:
+        self._waiting = {name for name, failure in self._failures.items() if failure.until > self.clock()}
+        if "" in self._waiting:
             return 0
         try:
-            return self._merge_tables(waiting)
+            return self._merge_tables()
         except AuditorError as error:
             self._fail("", error)
         except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader in silence
@@ -140,46 +156,218 @@ class Loader:
             self._fail("", MergeFailed(f"an unexpected {type(error).__name__}; the log has its traceback"))
         return 0
 
-    def _merge_tables(self, waiting: set[str]) -> int:
+    def _merge_tables(self) -> int:
         if self._holding.seen and writing_dialect(self.where.connection, self.settings).OPENS_FILES:
             return 0  # the audit is about to read the file, which nobody may have open then
-        waiting = waiting | set(self._holding.seen)
         offset = pipelines.get_pipeline(self.where.store, self.where.pipeline).source_offset  # before the tables that were staged till then
         tables = parts.list_tables(self.where.store, self.where.pipeline)
-        if "" not in self._failures and all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
+        if "" not in self._failures and not self._lacking(tables, ()):
             return 0
-        total = 0
         with self._opened() as session:
-            positions = read_positions(session, self.where)
-            self._held = {table: held.position for table, held in positions.items()}
+            self._take_positions(session, tables)
             self._failures.pop("", None)
-            self._report_positions(positions, tables)
-            for table, staged in sorted(tables.items()):
-                if self._moved:
-                    self._moved, positions = False, read_positions(session, self.where)
-                held = positions.get(table, Held())
-                if table in waiting or held.position >= staged.staged_through:
-                    continue
-                if self._is_asked_away():
-                    break
-                try:
-                    total += self._merge_table(session, table, held)
-                except (StoreError, ConnectionLost):
-                    raise
-                except PartDamaged as error:
-                    self._ready.pop(table, None)
-                    self._restage(table, held.position, error)
-                except AuditorError as error:
-                    self._ready.pop(table, None)
-                    self._fail(table, error, held.position)
-            if total and not isinstance(session, Committing):
+            if isinstance(session, Committing):
+                return self._merge_one_by_one(session, tables)
+            if tables.keys() - self._known:
+                self._known = set(tables)
+                self._alike = find_alike(folding(session), self.where.place, tables)
+            total = self._merge_together(session, tables)
+            if total:
                 self._note_whole(session, tables, offset)
         return total
+
+    def _take_positions(self, session: Session, tables: Mapping[str, StagedTable]) -> None:
+        """Ask the target what it holds, and report where that is not what was reported."""
+        known, self._held, self._moved = self._held, read_positions(session, self.where), False
+        if any(self._held.get(table, Held()).position < held.position for table, held in known.items()):
+            self._together, self._complete = 0, {}  # it was restored, or reset: what it holds of quiet tables is not known any more
+        self._report_positions(self._held, tables)
+
+    def _lacking(self, tables: Mapping[str, StagedTable], waiting: Collection[str]) -> dict[str, Held]:
+        """Return what the target holds of the tables of which it lacks something, but for those that wait."""
+        return {
+            table: self._held.get(table, Held())
+            for table, staged in sorted(tables.items())
+            if table not in waiting and staged.staged_through > self._position(table)
+        }
+
+    def _position(self, table: str) -> int:
+        """Return up to where the target holds a table, as far as this loader knows: an event that there is none is not written down."""
+        return max(self._held.get(table, Held()).position, self._complete.get(table, 0))
+
+    def _merge_one_by_one(self, session: Session, tables: Mapping[str, StagedTable]) -> int:
+        """Merge what each table lacks by itself, and return the number of events: into a target whose commits are of one table."""
+        total = 0
+        for table, held in self._lacking(tables, self._waiting | set(self._holding.seen)).items():
+            if self._is_asked_away():
+                break
+            total += self._guarded(session, table, held, partial(self._merge_table, session, table, held))
+        return total
+
+    def _merge_together(self, session: Session, tables: Mapping[str, StagedTable]) -> int:
+        """Merge what the tables lack, all up to one position after the other, and return the number of events.
+
+        A table that fails, or is held, stays behind. It catches up by itself, and goes on with the others once it has come as far as they.
+        """
+        total, settled = 0, set[tuple[str, int]]()
+        while not self._is_asked_away():
+            lacking = self._kept(self._lacking(tables, self._waiting | set(self._holding.seen)), tables)
+            if not lacking:
+                break
+            self._together = self._together or min(map(self._position, lacking))
+            behind = {table: held for table, held in lacking.items() if not self._joins(table, held)}
+            group = {table: held for table, held in lacking.items() if table not in behind}
+            if group:
+                through = max(staged.staged_through for staged in tables.values())
+                merged, unmerged = self._merge_group(session, group, through, settled)
+                total += merged
+                left = {*unmerged, *behind, *self._waiting, *self._holding.seen}
+                self._complete = {table: self._together for table in tables if table not in left}
+            for table, held in behind.items():
+                total += self._guarded(session, table, held, partial(self._catch_up, session, table, held))
+            if self._moved:
+                self._take_positions(session, tables)
+            if not group:  # the others do not wait until these have caught up
+                tables = parts.list_tables(self.where.store, self.where.pipeline)
+        return total
+
+    def _kept(self, lacking: Mapping[str, Held], tables: Mapping[str, StagedTable]) -> dict[str, Held]:
+        """Return the tables of which no part was deleted that the target lacks; the others fail."""
+        kept: dict[str, Held] = {}
+        for table, held in lacking.items():
+            try:
+                check_kept(table, replace(held, position=self._position(table)), tables[table])
+            except PartsGone as error:
+                self._fail(table, error, held.position)
+            else:
+                kept[table] = held
+        return kept
+
+    def _joins(self, table: str, held: Held) -> bool:
+        """Return whether the target holds a table as far as those that are merged together."""
+        if self._position(table) < self._together:
+            ahead = see(self.where, table, held)
+            nearest = ahead.note.position if ahead.note else ahead.begins
+            if nearest is not None and nearest <= self._together:
+                return False
+        self._complete[table] = self._together
+        return True
+
+    def _catch_up(self, session: Session, table: str, held: Held) -> int:
+        """Merge the next events of a table that is behind the others, and return their number."""
+        began, staged = self.clock(), parts.get_table(self.where.store, self.where.pipeline, table)
+        merged = merge_next(session, self.where, table, held, staged, self._ready, self._together)
+        if merged is None:
+            if not self._joins(table, held):
+                self._waiting.add(table)  # another one has to come so far first
+            return 0
+        self._take({table: merged}, began)
+        return merged.events
+
+    def _merge_group(
+        self, session: Session, group: Mapping[str, Held], through: int, settled: set[tuple[str, int]]
+    ) -> tuple[int, set[str]]:
+        """Merge the next events of tables that are equally far, up to one position; return their number, and the tables that stay behind.
+
+        Where there is none before something that tables have to do by themselves, these do it.
+        """
+        began, outlook = self.clock(), look(self.where, group, self._together, through, settled)
+        due = [one for one in outlook.pending.values() if one.ahead.begins is not None and one.ahead.begins <= outlook.through]
+        here, steps = max(LEAST_HERE, HERE_BYTES // max(1, len(due))), list[Step]()
+        for pending in due:
+            self._guarded(session, pending.table, pending.held, partial(self._plan, session, pending, outlook.through, here, steps))
+        merged = self._merge_steps(session, steps, began)
+        for pending in outlook.stopping() if not due else ():
+            self._guarded(session, pending.table, pending.held, partial(self._follow, session, pending, settled))
+        self._together = outlook.through
+        return sum(one.events for one in merged.values()), {one.table for one in due} - set(merged)
+
+    def _plan(self, session: Session, pending: Pending, through: int, here: int, steps: list[Step]) -> int:
+        self._check_place(session, pending)
+        ahead = pending.ahead
+        keeping.end(self.where, keeping.ends_by(self.where, pending.table, ahead.changes))
+        if step := plan(session, self.where, pending.table, pending.held, ahead, self._ready, through, here=here):
+            steps.append(step)
+        return 0
+
+    def _follow(self, session: Session, pending: Pending, settled: set[tuple[str, int]]) -> int:
+        """Let a table do what it has to do by itself."""
+        self._check_place(session, pending)
+        began = self.clock()
+        if done := follow(session, self.where, pending.table, pending.held, pending.ahead, self._ready):
+            self._take({pending.table: done}, began)
+        elif pending.ahead.note:
+            self._waiting.add(pending.table)  # another one has to come so far first
+        else:
+            settled.add((pending.table, pending.stop or 0))
+        return 0
+
+    def _check_place(self, session: Session, pending: Pending) -> None:
+        """Check that a table's place in the target is its own. Raises TableStopped."""
+        note = pending.ahead.note
+        check_place(session, self.where, pending.table, pending.held, note is not None and is_move(note), self._alike)
+
+    def _merge_steps(self, session: Session, steps: list[Step], began: float) -> dict[str, Merged]:
+        """Merge the events of steps in one transaction, without those that fail, whose tables are reported; return what was merged.
+
+        A step that fails is tried once more behind the others: a row may refer to one of another table.
+        """
+        merged, failed, last = dict[str, Merged](), list[tuple[Step, AuditorError]](), set[str]()
+        while steps and not merged:
+            try:
+                merged = merge(session, self.where, steps, self._ready)
+            except StepFailed as failure:
+                step = failure.step
+                if isinstance(failure.error, (StoreError, ConnectionLost)):
+                    raise failure.error from failure
+                others = [one for one in steps if one is not step]
+                if others and step.table not in last:
+                    last.add(step.table)
+                    others.append(step)
+                else:
+                    failed.append((step, failure.error))
+                steps = [begun_again(one) for one in others]
+            except EngineError as error:  # by the COMMIT, which names no table
+                if error.retryable:
+                    raise
+                for step in steps:
+                    self._guarded(session, step.table, step.held, partial(self._merge_step, session, step, began))
+                return {}
+        self._take(merged, began)
+        for step, why in failed:  # once the others are merged: it goes on to where it fails
+            self._guarded(session, step.table, step.held, partial(_raise, why))
+        return merged
+
+    def _merge_step(self, session: Session, step: Step, began: float) -> int:
+        try:
+            merged = merge(session, self.where, [begun_again(step)], self._ready)
+        except StepFailed as failure:
+            raise failure.error from failure
+        self._take(merged, began)
+        return sum(one.events for one in merged.values())
+
+    def _guarded(self, session: Session, table: str, held: Held, work: Callable[[], int]) -> int:
+        """Return what work on one table returns, or 0 and report why it does not go on. Raises StoreError and ConnectionLost."""
+        try:
+            return work()
+        except (StoreError, ConnectionLost):
+            raise
+        except PartDamaged as error:
+            self._ready.pop(table, None)
+            self._waiting.add(table)
+            self._restage(table, held.position, error)
+        except AuditorError as error:
+            self._ready.pop(table, None)
+            if isinstance(error, POISONING):
+                self._guarded(session, table, held, partial(self._isolate, session, table, held, error))
+            else:
+                self._fail(table, error, held.position)
+        return 0
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
         """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
         is_due = self.clock() >= self._noted + waits().target_note and offset is not None
-        if is_due and all(self._held.get(table, -1) >= staged.staged_through for table, staged in tables.items()):
+        if is_due and not self._lacking(tables, ()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
 
@@ -214,41 +402,41 @@ class Loader:
     def close(self) -> None:
         """Close the session that is kept between merges."""
         session, self._session = self._session, None
-        self._ready.clear()
+        self._ready = {table: replace(target, is_staged=False) for table, target in self._ready.items()}
         if session:
             self.closing(session)
             session.close()
 
     def _merge_table(self, session: Session, table: str, held: Held) -> int:
+        """Merge all that the target lacks of a table, and return the number of events."""
         total = 0
-        while True:
-            staged = parts.get_table(self.where.store, self.where.pipeline, table)
-            began = self.clock()
-            try:
-                merged = merge_next(session, self.where, table, held, staged, self._ready)
-            except POISONING as error:
-                self._isolate(session, table, held, staged, error)
-                return total
+        while not self._is_asked_away():  # there may always be more to merge
+            staged, began = parts.get_table(self.where.store, self.where.pipeline, table), self.clock()
+            merged = merge_next(session, self.where, table, self._held.get(table, held), staged, self._ready)
             if merged is None:
-                return total
+                break
             total += merged.events
-            held = self._take(table, merged, began)
-            if self._is_asked_away():  # there may always be more to merge
-                return total
+            self._take({table: merged}, began)
+        return total
 
     def _is_asked_away(self) -> bool:
         """Return whether an audit, or the end of the process, waits for the transaction under way."""
         return self._stopped.is_set() or self._holding.is_asked()
 
-    def _take(self, table: str, merged: Merged, began: float) -> Held:
-        self._failures.pop(table, None)
-        self._report(table, merged, self.clock() - began)
-        self._held[table] = merged.held.position
-        self._moved = self._moved or merged.moved
-        return merged.held
+    def _take(self, merged: Mapping[str, Merged], began: float) -> None:
+        """Remember, and report, what was merged."""
+        if not merged:
+            return
+        for table, one in merged.items():
+            self._failures.pop(table, None)
+            self._held[table] = one.held
+            self._moved = self._moved or one.moved
+        self._report(merged, self.clock() - began)
 
-    def _isolate(self, session: Session, table: str, held: Held, staged: StagedTable, error: AuditorError) -> None:
+    def _isolate(self, session: Session, table: str, held: Held, error: AuditorError) -> int:
         """Merge what stands before the event or statement that this target cannot take, and record where that is."""
+        held = self._held.get(table, held)
+        staged = parts.get_table(self.where.store, self.where.pipeline, table)
         ahead, root, now = see(self.where, table, held), folder_at(self.where.root), [held]
 
         def merge(position: int, rows: int | None) -> None:
@@ -258,13 +446,14 @@ class Loader:
                 merged = merge_next(session, self.where, table, now[0], staged, self._ready, position, rows)
                 if merged is None:
                     return
-                now[0] = self._take(table, merged, began)
+                self._take({table: merged}, began)
+                now[0] = merged.held
 
         note: TableNote | None = None
         if ahead.note is None:
             found = find_poison(merge, root, ahead.parts, held.position, ahead.through, ahead.skipped)
             if found is None:
-                return
+                return 0
             error = found.error
             schema = get_schema(self.where, ahead.parts[0].schema_id)
             note = describe_poison(root, ahead.parts, found, self.target, _reason(error, _names(schema, self.where)), schema)
@@ -275,6 +464,7 @@ class Loader:
             report_poison(self.where.pipeline, [note])
         self._ready.pop(table, None)
         self._fail(table, error, now[0].position)
+        return 0
 
     def _report_positions(self, positions: Mapping[str, Held], tables: Mapping[str, StagedTable]) -> None:
         """Report where the target itself says that it stands: an earlier process may have ended before it could, or the target was away.
@@ -282,23 +472,30 @@ class Loader:
         Of a table that lacks nothing, no reason of before holds any more.
         """
         reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
+        stands: dict[str, MergeNews] = {}
         for table, held in positions.items():
             is_past = table in reports and reports[table].state != "merged" and table not in self._failures
-            lacks = table in tables and held.position < tables[table].staged_through
+            lacks = table in tables and self._position(table) < tables[table].staged_through
             if table not in reports or reports[table].position != held.position or (is_past and not lacks):
-                pipelines.report_merge(self.where.store, self.where.pipeline, self.target, table, position=held.position, state="merged")
+                stands[table] = MergeNews(held.position, "merged")
+        pipelines.report_merges(self.where.store, self.where.pipeline, self.target, stands)
 
-    def _report(self, table: str, merged: Merged, seconds: float) -> None:
+    def _report(self, merged: Mapping[str, Merged], seconds: float) -> None:
         reach("merge.report")
-        about = (self.where.store, self.where.pipeline, self.target, table)
-        pipelines.report_merge(*about, position=merged.position, state="merged", events=merged.events, time=merged.time)
-        table_notes.drop_passed(self.where.store, self.where.pipeline, self.target, table, merged.position)
-        schema_changes.settle(*about, merged.position, merged.held.schema_id)
-        line = f"{self.target}: {table} holds {describe(merged.position)}: {merged.events:,} events in {seconds:.2f} s"
-        log.info(line, extra={"action": "merged", "target": self.target, "table": table, "events": merged.events, "seconds": seconds})
+        about = (self.where.store, self.where.pipeline, self.target)
+        news = {table: MergeNews(one.position, "merged", events=one.events, time=one.time) for table, one in merged.items()}
+        pipelines.report_merges(*about, news)
+        table_notes.drop_passed(*about, {table: one.position for table, one in merged.items()})
+        schema_changes.settle(*about, {table: (one.position, one.held.schema_id) for table, one in merged.items()})
+        events, last = sum(one.events for one in merged.values()), max(merged, key=lambda table: merged[table].position)
+        named = last if len(merged) == 1 else f"{len(merged)} tables, {last} the last,"
+        line = f"{self.target}: {named} holds {describe(merged[last].position)}: {events:,} events in {seconds:.2f} s"
+        extra = {"action": "merged", "target": self.target, "table": last, "tables": len(merged), "events": events, "seconds": seconds}
+        log.info(line, extra=extra)
 
     def _fail(self, table: str, error: AuditorError, position: int | None = None) -> None:
         """Let a table (or with '' the whole target) wait, longer each time, and report why."""
+        self._waiting.add(table)
         failure = self._failures.setdefault(table, _Failure())
         wait = failure.backoff.fail()
         failure.until = self.clock() + wait
@@ -309,10 +506,9 @@ class Loader:
         try:
             reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
             named = [table] if table else list(parts.list_tables(self.where.store, self.where.pipeline))
-            for name in named:
-                known = reports[name].position if name in reports else 0
-                there = known if position is None else position
-                pipelines.report_merge(self.where.store, self.where.pipeline, self.target, name, position=there, state=state, reason=reason)
+            known = {name: reports[name].position if name in reports else 0 for name in named}
+            news = {name: MergeNews(there if position is None else position, state, reason) for name, there in known.items()}
+            pipelines.report_merges(self.where.store, self.where.pipeline, self.target, news)
         except StoreError as unreported:
             log.warning("%s: the store cannot be told: %s", self.target, unreported, extra={"action": "report_failed"})
 
@@ -343,3 +539,7 @@ def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:
 def _reason(error: AuditorError, names: Sequence[str] = ()) -> str:
     """Return why a table does not go on, with the names that the message quotes, and without a value of a row."""
     return plain_message(str(error), {*names, *error.names}) if isinstance(error, EngineError) and not error.retryable else str(error)
+
+
+def _raise(error: AuditorError) -> int:
+    raise error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from auditor.errors import TableStopped
 from auditor.pipeline.merge.positions import Held, Where, read_positions
@@ -15,14 +15,17 @@ PlaceOf = Callable[[str], tuple[str, str]]
 """Returns the schema and the name that a table of the source, ``database.table``, has in the target."""
 
 
-def check_place(session: Session, where: Where, table: str, held: Held, is_moved: bool) -> None:
+def check_place(
+    session: Session, where: Where, table: str, held: Held, is_moved: bool, alike: Mapping[str, Sequence[str]] | None = None
+) -> None:
     """Check that a table's place in the target is its own. Raises TableStopped.
 
     A table whose rows the target has goes on, and the one stops that came later; neither goes on where the target has rows of none.
-    ``is_moved`` says that the table is about to be renamed in the target as it was in the source.
+    ``is_moved`` says that the table is about to be renamed in the target as it was in the source; ``alike`` is what `find_alike` found,
+    where somebody has asked it.
     """
-    tables = parts.list_tables(where.store, where.pipeline)
-    others = find_alike(folding(session), where.place, tables).get(table, ())
+    found = find_alike(folding(session), where.place, parts.list_tables(where.store, where.pipeline)) if alike is None else alike
+    others = found.get(table, ())
     if is_own_table(where.place(table)[1]):
         raise TableStopped(describe_shared(where.target, where.place, table, ()))
     if not others:

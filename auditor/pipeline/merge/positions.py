@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
@@ -52,6 +52,8 @@ class Where:
     """What the configuration says of it; None for the usual names in ``schema``."""
     incarnation: str = ""
     """The pipeline's, which a target that is written by commits carries with each position."""
+    schemas_met: dict[str, TableSchema] = field(default_factory=dict, compare=False, repr=False)
+    """The schemas of tables that were read from the store, by their ids."""
 
     def place(self, table: str) -> tuple[str, str]:
         """Return the schema and the name that a table of the source, ``database.table``, has in the target."""
@@ -98,9 +100,13 @@ def positions_of(session: Session, where: Where, table: str) -> Positions:
 def see(where: Where, table: str, held: Held) -> Ahead:
     """Return what lies ahead of the target in the stream of a table. Raises StoreError."""
     found = parts.list_parts(where.store, where.pipeline, table, held.position)
-    notes = table_notes.list_notes(where.store, where.pipeline, [table], after=held.position)
+    return see_in(where, held, found, table_notes.list_notes(where.store, where.pipeline, [table], after=held.position))
+
+
+def see_in(where: Where, held: Held, found: Sequence[Part], notes: Sequence[TableNote]) -> Ahead:
+    """Return the same of a table's parts and notes that end behind what the target holds. Raises StoreError."""
     begins = found[0].first if found else None
-    if notes and found and found[0].first <= held.position:  # a part of which some events were merged
+    if found and found[0].first <= held.position:  # a part of which some events were merged
         begins = _next_position(where, found[0], held.position)
         found = found if begins is not None else found[1:]
         begins = found[0].first if begins is None and found else begins
@@ -121,11 +127,29 @@ def _next_position(where: Where, part: Part, after: int) -> int | None:
     return None if batch is None else pc.min(batch["position"]).as_py()
 
 
-def check_unchanged(session: Session, where: Where, table: str, held: Held) -> None:
-    """Check in a transaction that no other process has merged a table. Raises MergeFailed."""
-    now = _held(session, positions_of(session, where, table).find(table)).get(table, Held())
-    if now != held:
-        raise MergeFailed(f"{table}: another process has merged up to {describe(now.position)} meanwhile; it is looked at again")
+def check_unchanged(session: Session, where: Where, held: Mapping[str, Held]) -> None:
+    """Check in a transaction that no other process has merged one of these tables. Raises MergeFailed."""
+    for positions, tables in _by_schema(session, where, held):
+        statement = positions.find(tables[0]) if len(tables) == 1 else positions.list()
+        now = _held(session, statement)
+        if moved := [table for table in tables if now.get(table, Held()) != held[table]]:
+            there = describe(now.get(moved[0], Held()).position)
+            raise MergeFailed(f"{moved[0]}: another process has merged up to {there} meanwhile; it is looked at again")
+
+
+def write_positions(session: Session, where: Where, held: Mapping[str, Held]) -> None:
+    """Write in a transaction what the target holds of these tables from now on."""
+    for positions, tables in _by_schema(session, where, held):
+        for statement in positions.write({table: (held[table].position, held[table].schema_id) for table in tables}):
+            session.execute(statement)
+
+
+def _by_schema(session: Session, where: Where, tables: Iterable[str]) -> list[tuple[Positions, list[str]]]:
+    """Return the tables by the table of positions in which they stand."""
+    found: dict[str, list[str]] = {}
+    for table in tables:
+        found.setdefault(where.place(table)[0], []).append(table)
+    return [(Positions(session.dialect, schema, where.pipeline), named) for schema, named in found.items()]
 
 
 def read(session: Session, positions: Positions) -> dict[str, Held]:
@@ -138,11 +162,13 @@ def _held(session: Session, statement: str) -> dict[str, Held]:
 
 
 def get_schema(where: Where, schema_id: str) -> TableSchema:
-    """Return a schema from the store. Raises PartsGone if it is not there, and StoreError."""
-    body = parts.get_schema(where.store, where.pipeline, schema_id)
-    if body is None:
-        raise PartsGone(f"the schema {schema_id} of a part is not in the store; reset the pipeline, and copy its tables again")
-    return TableSchema.from_json(json.dumps(body))
+    """Return a schema from the store, which is asked once for each. Raises PartsGone if it is not there, and StoreError."""
+    if schema_id not in where.schemas_met:
+        body = parts.get_schema(where.store, where.pipeline, schema_id)
+        if body is None:
+            raise PartsGone(f"the schema {schema_id} of a part is not in the store; reset the pipeline, and copy its tables again")
+        where.schemas_met[schema_id] = TableSchema.from_json(json.dumps(body))
+    return where.schemas_met[schema_id]
 
 
 def describe(position: int) -> str:

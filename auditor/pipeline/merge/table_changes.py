@@ -18,7 +18,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import keeping
 from auditor.pipeline.merge.column_origins import Op, find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, positions_of, read_positions, see
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, read_positions, see, write_positions
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
@@ -44,9 +44,9 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     if loses_rows(where, table, held, note):
         sums = keeping.ended(sums, "the source emptied the table, or made it anew")
     with transaction(session):
-        check_unchanged(session, where, table, held)
+        check_unchanged(session, where, {table: held})
         # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
-        _write(session, where, table, now)
+        write_positions(session, where, {table: now})
         if found and clears:
             session.execute(TableStatements(session.dialect, found.sql).clear())
             _say(where, table, note, "its rows are gone, as in the source")
@@ -105,13 +105,11 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
     now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
     now |= {name: Held(note.position) for name in names if name not in origins}
     with transaction(session):
-        for name in names:
-            check_unchanged(session, where, name, held.get(name, Held()))
+        check_unchanged(session, where, {name: held.get(name, Held()) for name in names})
         for statement in _renames(session, where, origins, there):
             session.execute(statement)
         reach("merge.moved")
-        for name, one in now.items():
-            _write(session, where, name, one)
+        write_positions(session, where, now)
     keeping.end(where, {one: reason for name in names for one, reason in keeping.moved(where, name).items()})
     reach("merge.changed")
     _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
@@ -230,7 +228,7 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
     reach("merge.migrate")
     sums = keeping.prepare(session, where, table, held, now.position)
     with transaction(session):
-        check_unchanged(session, where, table, held)
+        check_unchanged(session, where, {table: held})
         for statement in made.statements:
             try:
                 session.execute(statement)
@@ -239,7 +237,7 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
                     f"{table}: the target refuses {statement}: {plain_message(str(error))}; mend that, or run it there"
                 ) from error
         reach("merge.migrated")
-        _write(session, where, table, now)
+        write_positions(session, where, {table: now})
         ended = keeping.add(session, where, table, sums)
     keeping.end(where, ended)
     reach("merge.changed")
@@ -281,11 +279,6 @@ def _is_of_columns(op: Op) -> bool:
 def _catalogue(where: Where, table: str, new: TableSchema) -> Mapping[str, Mapping[str, Any]]:
     history = schema_changes.list_history(where.store, where.pipeline, table)
     return next((one.catalogue for one in reversed(history) if one.schema_id == new.id and one.catalogue), {})
-
-
-def _write(session: Session, where: Where, table: str, held: Held) -> None:
-    for statement in positions_of(session, where, table).write(table, held.position, held.schema_id):
-        session.execute(statement)
 
 
 def _say(where: Where, table: str, note: TableNote, what: str) -> None:

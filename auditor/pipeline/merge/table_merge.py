@@ -7,12 +7,15 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias, TypeVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.connections.writer import transaction
-from auditor.errors import MergeFailed, PartsGone, TableStopped, ValuesChanged
+from auditor.errors import AuditorError, MergeFailed, PartsGone, TableStopped, ValuesChanged
 from auditor.escaping import shell_word
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
@@ -20,12 +23,13 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import commits, keeping
 from auditor.pipeline.merge.ahead import Ahead
 from auditor.pipeline.merge.files import folder_of, stored_files
-from auditor.pipeline.merge.load import LoadTask, load_changes, stage_columns
+from auditor.pipeline.merge.load import HERE_BYTES, LoadTask, load_part, load_task, read_last_changes, stage_columns
 from auditor.pipeline.merge.places import check_place
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see
+from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see, write_positions
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, examine
+from auditor.pipeline.merge.together import MOST_ROWS
 from auditor.pipeline.staged_parts import read_part
 from auditor.points import reach
 from auditor.sql.merge import Bound, read_bounds
@@ -33,9 +37,10 @@ from auditor.store import parts, pipelines
 from auditor.store.parts import StagedTable
 from dialects import Session
 from dialects.committing import Committing
+from dialects.writing import StoredFile
 
-MOST_ROWS = 500_000
-"""Events merged in one transaction, unless a single part has more."""
+MOST_DELETED = 20_000
+"""Rows that are deleted from a staging table of a session before it is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,71 +76,157 @@ def merge_next(
     Raises AuditorError; the target is unchanged then, unless the connection was lost during the commit, which the next call finds out
     from the position in the target.
     """
-    _check_kept(table, held, staged)
+    check_kept(table, held, staged)
     ahead = see(where, table, held)
     check_place(session, where, table, held, ahead.note is not None and is_move(ahead.note))
-    keeping.end(where, keeping.ends_by(where, table, ahead.changes))
     if ahead.note and through is not None and ahead.note.position > through:
         return None
+    if done := follow(session, where, table, held, ahead, ready):
+        return done
+    if ahead.note or not (step := plan(session, where, table, held, ahead, ready, through, rows)):
+        return None
+    try:
+        return merge(session, where, [step], ready).get(table)
+    except StepFailed as failure:
+        raise failure.error from failure
+
+
+def follow(session: Session, where: Where, table: str, held: Held, ahead: Ahead, ready: dict[str, TargetTable]) -> Merged | None:
+    """Do to the target's table what a statement did to the source's before the next event; None if nothing is done, or not yet.
+
+    Raises AuditorError; the target is unchanged then.
+    """
+    keeping.end(where, keeping.ends_by(where, table, ahead.changes))
     if ahead.note:
         return _pass(session, where, table, held, ahead, ready)
+    if not ahead.parts:
+        return None
+    first, schema_id = ahead.begins or ahead.parts[0].first, ahead.parts[0].schema_id
+    if isinstance(session, Committing):  # a person adds columns, by the statement that is printed
+        check_names(where, table, held, schema_id, ahead.changes)
+        return None
+    if changed := migrate(session, where, table, held, schema_id, ahead.changes, first):
+        ready.pop(table, None)
+        return Merged(changed.position, 0, None, changed)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one transaction does to one table: the parts whose events it merges, up to a position."""
+
+    table: str
+    held: Held
+    """What the target holds before it."""
+    position: int
+    """Up to where it holds the table afterwards."""
+    chosen: Sequence[Part]
+    target: TargetTable
+    is_new: bool
+    """Whether the target's table was made for it."""
+    attempt: str
+    """Its mark in the staging table."""
+    tasks: Sequence[LoadTask]
+    changes: pa.Table | None = None
+    """The last change of each key, of few events; None if they are loaded by tasks."""
+    rows: int | None = None
+    """How many rows of the last transaction are merged for a trial, which is undone; None if it is none."""
+
+    @property
+    def now(self) -> Held:
+        """What the target holds afterwards."""
+        return Held(self.position, self.target.schema.id)
+
+
+def plan(
+    session: Session,
+    where: Where,
+    table: str,
+    held: Held,
+    ahead: Ahead,
+    ready: dict[str, TargetTable],
+    through: int | None = None,
+    rows: int | None = None,
+    here: int = HERE_BYTES,
+) -> Step | None:
+    """Return how the next events of a table are merged, in one transaction, and make the target's table, and staging, ready for them.
+
+    Parts of at most ``here`` bytes are read by this process. None if there are no events up to ``through``. ``rows`` is as in
+    `merge_next`. Raises AuditorError.
+    """
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
     chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound])
     if not chosen:
         return None
-    first = ahead.begins or chosen[0].first
-    schema_id = chosen[0].schema_id
-    if isinstance(session, Committing):  # a person adds columns, by the statement that is printed
-        check_names(where, table, held, schema_id, ahead.changes)
-    elif changed := migrate(session, where, table, held, schema_id, ahead.changes, first):
-        ready.pop(table, None)
-        return Merged(changed.position, 0, None, changed)
-    target, is_new = _make_ready(session, where, table, held, schema_id, ready)
-    attempt = secrets.token_hex(8)
-    about = (where.config_file, where.connection, where.root)
+    target, is_new = _make_ready(session, where, table, held, chosen, ready)
+    about, attempt = (where.config_file, where.connection, where.root), secrets.token_hex(8)
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
-    position = max(part.last for part in chosen)
-    position = position if bound is None else min(position, bound)
+    is_read_here = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
+    is_read_here = is_read_here and sum(part.bytes for part in chosen) <= here
+    changes = read_last_changes(tasks, session.dialect) if is_read_here else None
+    staged = _stage(session, target, changes is not None, ready, table)
+    tasks = [replace(task, table=staged) for task in tasks]
+    last = max(part.last for part in chosen)
+    position = last if bound is None else min(last, bound)
+    return Step(table, held, position, chosen, staged, is_new, attempt, tasks, changes, rows)
+
+
+def merge(session: Session, where: Where, steps: Sequence[Step], ready: dict[str, TargetTable]) -> dict[str, Merged]:
+    """Merge the events of these steps, of a table each, all in one transaction; return what was merged of each table.
+
+    Nothing is returned of a trial. Raises StepFailed, and AuditorError where it concerns all of them; nothing was merged then.
+    """
     reach("merge.load")
-    with _loaded(session, where, target, tasks) as (loaded, copy):
-        sums = keeping.Pending() if isinstance(session, Committing) else keeping.prepare(session, where, table, held, position, chosen)
+    with _loaded(session, where, steps) as load:
         reach("merge.merge")
-        if rows is not None:
-            _try(session, target, attempt, where, table, held, loaded, position, copy)
-            return None
         if isinstance(session, Committing):
-            _check_staged(session, table, target, attempt, loaded)
-            # A table that was not there carried no position of what was passed by.
-            before, after = (0, "") if is_new else (held.position, held.schema_id), (position, schema_id)
-            if not commits.merge(session, where.pipeline, target.statements, attempt, before, after, where.incarnation):
-                raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+            for step in steps:
+                _commit(session, where, step, load)
+        elif any(step.rows is not None for step in steps):
+            with suppress(_Undo), transaction(session):
+                _merge(session, where, steps, [keeping.Pending() for _ in steps], load)
+                raise _Undo
         else:
+            epochs = keeping.list_lasting(where)
+            sums = [keeping.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs) for step in steps]
             with transaction(session):
-                ended = _merge(session, where, table, held, target, attempt, loaded, position, copy, sums)
+                ended = _merge(session, where, steps, sums, load)
             keeping.end(where, ended)
         reach("merge.committed")
-    events = sum(_count_events(where, part, held.position, position) for part in chosen)
-    return Merged(position, events, max(part.time for part in chosen), Held(position, target.schema.id))
+    for step in steps:
+        _use(step, ready)
+    return {step.table: _merged(where, step) for step in steps if step.rows is None}
+
+
+def _use(step: Step, ready: dict[str, TargetTable]) -> None:
+    """Count what a staging table held that is emptied row by row; let it be made again before deleted rows slow it down."""
+    if step.changes is None or not step.target.statements.of_session:
+        return
+    used = step.target.used + step.changes.num_rows
+    if used > MOST_DELETED:
+        ready.pop(step.table, None)
+    else:
+        ready[step.table] = replace(step.target, used=used)
+
+
+def _merged(where: Where, step: Step) -> Merged:
+    events = sum(_count_events(where, part, step.held.position, step.position) for part in step.chosen)
+    return Merged(step.position, events, max(part.time for part in step.chosen), step.now)
+
+
+class StepFailed(Exception):
+    """The step of a transaction at which it failed, and the error; all of it was rolled back."""
+
+    def __init__(self, step: Step, error: AuditorError) -> None:
+        super().__init__(step.table, str(error))
+        self.step, self.error = step, error
 
 
 class _Undo(Exception):
     """Ends the transaction of a trial."""
 
 
-def _try(
-    session: Session, target: TargetTable, attempt: str, where: Where, table: str, held: Held, loaded: int, position: int,
-    copy: Callable[[], None],
-) -> None:  # fmt: skip
-    """Merge what was loaded, and undo it. What is written by commits was tried once it was loaded."""
-    if isinstance(session, Committing):
-        _check_staged(session, table, target, attempt, loaded)
-    else:
-        with suppress(_Undo), transaction(session):
-            _merge(session, where, table, held, target, attempt, loaded, position, copy, keeping.Pending())
-            raise _Undo
-
-
-def _check_kept(table: str, held: Held, staged: StagedTable) -> None:
+def check_kept(table: str, held: Held, staged: StagedTable) -> None:
     """Raise PartsGone if parts were deleted that the target lacks."""
     if held.position < staged.pruned_through:
         there = f"up to {describe(held.position)}" if held.position else "nothing"
@@ -183,44 +274,90 @@ def _count_events(where: Where, part: Part, after: int, through: int) -> int:
     return sum(count or 0 for count in found)
 
 
+Result = TypeVar("Result")
+
+Load: TypeAlias = Callable[[Step], int]
+"""Completes, in the transaction that merges a step, what is loaded of it into its staging table; returns the intervals of keys in it."""
+
+
 @contextmanager
-def _loaded(session: Session, where: Where, target: TargetTable, tasks: Sequence[LoadTask]) -> Iterator[tuple[int, Callable[[], None]]]:
-    """Yield the number of changes that were loaded, and what is still to be done for that in the transaction that merges them."""
-    if session.dialect.writing.LOADS != "by files":
-        yield load_changes(session, where.run_tasks, tasks), lambda: None
+def _loaded(session: Session, where: Where, steps: Sequence[Step]) -> Iterator[Load]:
+    """Yield what completes the loading of each step: rows are loaded, or written to files, before the transaction where tasks do that.
+
+    Raises StepFailed with the first task's error.
+    """
+    tasks = [task for step in steps if step.changes is None for task in step.tasks]
+    if session.dialect.writing.LOADS == "by files":
+        folder = f"{folder_of(where.pipeline, where.schema)}/{secrets.token_hex(8)}"
+        with stored_files(session, where.run_tasks, tasks, folder) as files:
+            yield partial(_load_files, session, folder, _by_part(steps, tasks, files))
         return
-    folder = folder_of(where.pipeline, where.schema)
-    with stored_files(session, where.run_tasks, tasks, folder) as files:
+    counts: dict[tuple[str, int], int] = {}
+    if session.dialect.writing.LOADS == "side by side" and tasks:
+        counts = _by_part(steps, tasks, where.run_tasks(load_task, tasks))
+    yield partial(_load_here, session, counts)
 
-        def copy() -> None:
-            for statement in target.statements.create_stage():
-                session.execute(statement)
-            names = [session.dialect.names.quote(name) for name in stage_columns(tasks[0])]
-            session.loading.copy_stored(target.statements.stage, names, f"{folder}/{tasks[0].attempt}", files)
 
-        yield sum(file.rows for file in files), copy
+def _by_part(steps: Sequence[Step], tasks: Sequence[LoadTask], results: Sequence[Result | AuditorError]) -> dict[tuple[str, int], Result]:
+    """Return what tasks returned by the table and first position of their parts. Raises StepFailed with the first error."""
+    found = dict[tuple[str, int], Result]()
+    for task, result in zip(tasks, results, strict=True):
+        if isinstance(result, AuditorError):
+            raise StepFailed(next(step for step in steps if task in step.tasks), result)
+        found[task.part.table, task.part.first] = result
+    return found
+
+
+def _load_files(session: Session, folder: str, files: Mapping[tuple[str, int], StoredFile], step: Step) -> int:
+    for statement in step.target.statements.create_stage():
+        session.execute(statement)
+    names = [session.dialect.names.quote(name) for name in stage_columns(step.tasks[0])]
+    stored = [files[task.part.table, task.part.first] for task in step.tasks]
+    session.loading.copy_stored(step.target.statements.stage, names, f"{folder}/{step.attempt}", stored)
+    return _check_staged(session, step, sum(file.rows for file in stored))
+
+
+def _load_here(session: Session, counts: Mapping[tuple[str, int], int], step: Step) -> int:
+    if step.changes is not None:
+        session.loading.load(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)
+        return _check_staged(session, step, step.changes.num_rows)
+    loaded = 0
+    for task in step.tasks:
+        known = counts.get((task.part.table, task.part.first))
+        loaded += load_part(session, task) if known is None else known
+    return _check_staged(session, step, loaded)
 
 
 def _make_ready(
-    session: Session, where: Where, table: str, held: Held, schema_id: str, ready: dict[str, TargetTable]
+    session: Session, where: Where, table: str, held: Held, chosen: Sequence[Part], ready: dict[str, TargetTable]
 ) -> tuple[TargetTable, bool]:
-    """Return the target's table for rows of this schema, with a staging table, and whether it was made for them."""
-    known, is_new = ready.pop(table, None), False
-    if known is None or known.schema.id != schema_id or known.is_stale:
-        schema = get_schema(where, schema_id)
-        earlier = _earlier(where, held, schema_id)
-        known, statement = examine(session, where.place(table), where.pipeline, schema, earlier, where.keys(table))
-        if statement:
-            _check_new(session, where, table, held, known, statement)
-            _make_table(session, known, statement)
-            is_new = True
-        elif isinstance(session, Committing) and held == Held():
-            _check_marked(where, table)
+    """Return the target's table for rows of the parts' schema, and whether it was made for them."""
+    schema_id, known = chosen[0].schema_id, ready.get(table)
+    if known and known.schema.id == schema_id and not known.is_stale:
+        return known, False
+    ready.pop(table, None)
+    schema = get_schema(where, schema_id)
+    made, statement = examine(session, where.place(table), where.pipeline, schema, _earlier(where, held, schema_id), where.keys(table))
+    if statement:
+        _check_new(session, where, table, held, made, statement)
+        _make_table(session, made, statement)
+    elif isinstance(session, Committing) and held == Held():
+        _check_marked(where, table)
+    return made, bool(statement)
+
+
+def _stage(session: Session, target: TargetTable, is_distinct: bool, ready: dict[str, TargetTable], table: str) -> TargetTable:
+    """Return the target's table with a staging table for changes of this form, which is empty, and note that it is ready."""
+    known, writing = ready.get(table), session.dialect.writing
+    of_session = is_distinct and writing.LOADS == "side by side"
+    statements = replace(target.statements, is_distinct=is_distinct, of_session=of_session)
+    staged = replace(target, statements=statements, is_staged=True)
+    if known is None or not known.is_staged or known.statements != statements:
         reach("merge.stage")
-        for statement in known.statements.create_stage() if session.dialect.writing.LOADS != "by files" else ():
-            session.execute(statement)
-    ready[table] = known
-    return known, is_new
+        for sql in statements.create_stage() if writing.LOADS != "by files" else ():
+            session.execute(sql)
+    ready[table] = staged
+    return staged
 
 
 def _check_new(session: Session, where: Where, table: str, held: Held, target: TargetTable, statement: str) -> None:
@@ -255,26 +392,61 @@ def _make_table(session: Session, target: TargetTable, statement: str) -> None:
         session.execute(statement)
 
 
-def _merge(
-    session: Session, where: Where, table: str, held: Held, target: TargetTable, attempt: str, loaded: int, position: int,
-    copy: Callable[[], None], sums: keeping.Pending,
-) -> Mapping[str, str]:  # fmt: skip
-    positions = positions_of(session, where, table)
-    for statement in (*positions.lock(), *target.statements.lock_stage(), *target.statements.remains()):
-        session.execute(statement)
-    check_unchanged(session, where, table, held)
-    copy()
-    intervals = _check_staged(session, table, target, attempt, loaded)
-    if intervals:
-        check_alone(session, where, table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
-    bounds = _set_bounds_aside(session, target, attempt) if intervals else ()
+def _merge(session: Session, where: Where, steps: Sequence[Step], sums: Sequence[keeping.Pending], load: Load) -> dict[str, str]:
+    """Merge what is loaded, in a transaction; return why epochs of live summaries end, by id."""
+    _lock(session, where, steps)
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
-    for statement in (*positions.write(table, position, target.schema.id), *target.statements.merge(attempt, bounds)):
-        session.execute(statement)
-    ended = keeping.add(session, where, table, sums)
+    write_positions(session, where, {step.table: step.now for step in steps})
+    ended: dict[str, str] = {}
+    for step, pending in zip(steps, sums, strict=True):
+        try:
+            _merge_one(session, where, step, load)
+            ended |= keeping.add(session, where, step.table, pending)
+        except AuditorError as error:
+            raise StepFailed(step, error) from error
     reach("merge.merged")
     reach("merge.commit")
     return ended
+
+
+def begun_again(step: Step) -> Step:
+    """Return a step for another transaction than the one that failed: what that loaded by tasks is still in the staging table."""
+    if step.changes is not None:
+        return step
+    attempt = secrets.token_hex(8)
+    return replace(step, attempt=attempt, tasks=[replace(task, attempt=attempt) for task in step.tasks])
+
+
+def _lock(session: Session, where: Where, steps: Sequence[Step]) -> None:
+    """Keep other merges off what these steps write. Raises MergeFailed if another process has merged one of the tables."""
+    statements: list[str] = []
+    for positions in {positions.schema: positions for positions in (positions_of(session, where, step.table) for step in steps)}.values():
+        statements += positions.lock()
+    for step in steps:
+        statements += (*step.target.statements.lock_stage(), *step.target.statements.remains())
+    for statement in statements:
+        session.execute(statement)
+    check_unchanged(session, where, {step.table: step.held for step in steps})
+
+
+def _merge_one(session: Session, where: Where, step: Step, load: Load) -> None:
+    intervals = load(step)
+    if intervals:
+        check_alone(session, where, step.table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
+    bounds = _set_bounds_aside(session, step.target, step.attempt) if intervals else ()
+    for statement in step.target.statements.merge(step.attempt, bounds):
+        session.execute(statement)
+
+
+def _commit(session: Session, where: Where, step: Step, load: Load) -> None:
+    """Merge what is loaded into a table that is written by commits. A trial of it ends once it is loaded."""
+    load(step)
+    if step.rows is not None:
+        return
+    # A table that was not there carried no position of what was passed by.
+    before, after = (0, "") if step.is_new else (step.held.position, step.held.schema_id), (step.now.position, step.now.schema_id)
+    if not commits.merge(session, where.pipeline, step.target.statements, step.attempt, before, after, where.incarnation):
+        raise MergeFailed(f"{step.table}: another process has merged meanwhile; it is looked at again")
 
 
 def _set_bounds_aside(session: Session, target: TargetTable, attempt: str) -> list[Bound]:
@@ -283,12 +455,13 @@ def _set_bounds_aside(session: Session, target: TargetTable, attempt: str) -> li
     return read_bounds(session.query(listing))
 
 
-def _check_staged(session: Session, table: str, target: TargetTable, attempt: str, loaded: int) -> int:
+def _check_staged(session: Session, step: Step, loaded: int) -> int:
     """Return how many intervals of keys are staged.
 
     Raises MergeFailed if changes are missing, and TableStopped for intervals on an engine that takes none.
     """
-    count, intervals = (int(one) for one in session.query(target.statements.count_staged(attempt))[0])
+    table = step.table
+    count, intervals = (int(one) for one in session.query(step.target.statements.count_staged(step.attempt))[0])
     if count != loaded:
         raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
     if intervals and not session.dialect.writing.MERGES_RANGES:

@@ -36,6 +36,10 @@ class TargetTable:
     """Bytes of the longest value that a column holds, of columns whose values are to be looked at, by the target's names."""
     examined: float = field(default_factory=time.monotonic, compare=False)
     """When the target's catalogue was looked at (monotonic seconds)."""
+    is_staged: bool = field(default=False, compare=False)
+    """Whether the session that merges has its staging table, which is empty."""
+    used: int = field(default=0, compare=False)
+    """Rows that were deleted from the staging table since it was made."""
 
     @property
     def is_stale(self) -> bool:

@@ -36,9 +36,11 @@ SELECT
 FROM "auditor_stage_db7faf71f44ee479"
 WHERE auditor_attempt = 'a1';
 DELETE FROM "dwh"."auditor_positions"
-WHERE pipeline = 'shop' AND table_name = 'shop.orders';
+WHERE pipeline = 'shop' AND table_name IN ('shop.orders', 'shop.items');
 INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id, merged_at)
-VALUES ('shop', 'shop.orders', 4096, '0123456789ab', MAKE_TIMESTAMP(EPOCH_US(NOW())));
+VALUES
+  ('shop', 'shop.orders', 4096, '0123456789ab', MAKE_TIMESTAMP(EPOCH_US(NOW()))),
+  ('shop', 'shop.items', 4097, 'ba9876543210', MAKE_TIMESTAMP(EPOCH_US(NOW())));
 CREATE TEMPORARY TABLE "auditor_bounds" AS
 SELECT auditor_position, auditor_row, auditor_op, "id", "name"
 FROM "auditor_stage_db7faf71f44ee479"

@@ -43,9 +43,11 @@ SELECT
 FROM `dwh`.`auditor_stage_db7faf71f44ee479`
 WHERE auditor_attempt = 'a1';
 DELETE FROM `dwh`.`auditor_positions`
-WHERE pipeline = 'shop' AND table_name = 'shop.orders';
+WHERE pipeline = 'shop' AND table_name IN ('shop.orders', 'shop.items');
 INSERT INTO `dwh`.`auditor_positions` (pipeline, table_name, position, schema_id, merged_at)
-VALUES ('shop', 'shop.orders', 4096, '0123456789ab', UTC_TIMESTAMP(6));
+VALUES
+  ('shop', 'shop.orders', 4096, '0123456789ab', UTC_TIMESTAMP(6)),
+  ('shop', 'shop.items', 4097, 'ba9876543210', UTC_TIMESTAMP(6));
 CREATE TEMPORARY TABLE `dwh`.`auditor_last` ENGINE = InnoDB AS
 SELECT *
 FROM (

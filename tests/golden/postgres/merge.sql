@@ -30,6 +30,7 @@ SELECT
   "price"
 FROM "dwh"."orders"
 WHERE 1 = 0;
+SELECT pg_advisory_xact_lock(9087369963929524344);
 LOCK TABLE "dwh"."auditor_stage_db7faf71f44ee479" IN ACCESS EXCLUSIVE MODE;
 SELECT
   COUNT(*),
@@ -37,9 +38,11 @@ SELECT
 FROM "dwh"."auditor_stage_db7faf71f44ee479"
 WHERE auditor_attempt = 'a1';
 DELETE FROM "dwh"."auditor_positions"
-WHERE pipeline = 'shop' AND table_name = 'shop.orders';
+WHERE pipeline = 'shop' AND table_name IN ('shop.orders', 'shop.items');
 INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id, merged_at)
-VALUES ('shop', 'shop.orders', 4096, '0123456789ab', (CURRENT_TIMESTAMP AT TIME ZONE 'UTC'));
+VALUES
+  ('shop', 'shop.orders', 4096, '0123456789ab', (CURRENT_TIMESTAMP AT TIME ZONE 'UTC')),
+  ('shop', 'shop.items', 4097, 'ba9876543210', (CURRENT_TIMESTAMP AT TIME ZONE 'UTC'));
 CREATE TEMPORARY TABLE "auditor_bounds" AS
 SELECT auditor_position, auditor_row, auditor_op, "id", "name"
 FROM "dwh"."auditor_stage_db7faf71f44ee479"

@@ -356,6 +356,7 @@ def _pipeline_tables() -> None:
         Column("checksum", short_text(64)),
         UniqueConstraint("pipeline", "table_name", "first_position"),
     )
+    _index("auditor_parts_last", "auditor_parts", "pipeline", "last_position")
     _table(
         "auditor_table_schemas",
         Column("pipeline", short_text(), primary_key=True),

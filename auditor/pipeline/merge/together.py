@@ -1,0 +1,92 @@
+"""How far the tables of a target can be merged together, so that it is always at one moment of the source.
+
+All of them are merged up to one position, in one transaction. That position is the end of a transaction of the source, and lies before
+everything that one table has to do by itself: a statement of the source that changed it, or its next event of another schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from auditor.model import Part, TableNote
+from auditor.pipeline.merge.ahead import Ahead
+from auditor.pipeline.merge.positions import Held, Where, see_in
+from auditor.store import parts, table_notes
+
+MOST_PARTS = 10_000
+"""Parts that are looked at for one transaction."""
+
+MOST_ROWS = 500_000
+"""Events merged in one transaction, unless a single transaction of the source has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What one table lacks."""
+
+    table: str
+    held: Held
+    ahead: Ahead
+    stop: int | None
+    """The position of the next thing that it has to do by itself; None if there is none among the parts that were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What lies before a target's tables."""
+
+    pending: Mapping[str, Pending]
+    through: int
+    """Up to which position all tables can be merged together."""
+
+    def stopping(self) -> list[Pending]:
+        """Return the tables that have something to do by themselves before the others go on."""
+        return [one for one in self.pending.values() if one.stop is not None and one.stop <= self.through + 1]
+
+
+def look(where: Where, tables: Mapping[str, Held], after: int, through: int, settled: Collection[tuple[str, int]] = ()) -> Outlook:
+    """Return what these tables lack, all of which hold everything up to ``after``, of what was staged up to ``through``.
+
+    ``settled`` are tables, and positions, at which nothing has to be done by themselves although their schema changes there. A few queries
+    of the store, whatever the number of tables. Raises StoreError.
+    """
+    listed = parts.list_parts_of_all(where.store, where.pipeline, after, through, MOST_PARTS)
+    if len(listed) == MOST_PARTS:
+        through = min(through, listed[-1].first - 1)
+    by_table: dict[str, list[Part]] = {}
+    for part in listed:
+        if part.table in tables and part.last > tables[part.table].position:
+            by_table.setdefault(part.table, []).append(part)
+    notes: dict[str, list[TableNote]] = {}
+    for note in table_notes.list_notes(where.store, where.pipeline, after=min((held.position for held in tables.values()), default=0)):
+        if note.table in tables and note.last > tables[note.table].position:
+            notes.setdefault(note.table, []).append(note)
+    pending = {}
+    for table in sorted({*by_table, *notes}):
+        ahead = see_in(where, tables[table], by_table.get(table, ()), notes.get(table, ()))
+        pending[table] = Pending(table, tables[table], ahead, _stop(table, tables[table], ahead, settled))
+    stops = [one.stop - 1 for one in pending.values() if one.stop is not None]
+    return Outlook(pending, _bounded(min([through, *stops]), [part for found in by_table.values() for part in found]))
+
+
+def _stop(table: str, held: Held, ahead: Ahead, settled: Collection[tuple[str, int]]) -> int | None:
+    if ahead.note:
+        return ahead.note.position
+    stops = [] if ahead.through is None else [ahead.through + 1]
+    if ahead.parts:
+        first, schema_id = ahead.begins or ahead.parts[0].first, ahead.parts[0].schema_id
+        if held.schema_id and (held.schema_id != schema_id or ahead.changes) and (table, first) not in settled:
+            stops.append(first)
+        stops += [part.first for part in ahead.parts if part.schema_id != schema_id][:1]
+    return min(stops, default=None)
+
+
+def _bounded(through: int, found: Sequence[Part]) -> int:
+    """Return the last position, of those at which a part ends, up to which parts have no more than MOST_ROWS events, or the first one."""
+    rows, bound = 0, None
+    for part in sorted(found, key=lambda part: part.last):
+        if part.last > through or (bound is not None and part.last > bound and rows + part.rows > MOST_ROWS):
+            return through if part.last > through else bound or through
+        rows, bound = rows + part.rows, part.last
+    return through
