@@ -1,4 +1,7 @@
-"""Write one batch of a patch: its statements in an order that no constraint refuses, in one transaction with its mark, read back."""
+"""Write one batch of a patch: its statements in an order that no constraint refuses, in one transaction with its mark, read back.
+
+How many rows a batch has, ``proposal.py`` decides.
+"""
 
 from __future__ import annotations
 

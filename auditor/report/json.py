@@ -1,4 +1,4 @@
-"""Build the report of a run, and a plan, as they leave the process."""
+"""Build the report of a run, and a plan, as they leave the process; ``auditor/shapes/report.py`` has their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stored differences of a run with masked values hidden: as pages, CSV or NDJSON."""
+"""Stored differences of a run with masked values hidden: as pages, CSV or NDJSON.
+
+How many a run stores is ``limits: {max_differences}`` of its audit, in ``auditor/config/_audit.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login, logout, and the page of access tokens."""
+"""Login, logout, and the page of access tokens, whose columns are in ``templates/tokens.html``."""
 
 from __future__ import annotations
 
