@@ -51,7 +51,7 @@ class AuditOptions(TypedDict, total=False):
     partition: Mapping[str, Any]
     """How rows are assigned to partitions: ``strategy``, ``size``, ``buckets``, ``column``, ``unit``, ``rows``, ``limit``."""
     limits: Mapping[str, Any]
-    """How much is spent on naming differences: ``max_rows_listed``, ``max_differences``, ``max_seconds``, ``value_length``."""
+    """How much is spent on finding the rows that differ: ``max_rows_listed``, ``max_differences``, ``max_seconds``, ``value_length``."""
     threshold: float | Mapping[str, Any]
     """What still counts as a match: a similarity, or ``{"rows": n}`` or ``{"share": s}`` of differing rows."""
     allow_empty: bool

@@ -177,7 +177,7 @@ class Limits(Strict):
     max_differences: int = Field(10_000, ge=0)
     """Maximum differences stored with their keys; all are counted."""
     max_seconds: Duration = 600.0
-    """Maximum seconds spent on naming differences."""
+    """Maximum seconds spent on finding the rows that differ."""
     value_length: int = Field(200, ge=1)
     """Maximum characters of a value that are reported: around where the two sides differ, with both lengths where one is longer."""
 
@@ -209,7 +209,7 @@ class Audit(Strict):
     """The prefix of the row text for the methods signature and exact: these letters and digits, or with ``random`` a new one for every
     run over connections, and none in SQL for consoles."""
     limits: Limits = Limits()
-    """How much is spent on naming differences."""
+    """How much is spent on finding the rows that differ."""
     budget: Budget = Budget()
     """What a run of the audit may cost on both sides together."""
     hash: Literal["sha256", "md5"] = "sha256"

@@ -42,8 +42,8 @@ class DemoResult:
 
     @property
     def preface(self) -> RenderableType:
-        """What is printed above the report: each fault with the rows that the audit named."""
-        return Group(Text("Faults in the target, and the rows that the audit named\n", "bold"), _faults(self), Text())
+        """What is printed above the report: each fault with the rows that the audit found."""
+        return Group(Text("Faults in the target, and the rows that the audit found\n", "bold"), _faults(self), Text())
 
     @property
     def epilogue(self) -> RenderableType:
@@ -88,7 +88,7 @@ def _settings(urls: tuple[str, str], places: tuple[Place, Place]) -> Settings:
 
 def _faults(result: DemoResult) -> RenderableType:
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for name in ("  fault", "what", "rows", "named by the audit"):
+    for name in ("  fault", "what", "rows", "found by the audit"):
         table.add_column(name, justify="right" if name == "rows" else "left")
     for damage in result.damages:
         table.add_row(f"  {damage.name}", damage.what, f"{len(damage.keys):,}", _named_rows(damage, result.report.differences))

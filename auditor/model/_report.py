@@ -276,7 +276,7 @@ class Comparison:
     """The comparison of two sides' summaries, before any differing row is named."""
 
     verdict: Verdict
-    """The verdict of the summaries alone; naming differences may change it."""
+    """The verdict of the summaries alone; finding the rows that differ may change it."""
     reasons: tuple[str, ...]
     """Sentences that explain the verdict."""
     published: Score | None

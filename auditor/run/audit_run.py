@@ -316,7 +316,7 @@ class AuditRun:
     def _locate_and_recheck(self, plan: Plan, findings: Findings, differing: Plan) -> None:
         """Find which rows differ, among those of the plan ``differing``, and recheck them if the audit asks for it or rows may be in
         flight."""
-        self.reader.report("source", "naming differences")
+        self.reader.report("source", "finding the rows that differ")
         limits = self.audit.limits
         located: Located = locate_differences(self.reader, differing, findings.aligned, limits, resumed=self.earlier.plan is not None)
         differences, findings.jaccard, findings.states = located.differences, located.similarity(), located.states

@@ -83,7 +83,7 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint, *, count_chunks: bo
         return ReadResult(aligned, read_by=(plan,), keys=some_keys(aligned), is_resumed=any(saved.values()))
     with kept_siblings(reader) as siblings:
         stage = Stage(
-            doing="pre-scanning",
+            doing="comparing digests",
             saved={side: checkpoint.saved_stretches(side) for side in plan.read_sides},
             skip=[chunk for side in plan.read_sides for chunk, _ in saved[side]],
             save=checkpoint.save_stretches,

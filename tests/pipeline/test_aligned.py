@@ -196,7 +196,7 @@ def test_a_run_that_loses_a_snapshot_reads_the_table_again(road: AlignedRoad, ho
     killed: list[int] = []
 
     def kill(progress: Progress) -> None:
-        if progress.side == "source" and progress.doing in ("summarising", "pre-scanning") and not killed:
+        if progress.side == "source" and progress.doing in ("summarising", "comparing digests") and not killed:
             with closing(mysql.connect(road.log.url)) as connection, connection.cursor() as cursor:
                 killed.extend(mysql.end_sessions(cursor, "info IS NULL AND user = SUBSTRING_INDEX(USER(), '@', 1)"))
 

@@ -104,9 +104,9 @@ def large(server: Killable, engines: Engines, tmp_path_factory: pytest.TempPathF
 @pytest.mark.parametrize(
     ("doing", "times"),
     [
-        pytest.param("pre-scanning", 5, marks=pytest.mark.slow),
-        pytest.param("pre-scanning", 7, marks=pytest.mark.slow),
-        pytest.param("pre-scanning", 14, marks=pytest.mark.slow),
+        pytest.param("comparing digests", 5, marks=pytest.mark.slow),
+        pytest.param("comparing digests", 7, marks=pytest.mark.slow),
+        pytest.param("comparing digests", 14, marks=pytest.mark.slow),
         ("summarising", 3),
     ],
 )
@@ -138,9 +138,9 @@ def test_run_that_is_killed_before_it_stored_a_chunk_is_refused_and_a_new_one_fi
 @pytest.mark.parametrize(
     ("doing", "times"),
     [
-        pytest.param("pre-scanning", 1, marks=pytest.mark.slow),
-        ("pre-scanning", 8),
-        pytest.param("pre-scanning", 15, marks=pytest.mark.slow),
+        pytest.param("comparing digests", 1, marks=pytest.mark.slow),
+        ("comparing digests", 8),
+        pytest.param("comparing digests", 15, marks=pytest.mark.slow),
         pytest.param("summarising", 2, marks=pytest.mark.slow),
     ],
 )
@@ -159,7 +159,7 @@ def test_run_stays_resumable_while_the_source_is_down(stage: Stage) -> None:
     """A resume that fails immediately leaves the run resumable."""
     few_retries = {**stage.settings, "waits.retries": [0.05, 0.1]}
     process = processes.start_run(stage.folder, settings=few_retries)
-    assert process.wait_for_output("pre-scanning", times=6), process.stderr_lines
+    assert process.wait_for_output("comparing digests", times=6), process.stderr_lines
     stage.server.kill()
     try:
         report = process.report()

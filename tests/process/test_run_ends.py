@@ -231,7 +231,7 @@ def test_run_waits_while_the_source_is_busy(databases: Databases, tmp_path: Path
         run = wait_for_stored_wait(tmp_path, "source")
         assert run["state"] == "running" and "more than 4" in run["progress"]["source"]["doing"]
         assert "waits: Threads_running is" in run_command(tmp_path, "show", run["run"]).stdout
-        assert not any("source: summarising" in line or "source: pre-scanning" in line for line in process.stderr_lines)
+        assert not any("source: summarising" in line or "source: comparing digests" in line for line in process.stderr_lines)
     databases.assert_same_result(process)
 
 

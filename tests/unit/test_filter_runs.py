@@ -96,7 +96,7 @@ def test_every_level_of_a_ladder_has_the_same_now(settings: Settings, clock: lis
 
 def test_a_resumed_run_keeps_the_now_of_its_beginning(settings: Settings, clock: list[dt.datetime], store: Store) -> None:
     def interrupt(progress: Progress) -> None:
-        if progress.doing == "naming differences":
+        if progress.doing == "finding the rows that differ":
             raise KeyboardInterrupt
 
     first = service.run_audit(settings, "t", interrupt, store)

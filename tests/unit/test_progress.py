@@ -136,10 +136,10 @@ def test_resume_is_offered_only_where_it_can_help(settings: Settings, monkeypatc
 
     for step, error, offered in (
         ("connecting", KeyboardInterrupt(), False),
-        ("naming differences", KeyboardInterrupt(), True),
-        ("naming differences", ConnectionLost("gone"), True),
-        ("naming differences", ColumnRefused("no"), False),
-        ("naming differences", ColumnsChanged("gone"), False),
+        ("finding the rows that differ", KeyboardInterrupt(), True),
+        ("finding the rows that differ", ConnectionLost("gone"), True),
+        ("finding the rows that differ", ColumnRefused("no"), False),
+        ("finding the rows that differ", ColumnsChanged("gone"), False),
     ):
         report = run_until(step, error)
         assert report.state in (State.CANCELLED, State.FAILED)

@@ -180,7 +180,7 @@ def test_resumed_slice_reads_the_same_rows(table: Table, monkeypatch: pytest.Mon
     """The slice is stored with the run, so a resumed run reads the same rows even if it is planned again."""
 
     def interrupted(progress: Progress) -> None:
-        if progress.doing == "naming differences":
+        if progress.doing == "finding the rows that differ":
             raise KeyboardInterrupt
 
     settings = table.settings()

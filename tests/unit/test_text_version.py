@@ -40,7 +40,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_a_run_of_another_version_is_not_resumed(settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(progress: Progress) -> None:
-        if progress.doing == "naming differences":
+        if progress.doing == "finding the rows that differ":
             raise KeyboardInterrupt
 
     first = service.run_audit(settings, "t", interrupt, store)
