@@ -124,9 +124,9 @@ HASHED = [("sha256", DIGESTING), ("md5", ("mariadb", "postgres"))]
     [pytest.param(*one.values, hashed, marks=one.marks) for hashed, names in HASHED for one in engine_params(*names)],
     indirect=["engine"],
 )
-@pytest.mark.parametrize(("key", "groups"), [(["id"], 64), (["name", "id"], 256), (["id", "code"], 256), (["code", "id"], 0)])
+@pytest.mark.parametrize(("key", "groups"), [(["id"], 64), (["name", "id"], 256), (["id", "code"], 256)])
 def test_rows_in_no_order_are_hashed_by_the_same_bytes(engine: LiveEngine, hashed: str, key: list[str], groups: int) -> None:
-    """A group of keys, or a whole table, has the sum of its rows' words, which tells a bar in a text from one between columns."""
+    """A group of keys has the sum of its rows' words, which tells a bar in a text from one between columns."""
     name = tables.shared_table(engine, COLUMNS, rows(), ["id"])
     ends = {side: {"connection": side, "table": name} for side in SIDES}
     settings = {"key": key, "partition": {"strategy": "hash", "buckets": 3}, "method": "exact", "salt": "s4lt", "hash": hashed}
@@ -137,7 +137,7 @@ def test_rows_in_no_order_are_hashed_by_the_same_bytes(engine: LiveEngine, hashe
         digests = [hashlib.new(hashed, row).hexdigest() for _, row in rows_of(plan, "source", session)]
         assert sum((int(high) << 30) + int(low) for high, low in found.words) == sum(int(digest[:15], 16) for digest in digests)
         assert found.hashed.tolist() == found.rows.tolist() and found.rows.sum() == len(digests)
-        assert (len(found) > 1) == (groups > 0)
+        assert len(found) > 1
 
 
 @on_digesting

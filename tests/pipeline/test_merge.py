@@ -203,6 +203,7 @@ def test_what_one_target_alone_cannot_hold(road: Road) -> None:
 @pytest.mark.parametrize("most", [0, 1 << 20], ids=["by tasks", "by the loader"])
 def test_parts_are_loaded_by_tasks_where_they_are_large(road: Road, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader_module, "HERE_BYTES", most)
+    monkeypatch.setattr(loader_module, "LEAST_HERE", most)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"])))
     road.stage(batch(update(ORDERS, 20, (["1", "pen", "1.50"], ["1", "pen", "2.50"]))))
     loader, given = road.loader(), list[int]()
