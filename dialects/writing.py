@@ -170,8 +170,8 @@ class Writing:
     """Statements, after WRITE_SETTINGS, with which a session begins that merges changes."""
 
     LOCK_POSITIONS: ClassVar[str] = ""
-    """The statement by which one merge waits for another that writes ``{positions}`` of the ``{pipeline}``, for which ``{number}``, of 63
-    bits, stands too; empty where nobody else can be there."""
+    """The statement by which one merge waits for another of the ``{pipeline}`` that writes ``{positions}``, or takes a lock named by
+    ``{number}``, 63 bits made of both; empty where no other process can open the target."""
 
     EQUAL_TEXTS_DIFFER: ClassVar[bool] = False
     """Whether ``=`` may find two texts equal that differ, by case or by blanks at their ends."""

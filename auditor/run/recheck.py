@@ -172,8 +172,10 @@ def _counted_by_scan(span: RangeSuspect, listed: Sequence[_Suspect]) -> list[_Su
 
     A row that the scan counted, and that was written since, is young as well: as many as are missing are kept, those written last.
     """
-    young = [one for one in listed if one.target_is_young and one.latest and one.latest.kind == "extra" and span.range.kind == "extra"]
-    kept = [one for one in listed if one not in young]
+    young, kept = list[_Suspect](), list[_Suspect]()
+    for one in listed:
+        is_beyond = span.range.kind == "extra" and one.target_is_young and one.latest and one.latest.kind == "extra"
+        (young if is_beyond else kept).append(one)
     room = span.range.rows - sum(_rows(one.latest) for one in kept)
     for suspect in sorted(young, key=_written_last, reverse=True):
         if room <= 0:
