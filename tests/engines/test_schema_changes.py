@@ -62,7 +62,7 @@ def alter(engine: LiveEngine, side: str, type_: str = "VARCHAR(20)") -> Callable
 @on_servers
 @pytest.mark.parametrize("side", SIDES)
 def test_type_that_changes_during_the_scan_makes_nothing_differ(engine: LiveEngine, side: str) -> None:
-    moment = "naming" if engine.dialect == "redshift" else "summarising"  # a column store is read in one statement
+    moment = "finding the rows" if engine.dialect == "redshift" else "summarising"  # a column store is read in one statement
     report = run_audit(engine, moment, alter(engine, side), recheck={"times": 1, "wait": "1ms"})
     assert report.verdict is Verdict.UNKNOWN and report.exit_code == 3 and report.differences is None, report.reasons
     assert report.reasons[0].startswith(side) and "column n was " in report.reasons[0] and "run the audit again" in report.reasons[0]
@@ -77,7 +77,7 @@ def test_type_that_changes_between_looks_confirms_nothing(engine: LiveEngine) ->
 
 @on_servers
 def test_added_column_changes_no_verdict(engine: LiveEngine) -> None:
-    moment = "naming" if engine.dialect == "redshift" else "summarising"
+    moment = "finding the rows" if engine.dialect == "redshift" else "summarising"
     report = run_audit(engine, moment, lambda: execute(engine, "ALTER TABLE drift_source ADD COLUMN added INTEGER"))
     assert report.verdict is Verdict.MATCH, report.reasons
 

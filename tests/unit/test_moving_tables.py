@@ -179,7 +179,7 @@ class MovingTables(RuleBasedStateMachine):
 
         def on_progress(progress: Progress) -> None:
             is_wait = progress.doing.startswith("waits")
-            if progress.side != "source" or not (is_wait or progress.doing.startswith(("summarising", "naming"))):
+            if progress.side != "source" or not (is_wait or progress.doing.startswith(("summarising", "finding"))):
                 return
             with world.lock:
                 if is_wait:  # what is written after it is under way at the look
