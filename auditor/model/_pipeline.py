@@ -40,7 +40,7 @@ HEARTBEAT_COLUMN = "beat_at"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file with the events of one table and schema from one position to another, both inclusive."""
+    """The events of one table and schema from one position to another, both inclusive: some blocks of a file of staged events."""
 
     table: str
     """Database and table, with a point between."""
@@ -50,11 +50,13 @@ class Part:
     bytes: int
     schema_id: str
     path: str
-    """Relative to the folder of the staging."""
+    """The file's, relative to the folder of the staging; parts of several tables share one."""
     time: dt.datetime
     """When the source committed its last event."""
     checksum: str = ""
-    """SHA-256 of its file, in hexadecimal digits; empty for a part that was staged before there were checksums."""
+    """SHA-256 of its blocks, in hexadecimal digits."""
+    blocks: tuple[tuple[int, int], ...] = ()
+    """Where its record batches are in the file: offset and bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)

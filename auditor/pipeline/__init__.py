@@ -4,7 +4,7 @@ How an event travels:
 
 1. `source` reads the binary log as a streaming source of Spark; `binlog` decodes it. Each task decodes its own stretch of the log.
 2. `staging` applies `columns` in the same task, so that excluded columns and the clear text of masked ones reach no disk, writes what one
-   batch brought as parts, Parquet files of one table, and lists them in the store.
+   batch brought as parts, each the events of one table, into one file for each task, and lists them in the store.
 3. `merge` brings the parts that are missing in a target into it, in one transaction with the position that the target is at then.
 
 `run` does this until it is stopped; `check` says before what is missing.

@@ -81,8 +81,8 @@ class Folder(ABC):
         """Create or check the folder."""
 
     @abstractmethod
-    def new_file(self, path: str) -> NewFile:
-        """Begin a file that takes its place once it is finished. Raises StagingFailed too, where others may write there."""
+    def new_file(self, folder: str) -> NewFile:
+        """Begin a file in a folder below, where it takes its place once it is finished. Raises StagingFailed where others may write."""
 
     @abstractmethod
     def put(self, path: str, content: bytes | BinaryIO) -> None:
@@ -97,6 +97,14 @@ class Folder(ABC):
         """Return a file, opened for reading. Raises FileNotFoundError, and PartDamaged where something else has its name."""
 
     @abstractmethod
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return so many bytes of a file, or those that it has there. Raises as `open` does."""
+
+    @abstractmethod
+    def size(self, path: str) -> int:
+        """Return how many bytes a file has. Raises FileNotFoundError."""
+
+    @abstractmethod
     def names(self) -> Iterator[str]:
         """Yield the paths of all files in folders below it."""
 
@@ -105,8 +113,8 @@ class Folder(ABC):
         """Delete files, some of which may be gone already."""
 
     @abstractmethod
-    def clear(self, notes: Sequence[str], ending: str) -> None:
-        """Delete the files with this ending, what Spark keeps there, and these notes, and nothing else."""
+    def clear(self, notes: Sequence[str], endings: tuple[str, ...]) -> None:
+        """Delete the files with these endings, what Spark keeps there, and these notes, and nothing else."""
 
     def read_note(self, name: str) -> str | None:
         """Return a small file; None if there is none."""
@@ -122,8 +130,8 @@ class NewFile(ABC):
     file: BinaryIO
 
     @abstractmethod
-    def finish(self) -> None:
-        """Let the file take its place, and close it."""
+    def finish(self, name: str) -> None:
+        """Let the file take its place in its folder under this name, and close it."""
 
     def abandon(self) -> None:
         """Delete what was written."""
@@ -159,14 +167,14 @@ class LocalFolder(Folder):
     def _make(self) -> None:
         self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
-    def new_file(self, path: str) -> NewFile:
+    def new_file(self, folder: str) -> NewFile:
         """Begin a file under another name, in a folder that only its owner may write to."""
         self.make()
-        folder = (self.path / path).parent
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_mode & WRITTEN_BY_OTHERS:
-            raise StagingFailed(f"the folder {folder} is a link, or others may write into it; find out who made it, and delete it")
-        return _LocalFile(self.path / path)
+        place = self.path / folder
+        place.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        if place.is_symlink() or place.stat().st_mode & WRITTEN_BY_OTHERS:
+            raise StagingFailed(f"the folder {place} is a link, or others may write into it; find out who made it, and delete it")
+        return _LocalFile(place)
 
     def put(self, path: str, content: bytes | BinaryIO) -> None:
         """Write a file under another name, and rename it."""
@@ -204,8 +212,18 @@ class LocalFolder(Folder):
             raise PartDamaged(f"the part {place} is no file; find out who may write there")
         return os.fdopen(number, "rb")
 
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return so many bytes of a file."""
+        with self.open(path) as file:
+            file.seek(offset)
+            return file.read(size)
+
+    def size(self, path: str) -> int:
+        """Return how many bytes a file has."""
+        return (self.path / path).stat().st_size
+
     def names(self) -> Iterator[str]:
-        """Yield the paths of the files in the folders of tables."""
+        """Yield the paths of the files in folders."""
         return (str(path.relative_to(self.path)) for path in self.path.glob("*/*"))
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -213,29 +231,29 @@ class LocalFolder(Folder):
         for path in paths:
             (self.path / path).unlink(missing_ok=True)
 
-    def clear(self, notes: Sequence[str], ending: str) -> None:
-        """Delete notes, and the folders of tables and of Spark."""
+    def clear(self, notes: Sequence[str], endings: tuple[str, ...]) -> None:
+        """Delete notes, and the folders that have such files, or nothing, and that of Spark."""
         self.delete(notes)
         for path in self.path.iterdir() if self.path.exists() else ():
-            if path.is_dir() and (path == self.checkpoint or any(path.glob(f"*{ending}")) or not any(path.iterdir())):
+            names = [file.name for file in path.iterdir()] if path.is_dir() else [path.name]
+            if path.is_dir() and (path == self.checkpoint or not names or any(name.endswith(endings) for name in names)):
                 shutil.rmtree(path)
 
 
 class _LocalFile(NewFile):
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        # Another host may still write the same part for a task that counts as lost, in a process of the same number.
-        number, name = tempfile.mkstemp(UNFINISHED, f"{place.stem}.", place.parent)
+    def __init__(self, folder: Path) -> None:
+        # Another host may still write the same file for a task that counts as lost, in a process of the same number.
+        number, name = tempfile.mkstemp(UNFINISHED, dir=folder)
         self._unfinished = Path(name)
         self.file = os.fdopen(number, "wb")
 
-    def finish(self) -> None:
+    def finish(self, name: str) -> None:
         """Let the file survive a power failure, and rename it."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
-        self._unfinished.replace(self._place)
-        _sync(self._place.parent)
+        self._unfinished.replace(self._unfinished.with_name(name))
+        _sync(self._unfinished.parent)
 
     def abandon(self) -> None:
         """Delete the file, also where closing it fails on a full disk."""
@@ -291,9 +309,9 @@ class S3Folder(Folder):
         prefix = self.url.removeprefix("s3://").partition("/")[2].strip("/")
         return f"{prefix}/{path}".lstrip("/")
 
-    def new_file(self, path: str) -> NewFile:
+    def new_file(self, folder: str) -> NewFile:
         """Begin a file in a local one without a name."""
-        return _S3File(self, path)
+        return _S3File(self, folder)
 
     def put(self, path: str, content: bytes | BinaryIO) -> None:
         """Write a file, in the place of one of this name, by one request."""
@@ -330,6 +348,23 @@ class S3Folder(Folder):
             failed.pop_all()
         return copy
 
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return so many bytes of a file, by one request; none where it is shorter."""
+        asked = f"bytes={offset}-{offset + size - 1}"
+        try:
+            with _failures(path):
+                content: bytes = s3_client().get_object(Bucket=self.bucket, Key=self.key(path), Range=asked)["Body"].read()
+        except OSError as error:
+            if _code(error.__cause__) != "InvalidRange":
+                raise
+            return b""
+        return content
+
+    def size(self, path: str) -> int:
+        """Return how many bytes a file has."""
+        with _failures(path):
+            return int(s3_client().head_object(Bucket=self.bucket, Key=self.key(path))["ContentLength"])
+
     def names(self) -> Iterator[str]:
         """Yield the paths of all files."""
         with _failures(self.url):
@@ -352,20 +387,20 @@ class S3Folder(Folder):
         with _failures(self.url):
             s3_client().head_bucket(Bucket=self.bucket)
 
-    def clear(self, notes: Sequence[str], ending: str) -> None:
-        """Delete the files of tables with this ending, and notes."""
-        self.delete([*sorted(path for path in self.names() if path.endswith(ending) and path.count("/") == 1), *notes])
+    def clear(self, notes: Sequence[str], endings: tuple[str, ...]) -> None:
+        """Delete the files in folders with these endings, and notes."""
+        self.delete([*sorted(path for path in self.names() if path.endswith(endings) and path.count("/") == 1), *notes])
 
 
 class _S3File(NewFile):
-    def __init__(self, folder: S3Folder, path: str) -> None:
-        self._folder, self._path = folder, path
+    def __init__(self, root: S3Folder, folder: str) -> None:
+        self._root, self._folder = root, folder
         self.file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `finish` or `abandon`)
 
-    def finish(self) -> None:
+    def finish(self, name: str) -> None:
         """Send the file."""
         self.file.seek(0)
-        self._folder.put(self._path, self.file)
+        self._root.put(f"{self._folder}/{name}", self.file)
         self.file.close()
 
 
@@ -393,5 +428,9 @@ def _failures(place: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):
             raise
-        code = getattr(error, "response", {}).get("Error", {}).get("Code")
-        raise OSError(errno.ENOENT if code in ("NoSuchKey", "404") else errno.EIO, f"{error}", place) from error
+        raise OSError(errno.ENOENT if _code(error) in ("NoSuchKey", "404") else errno.EIO, f"{error}", place) from error
+
+
+def _code(error: BaseException | None) -> str | None:
+    code: str | None = getattr(error, "response", {}).get("Error", {}).get("Code")
+    return code

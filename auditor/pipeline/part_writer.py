@@ -1,7 +1,7 @@
-"""Write the events of a task as parts while they come, so that a transaction of any size takes no more memory than another.
+"""Write the events of a task into its file while they come, so that a transaction of any size takes no more memory than another.
 
 A part has all events of its table and schema that follow one another in the task: it ends where a transaction ends, so that no target ever
-shows half of one. What does not fit into memory goes into its file, a row group after the other.
+shows half of one. What does not fit into memory goes into the file, a block of one part after a block of another.
 """
 
 from __future__ import annotations
@@ -9,37 +9,31 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, BinaryIO
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from auditor.errors import StagingFailed, StagingFull
 from auditor.model import Part
 from auditor.pipeline.event_count import Tally
 from auditor.pipeline.events import ARROW_SCHEMA
-from auditor.pipeline.folders import Folder
-from auditor.pipeline.staged_parts import ENDING, ROWS_PER_GROUP, folder_name
+from auditor.pipeline.folders import Folder, NewFile
+from auditor.pipeline.staged_parts import BATCHES, ENDING, ROWS_PER_GROUP, copy_blocks
 
-CONSTANT_COLUMNS = ["kind", "database", "table", "schema_id"]
-"""Columns with few values, which take next to no room in a part."""
+COMPRESSION = "zstd"
 
 GROUP_BYTES = 16 << 20
-"""Bytes of a table's events that are written as a row group, even if these are fewer than its rows."""
+"""Bytes of a table's events that are written as a block, even if these are fewer than its rows."""
 
 HELD_BYTES = 64 << 20
 """Bytes of events of all tables of a task that are held in memory."""
 
 LEAST_BYTES = 256 << 10
 """Bytes of a table's events below which no room is made by writing them."""
-
-MOST_OPEN = 100
-"""Parts of a task that are written side by side. Where one transaction fills more tables, the others' rows wait in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,37 +47,59 @@ class WrittenPart:
 
 
 def write_parts(root: Folder, batches: Iterable[pa.RecordBatch]) -> list[WrittenPart]:
-    """Write events as parts below ``root``, and return these: for each table, in order, one for each stretch of one schema.
+    """Write events as parts in one file below ``root``, and return these: for each table, in order, one for each stretch of one schema.
 
     Each batch has events of one table, and comes after the earlier ones of that table; the next one is asked for when there is room. If
-    that fails, no part is left half written. Raises StagingFull on a full disk, StagingFailed if the folder cannot be written.
+    that fails, there is no file. Raises StagingFull on a full disk, StagingFailed if the folder cannot be written.
     """
     tables: dict[tuple[str, str], _TableWriter] = {}
     held_bytes = 0
+    file = EventFile(root)
     try:
         for batch in batches:
             if batch.num_rows:
                 name = batch["database"][0].as_py(), batch["table"][0].as_py()
                 if name not in tables:
-                    tables[name] = _TableWriter(root, ".".join(name))
+                    tables[name] = _TableWriter(file, ".".join(name))
                 held_bytes += tables[name].take(batch)
                 held_bytes -= _make_room(tables[name], tables.values(), held_bytes)
-        return [written for _, table in sorted(tables.items()) for written in table.end()]
+        written = [written for _, table in sorted(tables.items()) for written in table.end()]
+        path = file.finish(_file_name([one.part for one in written if one.part.rows]))
+        return [replace(one, part=replace(one.part, path=path)) if one.part.rows else one for one in written]
     except BaseException:
-        for table in tables.values():
-            table.abandon()
+        file.abandon()
+        raise
+
+
+def _file_name(parts: Sequence[Part]) -> str:
+    """Return a name that the same events of a task have again, and those of no other one."""
+    listed = "\n".join(f"{part.table} {part.first} {part.schema_id}" for part in parts)
+    return f"{min((part.first for part in parts), default=0):019d}-{hashlib.sha256(listed.encode()).hexdigest()[:12]}{ENDING}"
+
+
+def copy_parts(root: Folder, parts: Sequence[Part], name: str, into: Folder) -> list[Part]:
+    """Copy the blocks of parts of whichever files below ``root`` into a new one of this name, and return the parts as they are there.
+
+    Raises PartDamaged, and as `write_parts` does.
+    """
+    file = EventFile(into)
+    try:
+        moved = [replace(part, blocks=file.copy(root, part)) for part in parts]
+        path = file.finish(f"{name}{ENDING}")
+        return [replace(part, path=path) for part in moved]
+    except BaseException:
+        file.abandon()
         raise
 
 
 def _make_room(table: _TableWriter, tables: Collection[_TableWriter], held_bytes: int) -> int:
-    """Write a row group of a table that has enough for one, or of those that have most where too much is held; return how many bytes."""
+    """Write a block of a table that has enough for one, or of those that have most where too much is held; return how many bytes."""
     due = [table] if table.is_full else []
     if held_bytes > HELD_BYTES:
         due = sorted((writer for writer in tables if writer.bytes >= LEAST_BYTES), key=lambda writer: writer.bytes, reverse=True)
     written = 0
     for writer in due:
-        if writer.is_open or sum(other.is_open for other in tables) < MOST_OPEN:
-            written += writer.write_group()
+        written += writer.write_block()
         if writer is not table and held_bytes - written <= HELD_BYTES // 2:
             break
     return written
@@ -92,8 +108,8 @@ def _make_room(table: _TableWriter, tables: Collection[_TableWriter], held_bytes
 class _TableWriter:
     """The events of one table in a task: those that are held, and the part that is being written."""
 
-    def __init__(self, root: Folder, table: str) -> None:
-        self._root, self._table = root, table
+    def __init__(self, file: EventFile, table: str) -> None:
+        self._file, self._table = file, table
         self._waiting: list[pa.RecordBatch] = []
         self._announced: dict[str, str] = {}
         """The JSON of schemas, by id, of which no part was written yet."""
@@ -106,13 +122,8 @@ class _TableWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is enough for a row group."""
+        """Whether there is enough for a block."""
         return self._rows >= ROWS_PER_GROUP or self.bytes >= GROUP_BYTES
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a part is being written."""
-        return self._part is not None
 
     def take(self, batch: pa.RecordBatch) -> int:
         """Hold a batch of events, and return how many bytes it has."""
@@ -131,7 +142,7 @@ class _TableWriter:
         self._rows, self.bytes = self._rows + rows.num_rows, self.bytes + size
         return size
 
-    def write_group(self) -> int:
+    def write_block(self) -> int:
         """Write what is held, and return how many bytes that was. Raises StagingFull and StagingFailed."""
         if not self._waiting:
             return 0
@@ -146,21 +157,16 @@ class _TableWriter:
             if self._part and self._part.schema_id != schema_id:
                 self._finish()
             if self._part is None:
-                self._part = _UnfinishedPart(self._root, self._table, schema_id, _place(stretch, 0)[0])
-            self._part.write(stretch)
+                self._part = _UnfinishedPart(self._table, schema_id, _place(stretch, 0)[0])
+            self._part.write(self._file, stretch)
         return size
 
     def end(self) -> list[WrittenPart]:
         """Write the rest, and return the parts, and an empty one for each schema that was announced and has none."""
-        self.write_group()
+        self.write_block()
         self._finish()
         empty = [WrittenPart(Part(self._table, 0, 0, 0, 0, name, "", self._time), body) for name, body in self._announced.items()]
         return self._written + empty
-
-    def abandon(self) -> None:
-        """Delete the part that is being written."""
-        if self._part:
-            self._part.abandon()
 
     def _finish(self) -> None:
         if self._part:
@@ -170,41 +176,74 @@ class _TableWriter:
 
 
 class _UnfinishedPart:
-    """A part that is being written."""
+    """A part some of whose blocks are written."""
 
-    def __init__(self, root: Folder, table: str, schema_id: str, first: int) -> None:
-        self.schema_id = schema_id
-        self._root, self._table, self._first = root, table, first
-        self._path = Path(folder_name(table), f"{first:019d}{ENDING}")
-        self._last, self.tally = first, Tally()
-        with self._failures():
-            self._new_file = root.new_file(str(self._path))
-            self._handle = _Hashed(self._new_file.file)
-            self._writer = pq.ParquetWriter(self._handle, ARROW_SCHEMA, compression="zstd", use_dictionary=CONSTANT_COLUMNS)
+    def __init__(self, table: str, schema_id: str, first: int) -> None:
+        self.schema_id, self.tally = schema_id, Tally()
+        self._table, self._first, self._last = table, first, first
+        self._blocks: list[tuple[int, int]] = []
+        self._hash = hashlib.sha256()
 
-    def write(self, events: pa.Table) -> None:
-        """Write sorted events as a row group."""
-        with self._failures():
-            self._writer.write_table(events, row_group_size=events.num_rows)
+    def write(self, file: EventFile, events: pa.Table) -> None:
+        """Write sorted events as a block."""
+        self._blocks += [file.write(batch, self._hash) for batch in events.to_batches()]
         self.tally.add(events)
         self._last, self._time = _place(events, -1)[0], events["time"][-1].as_py()
 
     def finish(self) -> Part:
-        """Let the part take its place, and return it."""
+        """Return the part, in a file that has no name yet."""
+        blocks, checksum = tuple(self._blocks), self._hash.hexdigest()
+        size = sum(size for _, size in blocks)
+        return Part(self._table, self._first, self._last, self.tally.events, size, self.schema_id, "", self._time, checksum, blocks)
+
+
+class EventFile:
+    """The file of a task, which is begun with its first block: a stream of Arrow's."""
+
+    def __init__(self, root: Folder) -> None:
+        self._root = root
+        self._new_file: NewFile | None = None
+
+    def write(self, batch: pa.RecordBatch, part: hashlib._Hash) -> tuple[int, int]:
+        """Write a block, add its bytes to the hash of its part, and return where it is."""
+        with self._failures():
+            begin = self._begun().tell()
+            self._sink.part = part
+            self._writer.write_batch(batch)
+            self._sink.part = None
+            return begin, self._sink.tell() - begin
+
+    def copy(self, root: Folder, part: Part) -> tuple[tuple[int, int], ...]:
+        """Write the blocks of a part of another file as they are there, and return where they are. Raises PartDamaged."""
+        blocks: list[tuple[int, int]] = []
+        with self._failures():
+            for block in copy_blocks(root, part):
+                blocks.append((self._begun().tell(), len(block)))
+                self._sink.write(block)
+        return tuple(blocks)
+
+    def finish(self, name: str) -> str:
+        """Let the file take its place, and return its path; '' if nothing was written."""
+        if self._new_file is None:
+            return ""
         with self._failures():
             self._writer.close()
-            self._handle.flush()
-            size = self._handle.tell()
-            self._new_file.finish()
-            self._handle.close()
-        path, checksum = str(self._path), self._handle.hash.hexdigest()
-        return Part(self._table, self._first, self._last, self.tally.events, size, self.schema_id, path, self._time, checksum)
+            self._new_file.finish(name)
+        return f"{BATCHES}/{name}"
 
     def abandon(self) -> None:
         """Delete what was written."""
-        self._writer.is_open = False  # else it writes its end when it is collected
-        with suppress(OSError):  # of a full disk, which was reported
-            self._new_file.abandon()
+        if self._new_file is not None:
+            with suppress(OSError):  # of a full disk, which was reported
+                self._new_file.abandon()
+
+    def _begun(self) -> _Sink:
+        if self._new_file is None:
+            self._new_file = self._root.new_file(BATCHES)
+            self._sink = _Sink(self._new_file.file)
+            self._writer = pa.ipc.new_stream(self._sink, ARROW_SCHEMA, options=pa.ipc.IpcWriteOptions(compression=COMPRESSION))
+            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=ARROW_SCHEMA))  # with which the schema is written
+        return self._sink
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -217,17 +256,22 @@ class _UnfinishedPart:
             raise StagingFailed(f"the staging's folder {self._root} cannot be written: {error.strerror or error}") from error
 
 
-class _Hashed(io.RawIOBase):
-    """A file whose bytes are hashed while they are written, one after the other: what the disk makes of them is found out later."""
+class _Sink(io.RawIOBase):
+    """A file whose bytes are hashed while they are written: what the disk makes of them is found out later."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-        self.hash = hashlib.sha256()
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._size = 0
+        self.part: hashlib._Hash | None = None
+        """The hash of the part whose block is written."""
 
     def write(self, data: Any) -> int:
         """Write bytes after the others."""
-        self.hash.update(data)
-        return self.file.write(data)
+        if self.part is not None:
+            self.part.update(data)
+        self._size += len(data)
+        self._file.write(data)
+        return len(data)
 
     def writable(self) -> bool:
         """Return True."""
@@ -235,17 +279,7 @@ class _Hashed(io.RawIOBase):
 
     def tell(self) -> int:
         """Return how many bytes there are."""
-        return self.file.tell()
-
-    def flush(self) -> None:
-        """Hand what was written to the system."""
-        if not self.file.closed:
-            self.file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-        super().close()
+        return self._size
 
 
 def _place(events: pa.Table, index: int) -> tuple[int, int]:

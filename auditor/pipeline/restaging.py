@@ -6,6 +6,7 @@ A part has all events of its table between two ends of transactions, so the log 
 from __future__ import annotations
 
 import logging
+import secrets
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +28,7 @@ from auditor.pipeline.events import FIRST_OFFSET, Place, Position
 from auditor.pipeline.folders import Folder, LocalFolder
 from auditor.pipeline.incarnation import NOTE
 from auditor.pipeline.live.staged_sums import TaskSums
-from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.part_writer import copy_parts, write_parts
 from auditor.pipeline.stage_task import TableRules, project
 from auditor.pipeline.staged_parts import check_part
 from auditor.store import Store, parts, pipelines, salt
@@ -72,14 +73,13 @@ def _stage_again(settings: Settings, store: Store, pipeline: str, root: Folder, 
             ]
             if [_same(staged) for staged in written] != [_same(part)]:
                 raise PartsGone(f"{sentence}: the log has other events there now; {way_out}")
-            [new_part] = written
-            with Path(scratch, new_part.path).open("rb") as file:
-                root.put(part.path, file)
+            [copy] = written
+            [new_part] = copy_parts(LocalFolder(Path(scratch)), [copy], f"{part.first:019d}.{secrets.token_hex(4)}", into=root)
     except ChangeStreamError as error:
         if error.retryable:
             raise
         raise PartsGone(f"{sentence}: {error}; {way_out}") from error
-    parts.replace_file(store, pipeline, replace(part, bytes=new_part.bytes, checksum=new_part.checksum))
+    parts.replace_files(store, pipeline, [replace(new_part, time=part.time)])
     extra = {"action": "part_restaged", "pipeline": pipeline, "table": part.table, "position": part.first}
     log.warning("%s: %s; it was staged again from the source's log", pipeline, why, extra=extra)
 

@@ -7,31 +7,53 @@ How long is `Staging.keep` in `config/_pipeline.py`, a setting of the pipeline, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from auditor.config import Pipeline
 from auditor.errors import StagingFailed, StagingFull
 from auditor.model import Part
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.live.staged_sums import sums_path
+from auditor.pipeline.part_writer import copy_parts
+from auditor.pipeline.staged_parts import check_part
 from auditor.store import Store, live_epochs, parts, pipelines, segments
 
 log = logging.getLogger(__name__)
+
+USED_SHARE = 0.5
+"""Share of a file's bytes below which the parts that are needed in it are copied out: so all files take at most twice as much."""
 
 WARNED_SHARE = 0.8
 """Share of the budget from which it is warned."""
 
 
-def prune(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
-    """Delete what no target of a pipeline needs any more, and return the number of parts.
+@dataclass(slots=True)
+class Retention:
+    """Deletes what no target of a pipeline needs any more, again and again."""
 
-    Where segments are kept, the parts of open segments are needed as well. A part leaves the manifest first: a file that is left by a
-    crash in between is swept when the pipeline starts. A target that never reported has passed nothing. Raises StoreError, and
-    StagingFailed if a file cannot be deleted.
-    """
-    deleted = parts.delete_passed(store, name, _passed(store, name, pipeline, pipeline.targets), pipeline.staging.keep)
-    _delete_files(store, name, root, deleted)
-    return len(deleted)
+    store: Store
+    name: str
+    root: Folder
+    _emptied: list[str] = field(default_factory=list)
+    """Files whose parts were copied out of them, where a reader may still look for these."""
+
+    def prune(self, pipeline: Pipeline) -> int:
+        """Delete the parts that are not needed, and return their number.
+
+        Where segments are kept, the parts of open segments are needed as well. A part leaves the manifest first: a file that is left by a
+        crash in between is swept when the pipeline starts. A target that never reported has passed nothing. Raises StoreError, and
+        StagingFailed if a file cannot be deleted or written.
+        """
+        emptied, self._emptied = self._emptied, []
+        with _failures(self.root):
+            self.root.delete(emptied)
+        passed = _passed(self.store, self.name, pipeline, pipeline.targets)
+        deleted = parts.delete_passed(self.store, self.name, passed, pipeline.staging.keep)
+        self._emptied = _delete_files(self.store, self.name, self.root, deleted)
+        return len(deleted)
 
 
 def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
@@ -60,7 +82,9 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
                 "%s: %d events that are missing in target %s were dropped, as parts fill their budget; its tables must be copied again"
             )
             log.error(sentence, name, rows, target, extra=extra)
-    _delete_files(store, name, root, deleted)
+    emptied = _delete_files(store, name, root, deleted)
+    with _failures(root):
+        root.delete(emptied)  # at once, because room is needed; who reads there looks again
     if over > 0:
         raise StagingFull(f"parts fill the budget of {budget:,} bytes: {describe_held(store, name, pipeline)}; staging waits for it")
     return len(deleted)
@@ -117,12 +141,38 @@ def _passed(store: Store, name: str, pipeline: Pipeline, targets: Iterable[str])
     return passed
 
 
-def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]) -> None:
+def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]) -> list[str]:
+    """Delete the files in which no part is left, and copy what is left of others that are mostly unused; return the paths of these."""
+    if not deleted:
+        return []
+    paths = {part.path for part in deleted}
+    left: dict[str, list[Part]] = {}
+    for part in parts.list_parts_of(store, name, paths):
+        left.setdefault(part.path, []).append(part)
+    epochs = [epoch.id for epoch in live_epochs.list_epochs(store, pipeline=name)]
+    with _failures(root):
+        root.delete(sorted(paths - left.keys()) + [sums_path(part, epoch) for part in deleted for epoch in epochs])
+        unused = [path for path, kept in left.items() if parts.totals(kept)[1] < USED_SHARE * root.size(path)]
+        _gather(store, name, root, [part for path in unused for part in left[path]])
+    rows, size = parts.totals(deleted)
+    log.info("%s: %d parts with %d events were deleted", name, len(deleted), rows, extra={"action": "pruned", "bytes": size})
+    return unused
+
+
+def _gather(store: Store, name: str, root: Folder, kept: Sequence[Part]) -> None:
+    """Copy parts of many files, most of whose other parts are gone, into one; damaged ones stay where they are, to be staged again.
+
+    Files are read, written and listed in this order: whatever ends it in between leaves a file that is swept.
+    """
+    whole = [part for part in kept if not check_part(root, part)]
+    if whole:
+        first = min(part.first for part in whole)
+        parts.replace_files(store, name, copy_parts(root, whole, f"{first:019d}.{secrets.token_hex(4)}", root))
+
+
+@contextmanager
+def _failures(root: Folder) -> Iterator[None]:
     try:
-        epochs = [epoch.id for epoch in live_epochs.list_epochs(store, pipeline=name)] if deleted else []
-        root.delete([path for part in deleted for path in (part.path, *(sums_path(part, epoch) for epoch in epochs))])
+        yield
     except OSError as error:
         raise StagingFailed(f"parts below {root} cannot be deleted: {error.strerror}") from error
-    if deleted:
-        rows, size = parts.totals(deleted)
-        log.info("%s: %d parts with %d events were deleted", name, len(deleted), rows, extra={"action": "pruned", "bytes": size})

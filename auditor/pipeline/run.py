@@ -20,7 +20,7 @@ from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
-from auditor.pipeline import retention, spark
+from auditor.pipeline import spark
 from auditor.pipeline.binlog.ddl import Value, added_value
 from auditor.pipeline.binlog.dump import query, source_of
 from auditor.pipeline.binlog.log_scope import check_scope
@@ -39,6 +39,7 @@ from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.refresh.carrier import Carrier
+from auditor.pipeline.retention import Retention
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import sweep
@@ -288,6 +289,7 @@ class Run:
             staging.complete = partial(read_values, self.settings, self.name)
         query: StreamingQuery | ClientQuery | None = None
         backoff, next_start, next_retention = Backoff(waits().first_retry, waits().longest_retry), 0.0, 0.0
+        retention = Retention(self.store, self.name, root)
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -312,7 +314,7 @@ class Run:
                     backoff.succeed()
                 if now >= next_retention:
                     next_retention = now + waits().retention_poll
-                    self._prune(root)
+                    self._prune(retention)
                 self.stop.wait(waits().query_poll)
         finally:
             self.stop.set()
@@ -389,9 +391,9 @@ class Run:
         if not error.retryable:
             raise error
 
-    def _prune(self, root: Folder) -> None:
+    def _prune(self, retention: Retention) -> None:
         try:
-            retention.prune(self.store, self.name, self.settings.pipeline(self.name), root)
+            retention.prune(self.settings.pipeline(self.name))
         except AuditorError as error:
             log.warning("%s: parts could not be deleted: %s", self.name, error, extra={"action": "retention_failed"})
 

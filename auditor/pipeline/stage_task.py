@@ -234,5 +234,6 @@ def read_entry(row: Any) -> WrittenPart:
         name, _, message = str(row["error"]).partition(": ")
         raise error_named(name, message, StagingFailed)
     values = json.loads(row["part"])
-    schema_json, when = values.pop("schema"), values.pop("time")
-    return WrittenPart(Part(**values, time=dt.datetime.fromisoformat(when)), schema_json)
+    schema_json, when, blocks = values.pop("schema"), values.pop("time"), values.pop("blocks")
+    part = Part(**values, time=dt.datetime.fromisoformat(when), blocks=tuple((offset, size) for offset, size in blocks))
+    return WrittenPart(part, schema_json)

@@ -1,35 +1,38 @@
-"""Parts: files with the events of one table and schema, in the order of the stream.
+"""Staged events: a file for each task, and in it the parts, each with the events of one table and schema in the order of the stream.
 
-A part is a Parquet file of `events.ARROW_SCHEMA`, named by its table and first position, so that a batch that is replayed after a crash
-writes the same file again. It is written under another name, and takes its place at once.
+A file is an Arrow stream of `events.ARROW_SCHEMA`. Its record batches are the blocks of parts, and the manifest says which of them a part
+has, so that a part is read without the others. A file is named by the parts in it: a batch that is replayed after a crash writes the same
+file again. It is written under another name, and takes its place at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import IO
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from auditor.errors import PartDamaged, StagingFailed
 from auditor.model import Part
 from auditor.pipeline.events import ARROW_SCHEMA
-from auditor.pipeline.folders import UNFINISHED, Folder
+from auditor.pipeline.folders import Folder
 
-ENDING = ".parquet"
+BATCHES = "batches"
+"""The folder of the files; those of tables have a point in their names."""
+
+ENDING = ".1.arrows"
+"""How the names of the files end. The number is that of their format: those of another one are not read."""
 
 LONGEST_FOLDER = 120
 """Characters of a folder's name, of which file systems take 255 bytes."""
 
 ROWS_PER_GROUP = 65_536
-"""Rows of a row group, which a reader holds in memory."""
+"""Rows of a block, which a reader holds in memory."""
 
-PIECE = 1 << 20
-"""Bytes that are hashed at once."""
+HELD_BYTES = 32 << 20
+"""Bytes of a part up to which a reader keeps the blocks that it has checked; of a larger one it reads them again."""
 
 ROWS_AT_ONCE = 16_384
 """Rows that a reader hands on together: what is made of them takes several times their memory."""
@@ -38,31 +41,47 @@ ROWS_AT_ONCE = 16_384
 def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
     """Yield the events of a part that stand behind a position, in order.
 
-    Raises PartDamaged if the file is not the one that the manifest lists, StagingFailed if it cannot be read.
+    Raises PartDamaged if its blocks are not those that the manifest lists, StagingFailed if they cannot be read.
     """
     try:
-        with root.open(part.path) as handle:  # one handle: a replay may replace the file meanwhile
-            if not _is_whole(handle, part):
-                raise PartDamaged(f"the part {root}/{part.path} has other bytes than were written")
-            file = pq.ParquetFile(handle)
-            if file.metadata.num_rows != part.rows:
-                raise PartDamaged(f"the part {root}/{part.path} has {file.metadata.num_rows} rows, and {part.rows} in the manifest")
-            if not file.schema_arrow.equals(ARROW_SCHEMA):
-                raise PartDamaged(f"the part {root}/{part.path} has other columns than a part has")
-            last = 0
-            for batch in file.iter_batches(ROWS_AT_ONCE):
-                last = pc.max(batch["position"]).as_py()
-                found = batch.filter(pc.greater(batch["position"], after))
+        rows = last = 0
+        for block in _checked_blocks(root, part):
+            events = pa.ipc.read_record_batch(block, ARROW_SCHEMA)
+            for start in range(0, events.num_rows, ROWS_AT_ONCE):
+                piece = events.slice(start, ROWS_AT_ONCE)
+                rows, last = rows + piece.num_rows, pc.max(piece["position"]).as_py()
+                found = piece.filter(pc.greater(piece["position"], after))
                 if found.num_rows:
                     yield found
-            if last != part.last:
-                raise PartDamaged(f"the part {root}/{part.path} ends at another position than in the manifest")
+        if (rows, last) != (part.rows, part.last):
+            held, listed = (f"{count:,} rows up to position {place}" for count, place in ((rows, last), (part.rows, part.last)))
+            raise PartDamaged(f"{_named(root, part)} has {held}, and {listed} in the manifest")
     except FileNotFoundError as error:
-        raise PartDamaged(f"the part {root}/{part.path} is missing; check that this process reaches the staging's folder") from error
+        raise PartDamaged(f"{_named(root, part)} is missing; check that this process reaches the staging's folder") from error
     except pa.ArrowException as error:
-        raise PartDamaged(f"the part {root}/{part.path} cannot be read: {error}") from error
+        raise PartDamaged(f"{_named(root, part)} cannot be read: {error}") from error
     except OSError as error:
-        raise StagingFailed(f"the part {root}/{part.path} cannot be read: {error}") from error
+        raise StagingFailed(f"{_named(root, part)} cannot be read: {error}") from error
+
+
+def _named(root: Folder | str, part: Part) -> str:
+    return f"the part of {part.table} in {root}/{part.path}" if root else f"the part of {part.table} in {part.path}"
+
+
+def _checked_blocks(root: Folder, part: Part) -> Iterator[bytes]:
+    """Yield the blocks of a part, once all of them were found to be as they were written. Raises PartDamaged and OSError."""
+    if not part.path.endswith(ENDING):
+        raise PartDamaged(f"{_named(root, part)} has a format that this version does not read")
+    held: list[bytes] = []
+    hashed = hashlib.sha256()
+    for offset, size in part.blocks:
+        block = root.read(part.path, offset, size)
+        hashed.update(block)
+        if part.bytes <= HELD_BYTES:
+            held.append(block)
+    if hashed.hexdigest() != part.checksum:
+        raise PartDamaged(f"{_named(root, part)} has other bytes than were written")
+    yield from held or (root.read(part.path, offset, size) for offset, size in part.blocks)
 
 
 def folder_name(table: str) -> str:
@@ -76,23 +95,20 @@ def folder_name(table: str) -> str:
 def check_part(root: Folder, part: Part) -> str:
     """Return what is wrong with the file of a part: that it is missing, or damaged; '' if nothing is. Raises StagingFailed."""
     try:
-        with root.open(part.path) as handle:
-            return "" if _is_whole(handle, part) else f"the part {part.path} has other bytes than were written"
+        for _ in _checked_blocks(root, part):
+            break
     except FileNotFoundError:
-        return f"the part {part.path} is missing"
+        return f"{_named('', part)} is missing"
+    except PartDamaged as error:
+        return str(error)
     except OSError as error:
-        raise StagingFailed(f"the part {root}/{part.path} cannot be read: {error}") from error
+        raise StagingFailed(f"{_named(root, part)} cannot be read: {error}") from error
+    return ""
 
 
-def _is_whole(handle: IO[bytes], part: Part) -> bool:
-    """Return whether a file has the bytes that were written; True if no checksum of them is known. It then stands at its beginning."""
-    if not part.checksum:
-        return True
-    hashed = hashlib.sha256()
-    while piece := handle.read(PIECE):
-        hashed.update(piece)
-    handle.seek(0)
-    return hashed.hexdigest() == part.checksum
+def copy_blocks(root: Folder, part: Part) -> list[bytes]:
+    """Return the blocks of a part as they were written. Raises PartDamaged and OSError."""
+    return list(_checked_blocks(root, part))
 
 
 def sweep(root: Folder, listed: Iterable[str]) -> list[str]:
@@ -102,9 +118,7 @@ def sweep(root: Folder, listed: Iterable[str]) -> list[str]:
     """
     known = set(listed)
     try:
-        orphans = sorted(
-            path for path in root.names() if path.endswith((ENDING, UNFINISHED)) and path.count("/") == 1 and path not in known
-        )
+        orphans = sorted(path for path in root.names() if path.startswith(f"{BATCHES}/") and path not in known)
         root.delete(orphans)
     except OSError as error:
         raise StagingFailed(f"the staging's folder {root} cannot be swept: {error}") from error

@@ -20,6 +20,7 @@ from auditor.pipeline.executors import check_executors
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import NOTE, show
 from auditor.pipeline.live.published_epochs import publish
+from auditor.pipeline.live.staged_sums import SUMS
 from auditor.pipeline.poison import find_stopped, log_file
 from auditor.pipeline.refresh.source_tables import find_obstacles
 from auditor.pipeline.reset import adopt_target, find_common_place, find_tables, forget_positions
@@ -185,7 +186,7 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         refreshes.forget(store, name)
         trackers.forget(store, name)
         try:
-            folder_at(pipeline.staging.path).clear((NOTE, PLANNED), ENDING)
+            folder_at(pipeline.staging.path).clear((NOTE, PLANNED), (ENDING, SUMS))
         except OSError as error:
             raise StagingFailed(f"the staging's folder {pipeline.staging.path} cannot be swept: {error}") from error
         if offset is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlalchemy import Column, Connection, Index, Row, Table, UniqueConstraint, 
 from auditor.model import Part, TableNote
 from auditor.store import pipelines, schema_changes, table_notes
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
 
 parts = Table(
     "auditor_parts",
@@ -25,12 +25,14 @@ parts = Table(
     Column("row_count", big_integer(), nullable=False),
     Column("byte_count", big_integer(), nullable=False),
     Column("schema_id", short_text(64), nullable=False),
-    Column("path", Words(), nullable=False),
+    Column("path", short_text(), nullable=False),
     Column("last_time", Moment(), nullable=False),
     Column("staged_at", Moment(), nullable=False),
-    Column("checksum", short_text(64)),
+    Column("checksum", short_text(64), nullable=False),
+    Column("blocks", Json(), nullable=False),
     UniqueConstraint("pipeline", "table_name", "first_position"),
     Index("auditor_parts_last", "pipeline", "last_position"),
+    Index("auditor_parts_path", "pipeline", "path"),
     **MYSQL,
 )
 """The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
@@ -55,6 +57,10 @@ staged_tables = Table(
     **MYSQL,
 )
 """For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
+
+
+PATHS_AT_ONCE = 500
+"""Paths that one statement asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +200,7 @@ def _pile(number: int, rows: Any, size: Any, oldest: dt.datetime | None) -> Pile
 def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: float) -> list[Part]:
     """Delete the parts that end at or before their table's position in ``passed`` and are older than ``keep`` seconds; return them.
 
-    Their files are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
+    Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
 
     def work(connection: Connection) -> list[Part]:
@@ -211,7 +217,7 @@ def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: 
 def delete_oldest(store: Store, pipeline: str, passed: Mapping[str, int], size: int) -> list[Part]:
     """Delete parts that end at or before their table's position in ``passed``, the oldest first, until so many bytes are free; return them.
 
-    Their files are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
+    Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
 
     def work(connection: Connection) -> list[Part]:
@@ -239,11 +245,42 @@ def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
     store.write(work)
 
 
-def replace_file(store: Store, pipeline: str, part: Part) -> None:
-    """List the bytes and the checksum of a part whose file was written again. Raises StoreError."""
-    same = and_(parts.c.pipeline == pipeline, parts.c.table_name == part.table, parts.c.first_position == part.first)
-    written = update(parts).where(same).values(byte_count=part.bytes, checksum=part.checksum)
-    store.write(lambda connection: connection.execute(written))
+def replace_files(store: Store, pipeline: str, moved: Sequence[Part]) -> None:
+    """List other files, and blocks of these, for parts whose events were written again, unless they are listed no more.
+
+    Raises StoreError.
+    """
+    same = and_(
+        parts.c.pipeline == pipeline, parts.c.table_name == bindparam("in_table"), parts.c.first_position == bindparam("first_of_part")
+    )
+    values = {name: bindparam(f"new_{name}", type_=parts.c[name].type) for name in ("path", "byte_count", "checksum", "blocks")}
+    rows = [
+        {
+            "in_table": part.table,
+            "first_of_part": part.first,
+            "new_path": part.path,
+            "new_byte_count": part.bytes,
+            "new_checksum": part.checksum,
+            "new_blocks": part.blocks,
+        }
+        for part in moved
+    ]
+    if rows:
+        store.write(lambda connection: connection.execute(update(parts).where(same).values(values), rows))
+
+
+def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[Part]:
+    """Return the parts that are in these files, in the order of the stream. Raises StoreError."""
+    listed = sorted(paths)
+    with store.reading() as connection:
+        rows = [
+            row
+            for start in range(0, len(listed), PATHS_AT_ONCE)
+            for row in connection.execute(
+                select(parts).where(parts.c.pipeline == pipeline, parts.c.path.in_(listed[start : start + PATHS_AT_ONCE]))
+            )
+        ]
+    return sorted((_part(row) for row in rows), key=lambda part: (part.first, part.table))
 
 
 def _delete_parts(connection: Connection, pipeline: str, listed: Sequence[Row[Any]]) -> None:
@@ -295,6 +332,7 @@ def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], a
             "path": part.path,
             "last_time": part.time,
             "checksum": part.checksum,
+            "blocks": part.blocks,
         }
         if row is None:
             new.append({"pipeline": pipeline, "table_name": part.table, "first_position": part.first, "staged_at": at, **values})
@@ -337,7 +375,8 @@ def _part(row: Row[Any]) -> Part:
         row.schema_id,
         row.path,
         row.last_time,
-        row.checksum or "",
+        row.checksum,
+        tuple((offset, size) for offset, size in row.blocks),
     )
 
 

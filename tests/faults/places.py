@@ -21,6 +21,7 @@ from tests.faults.events import CHANGED, is_hit
 from tests.faults.load import PROBE, PROBES, row_of
 from tests.faults.world import LOOK, World
 from tests.pipeline.road import PIPELINE
+from tests.staged_files import Rows, read_rows, write_rows
 
 
 def in_lull(inject: Callable[[World], None]) -> Callable[[World], None]:
@@ -35,7 +36,7 @@ def in_lull(inject: Callable[[World], None]) -> Callable[[World], None]:
 
 def edit_staged(world: World) -> None:
     """Edit a value in a staged file before it is listed."""
-    world.tamper = _edit_parquet
+    world.tamper = _edit_stream
     world.strike(f"UPDATE {world.table} SET {CHANGED} WHERE id = {PROBE}")
     world.tamper = None
 
@@ -50,14 +51,25 @@ def edit_segment(world: World) -> None:
     world.hits = sum(_edit_parquet(folder / one.path) for one in listed)
 
 
+def _edit_stream(path: Path) -> bool:
+    rows = read_rows(path)
+    if is_edited := _edit(rows):
+        write_rows(path, rows)
+    return is_edited
+
+
 def _edit_parquet(path: Path) -> bool:
     read = pq.read_table(path)
     rows = read.to_pylist()
+    if is_edited := _edit(rows):
+        pq.write_table(pa.Table.from_pylist(rows, schema=read.schema), path)
+    return is_edited
+
+
+def _edit(rows: Rows) -> bool:
     hit = [row for row in rows if is_hit(row) and row["after"] and "apples" in row["after"][1]]
     for row in hit:
         row["after"][1] = row["after"][1].replace("apples", "pears!")
-    if hit:
-        pq.write_table(pa.Table.from_pylist(rows, schema=read.schema), path)
     return bool(hit)
 
 

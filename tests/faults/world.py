@@ -118,7 +118,7 @@ class World(LiveRoad):
     def written(self, found: Sequence[Part]) -> None:
         """Let the fault change the files of parts that were written, and are not listed yet."""
         if tamper := self.tamper:
-            self.hits += sum(tamper(self.root / one.path) for one in found)
+            self.hits += sum(tamper(self.root / path) for path in {one.path for one in found})
 
     def crash(self) -> None:
         """Let the loader crash."""

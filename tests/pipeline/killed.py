@@ -65,6 +65,7 @@ def _stage(config_file: Path, fatal: str, events: Path) -> None:
 
     from auditor import config
     from auditor.pipeline.folders import folder_at
+    from auditor.pipeline.part_writer import EventFile
     from auditor.pipeline.stage_task import TableRules, read_entry, stage_task
     from auditor.pipeline.staging import Staging
     from auditor.store import open_store
@@ -74,11 +75,12 @@ def _stage(config_file: Path, fatal: str, events: Path) -> None:
         if name == fatal:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def write_table(*given: Any, **more: Any) -> None:
-        _write_table(*given, **more)
+    def write(*given: Any) -> tuple[int, int]:
+        place = _write(*given)
         step("part unfinished")
+        return place
 
-    _write_table, pq.ParquetWriter.write_table = pq.ParquetWriter.write_table, write_table
+    _write, EventFile.write = EventFile.write, write  # type: ignore[method-assign,assignment]
     settings = config.load(config_file)
     assert settings.store
     root = folder_at(settings.pipelines[PIPELINE].staging.path)

@@ -49,7 +49,7 @@ def test_what_every_target_has_goes_first_and_the_oldest_of_it(road: Road) -> No
     is_back(road, 30)
     assert make_room(road.store, PIPELINE, pipeline_of(road, size), LocalFolder(road.root)) == 0
     assert make_room(road.store, PIPELINE, pipeline_of(road, size - 1), LocalFolder(road.root)) == 1 and firsts(road) == [20, 30, 40]
-    assert sorted(int(path.stem) for path in road.root.glob("*/*.parquet")) == [20, 30, 40]
+    assert sorted(int(path.name.partition("-")[0]) for path in road.root.glob("batches/*.arrows")) == [20, 30, 40]
 
 
 def test_staging_waits_for_a_target_that_is_away_and_loses_nothing(road: Road) -> None:

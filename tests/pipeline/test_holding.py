@@ -220,6 +220,6 @@ def test_which_transactions_have_rows_of_the_table(road: Road, monkeypatch: pyte
     road.stage_task(batch(note("change", "orders", 35, {"ops": [{"op": "clear"}], "advances": True})))
     parts.record_batch(road.store, PIPELINE, [], {}, {"epoch": 0, "file": FILE, "position": 1000})
     assert hold.ids_between(f"{FILE}:30", f"{FILE}:40") is None and hold.ids_between(f"{FILE}:30", f"{FILE}:34") == []
-    for path in road.root.rglob("*.parquet"):
+    for path in road.root.rglob("*.arrows"):
         path.unlink()
     assert hold.ids_between(f"{FILE}:10", f"{FILE}:30") is None, "this host does not reach the staging's folder"

@@ -18,11 +18,11 @@ from auditor import config
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, ConfigError, IncarnationsDiffer
-from auditor.pipeline import retention
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.retention import Retention
 from auditor.pipeline.run import Run
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
@@ -157,7 +157,7 @@ def duckdb_life(engine: LiveEngine, tmp_path: Path) -> Iterator[tuple[LiveLog, P
     life.stage()
     life.merge()
     kept = life.pipeline.staging.model_copy(update={"keep": 0})
-    retention.prune(life.store, PIPELINE, life.pipeline.model_copy(update={"staging": kept}), LocalFolder(life.root))
+    Retention(life.store, PIPELINE, LocalFolder(life.root)).prune(life.pipeline.model_copy(update={"staging": kept}))
     change(source, "life_b")
     life.stage()
     assert life.reasons() == []
@@ -168,9 +168,8 @@ def duckdb_life(engine: LiveEngine, tmp_path: Path) -> Iterator[tuple[LiveLog, P
 
 
 def damage(folder: Path, then: Path, piece: str, fate: str) -> None:
-    tables = {path.name for one in (folder, then) for path in (one / "staging").glob("*.life_*")}
     names = {"store": ["auditor.db"], "checkpoint": ["staging/checkpoint"], "target": ["warehouse.duckdb", "warehouse.duckdb.wal"]}
-    names["parts"] = ["staging/incarnation", *(f"staging/{name}" for name in tables)]
+    names["parts"] = ["staging/incarnation", "staging/batches"]
     for name in names[piece]:
         path, old = folder / name, then / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

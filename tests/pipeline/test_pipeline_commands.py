@@ -133,7 +133,7 @@ def test_reset_forgets_what_it_says_once_the_name_was_written_again(duck: Road, 
     assert f"the staged parts below {duck.root}: 1 events" in told.out and "that is another name, so nothing was reset" in told.err
     assert parts.list_tables(duck.store, PIPELINE)
     assert command(duck, "reset", PIPELINE, "--name-again", PIPELINE) == 0
-    assert not parts.list_tables(duck.store, PIPELINE) and not list(duck.root.rglob("*.parquet"))
+    assert not parts.list_tables(duck.store, PIPELINE) and not list(duck.root.rglob("*.arrows"))
     assert duck.query("SELECT * FROM shop.auditor_positions") == [] and duck.rows() == [(1, "a")]
 
 

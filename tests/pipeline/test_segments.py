@@ -15,9 +15,9 @@ import pytest
 from auditor.config import Pipeline
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
-from auditor.pipeline import retention
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.retention import Retention
 from auditor.pipeline.segments import writer as writers
 from auditor.pipeline.segments.files import Folder
 from auditor.pipeline.segments.verifying import digest_of
@@ -134,7 +134,7 @@ def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, mon
             except KeyboardInterrupt:
                 deaths += 1
                 writer = open_writer(store, "troubled", troubled)
-        retention.prune(store, "troubled", troubled, LocalFolder(tmp_path / "troubled"))
+        Retention(store, "troubled", LocalFolder(tmp_path / "troubled")).prune(troubled)
     assert deaths > 5
     one, other = listed(store, "calm"), listed(store, "troubled")
     assert identity(one) == identity(other)
@@ -177,12 +177,12 @@ def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None
     for position in (10, 20, 30):
         commit(position)
     pipeline = pipeline_in(tmp_path, rows=3)
-    assert retention.prune(store, "p", pipeline, LocalFolder(tmp_path)) == 0, "nothing was cut yet"
+    assert Retention(store, "p", LocalFolder(tmp_path)).prune(pipeline) == 0, "nothing was cut yet"
     assert open_writer(store, "p", pipeline).step()
-    assert retention.prune(store, "p", pipeline, LocalFolder(tmp_path)) == 3, "the fourth to sixth event are in a segment as well"
+    assert Retention(store, "p", LocalFolder(tmp_path)).prune(pipeline) == 3, "the fourth to sixth event are in a segment as well"
     commit(40)
     assert open_writer(store, "p", pipeline).step()
-    assert retention.prune(store, "p", pipeline, LocalFolder(tmp_path)) == 0
+    assert Retention(store, "p", LocalFolder(tmp_path)).prune(pipeline) == 0
 
 
 def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -196,7 +196,7 @@ def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, 
         if position == 20:
             assert open_writer(store, "p", pipeline).step()
         if position == 30:
-            assert retention.prune(store, "p", pipeline.model_copy(update={"segment": None}), LocalFolder(tmp_path)) == 3
+            assert Retention(store, "p", LocalFolder(tmp_path)).prune(pipeline.model_copy(update={"segment": None})) == 3
     written = write_parts(LocalFolder(tmp_path), [batch(announce(ORDERS, 1), insert(ORDERS, 50, ["1", "a"]))])
     parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
     assert open_writer(store, "p", pipeline).step()

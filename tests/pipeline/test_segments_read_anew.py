@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from auditor import config
@@ -24,6 +22,7 @@ from auditor.service import segment_audits, segment_files
 from auditor.store import Store, open_store, parts, pipelines, salt
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
+from tests.staged_files import Rows, change_rows
 
 pytestmark = pytest.mark.alone  # it reads where the log ends
 
@@ -87,9 +86,8 @@ def _write_and_stage(log: LiveLog, settings: Any, config_file: Path, store: Stor
     schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
     listed = [one.part for one in found if one.part.rows]
     if damage:  # as a pipeline does it that decodes wrongly: the part has the bytes that it wrote
-        path = root / listed[0].path
-        _damage(path)
-        listed[0] = replace(listed[0], bytes=path.stat().st_size, checksum=hashlib.sha256(path.read_bytes()).hexdigest())
+        blocks, checksum = change_rows(root / listed[0].path, _damage)
+        listed[0] = replace(listed[0], blocks=blocks, checksum=checksum)
     parts.record_batch(store, "shop", listed, schemas, end)
     writer = open_writer(store, "shop", settings.pipeline("shop"), registrations_of(settings, "shop"))
     while writer.step():
@@ -98,10 +96,8 @@ def _write_and_stage(log: LiveLog, settings: Any, config_file: Path, store: Stor
     return end
 
 
-def _damage(part: Path) -> None:
+def _damage(rows: Rows) -> Rows:
     """Change a value on the way from the log to the segments."""
-    events = pq.read_table(part)
-    rows = events.to_pylist()
     [hit] = [row for row in rows if row["after"][1] == "row 20"]
     hit["after"][1] = "DAMAGED"
-    pq.write_table(type(events).from_pylist(rows, schema=events.schema), part)
+    return rows

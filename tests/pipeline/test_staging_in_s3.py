@@ -12,8 +12,8 @@ import pytest
 from auditor import config
 from auditor.cli import main
 from auditor.errors import PartDamaged, StagingFailed
-from auditor.pipeline import retention
 from auditor.pipeline.folders import S3Folder, folder_at
+from auditor.pipeline.retention import Retention
 from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.pipeline.watch import disk_room
 from auditor.store import parts
@@ -78,17 +78,19 @@ def test_parts_in_s3_are_merged_swept_and_deleted(road: Road) -> None:
     [part] = road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])))
     road.stage_task(batch(announce(ORDERS, 11), insert(ORDERS, 20, ["3", "c"])))
     assert road.loader().merge_all() == 3 and road.rows() == [(1, "a"), (2, "b"), (3, "c")]
-    folder.put("shop.orders/0000000000000000005.parquet", b"of a batch that was never listed")
+    folder.put("batches/0000000000000000005.1.arrows", b"of a batch that was never listed")
     folder.put("segments/shop.orders/1.parquet", b"a segment")
     folder.put("planned.json", b"{}")
-    assert sweep(folder, parts.list_paths(road.store, PIPELINE)) == ["shop.orders/0000000000000000005.parquet"]
+    assert sweep(folder, parts.list_paths(road.store, PIPELINE)) == ["batches/0000000000000000005.1.arrows"]
     assert folder.read_note("planned.json") == "{}" and folder.read_note("other") is None
-    folder.put(part.path, folder.get("shop.orders/" + part.path.rpartition("/")[2]))
+    folder.put(part.path, folder.get("batches/" + part.path.rpartition("/")[2]))
     pipeline = road.settings.pipeline(PIPELINE)
     object.__setattr__(pipeline.staging, "keep", 0.0)
-    assert retention.prune(road.store, PIPELINE, pipeline, folder) == 2
+    assert Retention(road.store, PIPELINE, folder).prune(pipeline) == 2
     assert sorted(folder.names()) == ["planned.json", "segments/shop.orders/1.parquet"]
-    with pytest.raises(StagingFailed, match=rf"the part s3://{BUCKET}/shop/{part.path} is missing; check that this process reaches"):
+    with pytest.raises(
+        StagingFailed, match=rf"the part of shop.orders in s3://{BUCKET}/shop/{part.path} is missing; check that this process reaches"
+    ):
         list(read_part(folder, part, 0))
 
 

@@ -23,6 +23,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.live.images import Images, columns_of, hash_rows, no_images
 from auditor.pipeline.live.published_epochs import PublishedEpoch, published
+from auditor.pipeline.staged_parts import folder_name
 
 ADDING, REMOVING = pa.array(["insert", "update"]), pa.array(["delete", "update"])
 
@@ -32,9 +33,13 @@ DIGEST_BYTES = 32
 """The SHA-256 of a file's content comes before it."""
 
 
-def sums_path(part: Part | str, epoch: str) -> str:
-    """Return the path of the sums of a part, given by itself or its path, for an epoch."""
-    return f"{part if isinstance(part, str) else part.path}.{epoch}.sums"
+SUMS = ".sums"
+"""How the names of files of sums end."""
+
+
+def sums_path(part: Part, epoch: str) -> str:
+    """Return the path of the sums of a part for an epoch."""
+    return f"{folder_name(part.table)}/{part.first:019d}.{epoch}{SUMS}"
 
 
 @dataclass(slots=True)
@@ -154,7 +159,7 @@ def read_sums(root: Folder, part: Part, epoch: str) -> StagedSums:
     try:
         content = root.get(path)
     except FileNotFoundError as error:
-        raise LiveSummariesWrong(f"events of {part.table} were staged without their sums, in {part.path}") from error
+        raise LiveSummariesWrong(f"events of {part.table} were staged without their sums, {path}") from error
     except OSError as error:
         raise StagingFailed(f"the sums {root}/{path} cannot be read: {error.strerror or error}") from error
     if hashlib.sha256(content[DIGEST_BYTES:]).digest() != content[:DIGEST_BYTES]:

@@ -350,13 +350,15 @@ def _pipeline_tables() -> None:
         Column("row_count", big_integer(), nullable=False),
         Column("byte_count", big_integer(), nullable=False),
         Column("schema_id", short_text(64), nullable=False),
-        Column("path", Words(), nullable=False),
+        Column("path", short_text(), nullable=False),
         Column("last_time", Moment(), nullable=False),
         Column("staged_at", Moment(), nullable=False),
-        Column("checksum", short_text(64)),
+        Column("checksum", short_text(64), nullable=False),
+        Column("blocks", Json(), nullable=False),
         UniqueConstraint("pipeline", "table_name", "first_position"),
     )
     _index("auditor_parts_last", "auditor_parts", "pipeline", "last_position")
+    _index("auditor_parts_path", "auditor_parts", "pipeline", "path")
     _table(
         "auditor_table_schemas",
         Column("pipeline", short_text(), primary_key=True),
