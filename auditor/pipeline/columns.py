@@ -77,19 +77,23 @@ class Projection:
         self.leaves_out = self._filter is not None or self._is_key_masked
         """Whether it leaves out events: rows outside the filter, and bounds of digests."""
         self._changes_rows = len(self._kept) < self._width or bool(self._masked)
+        self._changes_nothing = self.schema == schema and not self.leaves_out and not self._changes_rows
+
+    def announce(self, announced: pa.RecordBatch) -> pa.RecordBatch:
+        """Return announcements of this schema as those of the projected one."""
+        if self._changes_nothing:
+            return announced
+        after = pa.array([[self.schema.to_json()]] * announced.num_rows, TEXTS)
+        return _with(announced, {"after": after}, self.schema.id)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the events of a batch, all of this table and schema, as they leave the source, under the projected schema's id.
+        """Return the rows of a batch, all of this table and schema, as they leave the source, under the projected schema's id.
 
         A row that leaves the filter becomes a delete, one that enters it an insert. Raises ValueRefused for a row on which the filter
         cannot be evaluated.
         """
-        is_schema = pc.equal(batch["kind"], "schema")
-        if pc.any(is_schema).as_py():
-            announced = _with(batch.filter(is_schema), {"after": _announcement(self.schema, pc.sum(is_schema).as_py())}, self.schema.id)
-            rest = self.apply(batch.filter(pc.invert(is_schema)))
-            whole = pa.Table.from_batches([announced, rest]).sort_by([("position", "ascending"), ("row", "ascending")]).combine_chunks()
-            return whole.to_batches()[0]
+        if self._changes_nothing:
+            return batch
         if self._is_key_masked:  # digests have no order
             batch = batch.filter(pc.not_equal(batch["kind"], "bounds"))
         images = {name: batch[name] for name in ("before", "after")}
@@ -197,10 +201,6 @@ def _move(batch: pa.RecordBatch, passes: dict[str, pa.Array]) -> tuple[pa.Record
     kinds = pc.if_else(enters, "insert", pc.if_else(leaves, "delete", batch["kind"]))
     images = {"before": pc.if_else(before, batch["before"], None), "after": pc.if_else(after, batch["after"], None)}
     return batch, kinds, images
-
-
-def _announcement(schema: TableSchema, count: int) -> pa.Array:
-    return pa.array([[schema.to_json()]] * count, TEXTS)
 
 
 def _with(batch: pa.RecordBatch, columns: dict[str, pa.Array], schema_id: str) -> pa.RecordBatch:

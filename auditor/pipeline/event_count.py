@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from auditor.errors import StagingFailed
 
@@ -27,11 +26,10 @@ class Tally:
     places: int = 0
 
     def add(self, events: pa.RecordBatch | pa.Table) -> None:
-        """Add the events of a batch, without those that announce a schema."""
-        rows = events.select(["position", "row"]).filter(_is_row(events))
-        if rows.num_rows:
-            position, row = (rows[name].to_numpy(zero_copy_only=False).astype(np.uint64) for name in ("position", "row"))
-            self.add_up(Tally(rows.num_rows, int((position + row * FACTOR).sum(dtype=np.uint64))))
+        """Add events, none of which announces a schema."""
+        if events.num_rows:
+            position, row = (events[name].to_numpy(zero_copy_only=False).astype(np.uint64) for name in ("position", "row"))
+            self.add_up(Tally(events.num_rows, int((position + row * FACTOR).sum(dtype=np.uint64))))
 
     def add_up(self, other: Tally) -> None:
         """Add another tally."""
@@ -45,11 +43,11 @@ class EventCount:
     tables: dict[str, Tally] = field(default_factory=dict)
 
     def take(self, table: str, decoded: pa.RecordBatch, projected: Iterable[pa.RecordBatch], refused: int, leaves_out: bool) -> None:
-        """Take the events of a table that were decoded, what is to be written of them, and how many of them are noted as refused.
+        """Take rows of a table that were decoded, what is to be written of them, and how many of them are noted as refused.
 
         ``leaves_out`` says that rules of the pipeline may leave some out. Raises StagingFailed if others are missing.
         """
-        before, after = pc.sum(_is_row(decoded)).as_py() or 0, Tally()
+        before, after = decoded.num_rows, Tally()
         for batch in projected:
             after.add(batch)
         if not leaves_out and before != after.events + refused:
@@ -66,7 +64,3 @@ class EventCount:
                 raise StagingFailed(
                     f"the {in_parts.events:,} events of {table} that came into parts are not those that were decoded; {BUG}"
                 )
-
-
-def _is_row(events: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    return pc.not_equal(events["kind"], "schema")

@@ -186,19 +186,29 @@ class TableSchema:
 
     def to_json(self) -> str:
         """Return the schema as JSON with sorted keys."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return _json_of(self)
 
     @classmethod
     def from_json(cls, text: str) -> TableSchema:
         """Return the schema that ``to_json`` wrote."""
-        body = json.loads(text)
-        columns = tuple(ColumnSchema(**column) for column in body["columns"])
-        return cls(body["database"], body["table"], columns, tuple(body["key"]))
+        return _schema_of(text)
 
     @property
     def id(self) -> str:
         """The schema's identifier: the first 12 hexadecimal digits of the SHA-256 of its JSON."""
         return _id_of(self)
+
+
+@lru_cache(maxsize=10_000)
+def _json_of(schema: TableSchema) -> str:
+    return json.dumps(asdict(schema), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=10_000)
+def _schema_of(text: str) -> TableSchema:
+    body = json.loads(text)
+    columns = tuple(ColumnSchema(**column) for column in body["columns"])
+    return TableSchema(body["database"], body["table"], columns, tuple(body["key"]))
 
 
 @lru_cache(maxsize=10_000)

@@ -82,8 +82,10 @@ def _is_in(column: str, chosen: object) -> bool:
 MANIFEST = pa.schema([("part", pa.string()), ("note", pa.string()), ("error", pa.string())])
 """What a task that wrote parts returns to the driver: no row, but a part each, notes on tables, or why it could not be written."""
 
-NOTES = pa.array(["poison", "change"])
+NOTES = {"poison", "change"}
 """Kinds of events that are notes."""
+
+NO_ROWS = pa.array([*NOTES, "schema"])
 
 
 def stage_task(root: str, rules: TableRules, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,27 +123,46 @@ def project(
     projections: dict[str, Projection | AuditorError] = {}
     schemas: dict[str, TableSchema] = {}
     for read in batches:
-        is_note = pc.is_in(read["kind"], NOTES)
-        notes += [_read_note(row, rules) for row in read.filter(is_note).to_pylist()]
-        batch = read.filter(pc.invert(is_note))
-        announced = batch.filter(pc.equal(batch["kind"], "schema"))
-        for row in announced.select(["schema_id", "after"]).to_pylist():
-            if row["schema_id"] not in projections:
-                schemas[row["schema_id"]] = TableSchema.from_json(row["after"][0])
-                projections[row["schema_id"]] = _projection(schemas[row["schema_id"]], rules)
-        for schema_id in sorted(batch["schema_id"].unique().to_pylist()):
-            if (projection := projections.get(schema_id)) is None:
+        found, announced, batch = _split(read)
+        notes += [_read_note(row, rules) for row in found]
+        for one in announced:
+            [schema_id], [[body]] = one["schema_id"].to_pylist(), one["after"].to_pylist()
+            if schema_id not in projections:
+                schemas[schema_id] = TableSchema.from_json(body)
+                projections[schema_id] = _projection(schemas[schema_id], rules)
+            if isinstance(projection := projections[schema_id], Projection):
+                yield projection.announce(one)
+        for schema_id, chosen in _by_schema(batch):
+            if (projected_by := projections.get(schema_id)) is None:
                 raise StagingFailed(f"the source announced no schema {schema_id} before its events; report this as a bug of the source")
-            chosen = batch.filter(pc.equal(batch["schema_id"], schema_id))
             sums.take(schemas[schema_id], chosen)
-            if isinstance(projection, AuditorError):
-                notes += _refuse(chosen, projection)
+            if isinstance(projected_by, AuditorError):
+                notes += _refuse(chosen, projected_by)
                 continue
-            projected, refused = _apply(projection, chosen)
+            projected, refused = _apply(projected_by, chosen)
             notes += refused
             table = f"{schemas[schema_id].database}.{schemas[schema_id].table}"
-            count.take(table, chosen, projected, sum(note.events for note in refused), projection.leaves_out)
+            count.take(table, chosen, projected, sum(note.events for note in refused), projected_by.leaves_out)
             yield from projected
+
+
+def _split(read: pa.RecordBatch) -> tuple[list[dict[str, Any]], list[pa.RecordBatch], pa.RecordBatch]:
+    """Return the notes of a batch, the announcements of schemas, one by one, and the other events.
+
+    Batches of a few events are many where tables are many, so that each function of Arrow is called only where it has something to do.
+    """
+    kinds = read["kind"].unique().to_pylist()
+    notes = read.filter(pc.is_in(read["kind"], pa.array([*NOTES]))).to_pylist() if NOTES & {*kinds} else []
+    announced = read.filter(pc.equal(read["kind"], "schema")) if "schema" in kinds else read.slice(0, 0)
+    rows = read.filter(pc.invert(pc.is_in(read["kind"], NO_ROWS))) if notes or announced.num_rows else read
+    return notes, [announced.slice(place, 1) for place in range(announced.num_rows)], rows
+
+
+def _by_schema(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
+    ids = sorted(batch["schema_id"].unique().to_pylist())
+    if len(ids) == 1:
+        return [(ids[0], batch)]
+    return [(schema_id, batch.filter(pc.equal(batch["schema_id"], schema_id))) for schema_id in ids]
 
 
 def _projection(schema: TableSchema, rules: TableRules) -> Projection | AuditorError:
@@ -171,7 +192,7 @@ def _apply(projection: Projection, batch: pa.RecordBatch) -> tuple[list[pa.Recor
 
 def _refuse(batch: pa.RecordBatch, error: AuditorError) -> list[TableNote]:
     """Return the note on events that cannot be staged; none if there is no row among them."""
-    rows = batch.filter(pc.not_equal(batch["kind"], "schema")).sort_by([("position", "ascending"), ("row", "ascending")])
+    rows = batch.sort_by([("position", "ascending"), ("row", "ascending")])
     if not rows.num_rows:
         return []
     table, first, last = f"{rows['database'][0]}.{rows['table'][0]}", rows["position"][0].as_py(), rows["position"][-1].as_py()
@@ -207,8 +228,11 @@ def _entries(written: list[str], notes: list[str], error: str) -> pa.RecordBatch
 
 
 def _to_json(written: WrittenPart) -> str:
-    part = dataclasses.asdict(written.part)
+    part = {name: getattr(written.part, name) for name in PART_FIELDS}
     return json.dumps({**part, "time": written.part.time.isoformat(), "schema": written.schema_json})
+
+
+PART_FIELDS = [field.name for field in dataclasses.fields(Part)]
 
 
 def _note_json(note: TableNote) -> str:

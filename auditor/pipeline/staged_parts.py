@@ -45,7 +45,7 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
     """
     try:
         rows = last = 0
-        for block in _checked_blocks(root, part):
+        for block in checked_blocks(root, part):
             events = pa.ipc.read_record_batch(block, ARROW_SCHEMA)
             for start in range(0, events.num_rows, ROWS_AT_ONCE):
                 piece = events.slice(start, ROWS_AT_ONCE)
@@ -68,7 +68,7 @@ def _named(root: Folder | str, part: Part) -> str:
     return f"the part of {part.table} in {root}/{part.path}" if root else f"the part of {part.table} in {part.path}"
 
 
-def _checked_blocks(root: Folder, part: Part) -> Iterator[bytes]:
+def checked_blocks(root: Folder, part: Part) -> Iterator[bytes]:
     """Yield the blocks of a part, once all of them were found to be as they were written. Raises PartDamaged and OSError."""
     if not part.path.endswith(ENDING):
         raise PartDamaged(f"{_named(root, part)} has a format that this version does not read")
@@ -95,7 +95,7 @@ def folder_name(table: str) -> str:
 def check_part(root: Folder, part: Part) -> str:
     """Return what is wrong with the file of a part: that it is missing, or damaged; '' if nothing is. Raises StagingFailed."""
     try:
-        for _ in _checked_blocks(root, part):
+        for _ in checked_blocks(root, part):
             break
     except FileNotFoundError:
         return f"{_named('', part)} is missing"
@@ -104,11 +104,6 @@ def check_part(root: Folder, part: Part) -> str:
     except OSError as error:
         raise StagingFailed(f"{_named(root, part)} cannot be read: {error}") from error
     return ""
-
-
-def copy_blocks(root: Folder, part: Part) -> list[bytes]:
-    """Return the blocks of a part as they were written. Raises PartDamaged and OSError."""
-    return list(_checked_blocks(root, part))
 
 
 def sweep(root: Folder, listed: Iterable[str]) -> list[str]:

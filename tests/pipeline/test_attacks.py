@@ -630,6 +630,7 @@ CHANGED_PARTS: dict[str, Callable[[Path, Path], object]] = {
     "truncated": lambda path, other: os.truncate(path, path.stat().st_size // 2),
     "without the end of its last block": lambda path, other: os.truncate(path, path.stat().st_size - 9),
     "no stream of Arrow's": lambda path, other: path.write_bytes(bytes(path.stat().st_size)),
+    "with a byte more before its blocks": lambda path, other: path.write_bytes(b"A" + path.read_bytes()),
     "of fewer rows": fewer_rows,
 }
 """What somebody else may make of a part; all of it is refused for what the part and the manifest say."""

@@ -60,7 +60,7 @@ def stage_some(road: Road) -> None:
         (lambda rows: [], "5 events of shop.orders were decoded, and 0 came into parts"),
         (lambda rows: [row for row in rows if row["kind"] != "delete"], "5 events of shop.orders were decoded, and 4 came into parts"),
         (lambda rows: rows + rows, "5 events of shop.orders were decoded, and 10 came into parts"),
-        (lambda rows: [*rows[:-1], rows[0]], "the 5 events of shop.orders that came into parts are not those that were decoded"),
+        (lambda rows: [*rows[:-1], *rows[:1]], "the 5 events of shop.orders that came into parts are not those that were decoded"),
     ],
     ids=["all are lost", "one is lost", "all are doubled", "one is lost and one doubled"],
 )

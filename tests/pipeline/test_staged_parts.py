@@ -86,7 +86,7 @@ def test_a_transaction_of_any_size_is_one_part_that_is_written_while_it_comes(tm
     found_parts = [(one.table, one.first, one.last, one.rows) for one in (orders, others)]
     assert found_parts == [("shop.orders", 10, 10, 4000), ("shop.others", 10, 10, 1)]
     assert orders.path == others.path
-    assert [one.num_rows for one in pa.ipc.open_stream(tmp_path / orders.path)] == [0] + [600] * 6 + [400, 1]
+    assert [one.num_rows for one in pa.ipc.open_stream(tmp_path / orders.path)] == [600] * 6 + [400, 1]
     assert (len(orders.blocks), len(others.blocks)) == (7, 1)
     assert [row for one in read_part(LocalFolder(tmp_path), orders, 0) for row in one["row"].to_pylist()] == list(range(1, 4001))
     kept = (tmp_path / orders.path).read_bytes()

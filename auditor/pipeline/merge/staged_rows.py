@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,16 @@ NO_TIME_OF_DAY = r"^-|^(2[5-9]|[3-9]\d|\d{3,}):|^24:.*[1-9]"
 """Times of MySQL that are durations: negative ones, and those beyond 24 hours."""
 
 
+COMES = ["insert", "update", "refresh"]
+"""Events by which a row comes."""
+
+GOES = ["delete", "absent"]
+"""Events by which the row of a key goes, as that of an update does which changes the key."""
+
+WITH_KEY_BEFORE = {*GOES, "update", "bounds"}
+"""Events whose image before is read, of which only the key is."""
+
+
 def staged_rows(
     events: pa.RecordBatch,
     schema: TableSchema,
@@ -42,17 +52,26 @@ def staged_rows(
     value that some of its columns hold, by these names; the names of the other columns begin with ``prefix``. Raises ValueRefused for a
     value that the target cannot hold.
     """
-    kinds = events["kind"]
-    updates, bounds = pc.equal(kinds, "update"), pc.equal(kinds, "bounds")
-    before, after = (_columns(events[name], len(schema.columns)) for name in ("before", "after"))
-    key = [index for index, column in enumerate(schema.columns) if column.name in schema.key]
-    comes = pc.is_in(kinds, pa.array(["insert", "update", "refresh"]))
-    moves = pc.and_(updates, _differ([before[index] for index in key], [after[index] for index in key]))
-    goes = pc.or_(pc.is_in(kinds, pa.array(["delete", "absent"])), moves)
-    gone = _side(events, schema, before, goes, "d", attempt, prefix, only=key)
-    new = _side(events, schema, after, comes, "i", attempt, prefix, only=range(len(schema.columns)))
-    low, high = (_side(events, schema, image, bounds, op, attempt, prefix, only=key) for image, op in ((before, "l"), (after, "h")))
-    changes = pa.concat_tables([gone, new, low, high])
+    # Where tables are many, most events come a few at a time: what no event of a batch needs is not computed.
+    kinds, found = events["kind"], {*events["kind"].unique().to_pylist()}
+    every, key = range(len(schema.columns)), [index for index, column in enumerate(schema.columns) if column.name in schema.key]
+    before = _columns(events["before"], len(every), key) if found & WITH_KEY_BEFORE else {}
+    after = _columns(events["after"], len(every), every)
+    sides: list[tuple[str, Mapping[int, pa.Array], pa.Array]] = []
+    if found & {*GOES, "update"}:
+        goes = pc.is_in(kinds, pa.array(GOES))
+        if "update" in found:
+            moves = _differ([before[index] for index in key], [after[index] for index in key])
+            goes = pc.or_(goes, pc.and_(pc.equal(kinds, "update"), moves))
+        sides.append(("d", before, goes))
+    if found & {*COMES}:
+        sides.append(("i", after, pc.is_in(kinds, pa.array(COMES)) if found - {*COMES} else None))
+    if "bounds" in found:
+        bounds = pc.equal(kinds, "bounds")
+        sides += [("l", before, bounds), ("h", {index: after[index] for index in key}, bounds)]
+    changes = pa.concat_tables(
+        [_side(events, schema, image, chosen, op, attempt, prefix) for op, image, chosen in sides or [("i", after, None)]]
+    )
     columns = {name: changes[name] for name in (f"{prefix}{one}" for one in CHANGE_COLUMNS)}
     for column in schema.columns:
         kind = source_kind(column)
@@ -64,12 +83,12 @@ def staged_rows(
     return pa.table(columns)
 
 
-def _columns(rows: pa.ListArray, width: int) -> list[pa.Array]:
-    """Return the columns of row images; NULL where there is none."""
-    present = rows.is_valid()
-    places = pc.if_else(present, pc.subtract(pc.cumulative_sum(present.cast(pa.int64())), 1), None)
+def _columns(rows: pa.ListArray, width: int, indexes: Iterable[int]) -> dict[int, pa.Array]:
+    """Return some columns of row images, by their indexes; NULL where there is none."""
+    absent = rows.is_null().to_numpy(zero_copy_only=False) if rows.null_count else None
+    number = np.arange(len(rows)) if absent is None else np.cumsum(~absent) - 1
     values = rows.flatten()
-    return [pc.take(values, pc.add(pc.multiply(places, width), index)) for index in range(width)]
+    return {index: values.take(pa.array(number * width + index, mask=absent)) for index in indexes}
 
 
 def _differ(one: Sequence[pa.Array], other: Sequence[pa.Array]) -> pa.Array:
@@ -82,23 +101,30 @@ def _differ(one: Sequence[pa.Array], other: Sequence[pa.Array]) -> pa.Array:
 def _side(
     events: pa.RecordBatch,
     schema: TableSchema,
-    columns: Sequence[pa.Array],
-    chosen: pa.Array,
+    columns: Mapping[int, pa.Array],
+    chosen: pa.Array | None,
     op: str,
     attempt: str,
     prefix: str,
-    only: Sequence[int],
 ) -> pa.Table:
-    count = pc.sum(chosen).as_py() or 0
-    rows = pc.add(pc.multiply(events["row"].filter(chosen), 2), 1 if op == "i" else 0)
+    """Return one change for each chosen event, or each of all (None), with the values of these columns."""
+
+    def choose(values: pa.Array) -> pa.Array:
+        return values if chosen is None else values.filter(chosen)
+
+    position, row = choose(events["position"]), choose(events["row"]).to_numpy(zero_copy_only=False)
+    count = len(position)
     changes = {
         f"{prefix}attempt": pa.array([attempt] * count, pa.string()),
-        f"{prefix}position": events["position"].filter(chosen).cast(pa.string()),
-        f"{prefix}row": rows.cast(pa.string()),
+        f"{prefix}position": position.cast(pa.string()),
+        f"{prefix}row": pa.array(row * 2 + (1 if op == "i" else 0)).cast(pa.string()),
         f"{prefix}op": pa.array([op] * count, pa.string()),
     }
-    texts = [column.filter(chosen) if index in only else pa.nulls(count, pa.string()) for index, column in enumerate(columns)]
-    return pa.table({**changes, **{column.name: text for column, text in zip(schema.columns, texts, strict=True)}})
+    texts = {
+        column.name: choose(columns[index]) if index in columns else pa.nulls(count, pa.string())
+        for index, column in enumerate(schema.columns)
+    }
+    return pa.table({**changes, **texts})
 
 
 def _texts(texts: pa.ChunkedArray, kind: Kind, column: str, dialect: Dialect) -> pa.ChunkedArray:
