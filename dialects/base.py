@@ -550,6 +550,11 @@ class Session(ABC):
     def execute(self, sql: str) -> None:
         """Run a statement without a result."""
 
+    def execute_all(self, statements: Sequence[str]) -> None:
+        """Run statements without results within a transaction, in as few messages as the server takes."""
+        for sql in statements:
+            self.execute(sql)
+
     @abstractmethod
     def cancel(self) -> None:
         """Cancel the running statement on the server; no effect if none runs."""

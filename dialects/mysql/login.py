@@ -12,7 +12,7 @@ from typing import Any
 
 from dialects.addresses import Addresses
 from dialects.errors import BadUrl
-from dialects.mysql.driver import connection_class
+from dialects.mysql.driver import connection_class, unverified_tls
 from dialects.url import Url
 
 SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
@@ -79,7 +79,7 @@ def ssl_mode(url: Url) -> str:
 def _tls(url: Url, mode: str) -> ssl.SSLContext:
     """Return the TLS context of a URL that has to be encrypted. Raises BadUrl for a file that is missing or cannot be used."""
     if mode == "REQUIRED" and "ssl_cert" not in url.options:
-        return _unverified_tls()
+        return unverified_tls()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = mode == "VERIFY_IDENTITY"
     context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("VERIFY") else ssl.CERT_NONE
@@ -93,14 +93,6 @@ def _tls(url: Url, mode: str) -> ssl.SSLContext:
             context.load_cert_chain(certificate, url.file_option("ssl_key"), password=lambda: "")  # else OpenSSL asks at the terminal
     except OSError as error:
         raise BadUrl(f"{url}: the files of ssl_ca, ssl_cert and ssl_key cannot be used: {error}") from error
-    return context
-
-
-def _unverified_tls() -> ssl.SSLContext:
-    """Return the TLS context of a connection that is encrypted, and whose certificate is not verified."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     return context
 
 

@@ -63,6 +63,11 @@ class PostgresSession(DriverSession):
         refuse_others(self.driver.where, settings.HELD, {name: value for name, value in actual.items() if value is not None})
         self.statements = 0
 
+    def execute_all(self, statements: Sequence[str]) -> None:
+        if statements:
+            self.execute(";\n".join(statements))  # one message, of which each statement is run by itself
+            self.statements += len(statements) - 1
+
     def explain_cancelled(self, error: errors.StatementCancelled, seconds: float) -> errors.AuditorError:
         # What exceeds the timeout and what is cancelled share a state, and the server's language may be any (lc_messages).
         if self.statement_timeout is not None and seconds >= CLOCKS_DIFFER_BY * self.statement_timeout:

@@ -41,6 +41,9 @@ class RedshiftSession(PostgresSession):
 
     _unloaded_bytes = 0
 
+    def execute_all(self, statements: Sequence[str]) -> None:
+        Session.execute_all(self, statements)  # Amazon's driver prepares what it sends, which can be one statement only
+
     def __init__(self, dialect: Dialect, server: str, connection: Any, driver: Driver) -> None:
         super().__init__(dialect, server, connection, driver)
         self.loading = RedshiftLoading(self, lambda: self.unloading)

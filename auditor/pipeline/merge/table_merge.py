@@ -424,8 +424,7 @@ def _lock(session: Session, where: Where, steps: Sequence[Step]) -> None:
         statements += positions.lock()
     for step in steps:
         statements += (*step.target.statements.lock_stage(), *step.target.statements.remains())
-    for statement in statements:
-        session.execute(statement)
+    session.execute_all(statements)
     check_unchanged(session, where, {step.table: step.held for step in steps})
 
 
@@ -434,8 +433,7 @@ def _merge_one(session: Session, where: Where, step: Step, load: Load) -> None:
     if intervals:
         check_alone(session, where, step.table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
     bounds = _set_bounds_aside(session, step.target, step.attempt) if intervals else ()
-    for statement in step.target.statements.merge(step.attempt, bounds):
-        session.execute(statement)
+    session.execute_all(step.target.statements.merge(step.attempt, bounds))
 
 
 def _commit(session: Session, where: Where, step: Step, load: Load) -> None:
