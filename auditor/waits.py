@@ -105,14 +105,12 @@ class Waits:
     """Between two looks of a running pipeline at itself."""
     watch_end: float = 5.0
     """For the end of a look at the source."""
-    batch_trigger: float = 0.2
-    """Between two batches of the stream at least."""
-    query_poll: float = 0.5
-    """Between two looks at Spark's query and the store."""
-    query_end: float = 30.0
-    """For the end of a batch under way when the query is stopped; it is not listed then, and staged again."""
-    query_commit: float = 5.0
-    """For Spark to commit a batch that was staged, before the query is stopped."""
+    batch_poll: float = 0.2
+    """Between two looks for events of the source where the last one found none."""
+    batch_end: float = 30.0
+    """For the end of a batch under way when the pipeline is stopped; it is not listed then, and staged again."""
+    run_poll: float = 0.5
+    """Between two looks of a running pipeline at its driver of batches, and at the store."""
     retention_poll: float = 60.0
     """Between two looks for parts that may be deleted; how long parts are kept is a setting: ``staging: keep``."""
     spark_answer: float = 60.0

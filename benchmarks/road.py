@@ -67,7 +67,6 @@ pipelines:
 
 GROUPS = {
     "SparkSubmit": "Spark's Java",
-    "python_streaming_source_runner": "planner",
     "pyspark": "Python workers",
     "loader_process": "loader of DuckDB",
 }

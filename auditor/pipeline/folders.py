@@ -30,9 +30,6 @@ WRITTEN_BY_OTHERS = 0o022
 UNFINISHED = ".unfinished"
 """How the names of local files end that are being written."""
 
-CHECKPOINT = "checkpoint"
-"""The folder in a local one in which Spark keeps how far a query is."""
-
 AT_ONCE = 1000
 """Files that one request deletes. https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html"""
 
@@ -52,11 +49,6 @@ class Folder(ABC):
     @abstractmethod
     def __str__(self) -> str:
         """Return its path or URL, from which `folder_at` makes it again."""
-
-    @property
-    @abstractmethod
-    def checkpoint(self) -> Path | None:
-        """The folder in which Spark can keep the checkpoint of a query; None where it cannot."""
 
     @property
     @abstractmethod
@@ -114,7 +106,7 @@ class Folder(ABC):
 
     @abstractmethod
     def clear(self, notes: Sequence[str], endings: tuple[str, ...]) -> None:
-        """Delete the files with these endings, what Spark keeps there, and these notes, and nothing else."""
+        """Delete the files with these endings, and these notes, and nothing else."""
 
     def read_note(self, name: str) -> str | None:
         """Return a small file; None if there is none."""
@@ -146,11 +138,6 @@ class LocalFolder(Folder):
 
     def __str__(self) -> str:
         return str(self.path)
-
-    @property
-    def checkpoint(self) -> Path:
-        """The folder in it that is Spark's."""
-        return self.path / CHECKPOINT
 
     @property
     def buffer(self) -> str:
@@ -232,11 +219,11 @@ class LocalFolder(Folder):
             (self.path / path).unlink(missing_ok=True)
 
     def clear(self, notes: Sequence[str], endings: tuple[str, ...]) -> None:
-        """Delete notes, and the folders that have such files, or nothing, and that of Spark."""
+        """Delete notes, and the folders that have such files, or nothing."""
         self.delete(notes)
         for path in self.path.iterdir() if self.path.exists() else ():
             names = [file.name for file in path.iterdir()] if path.is_dir() else [path.name]
-            if path.is_dir() and (path == self.checkpoint or not names or any(name.endswith(endings) for name in names)):
+            if path.is_dir() and (not names or any(name.endswith(endings) for name in names)):
                 shutil.rmtree(path)
 
 
@@ -285,11 +272,6 @@ class S3Folder(Folder):
 
     def __str__(self) -> str:
         return self.url
-
-    @property
-    def checkpoint(self) -> None:
-        """None: Spark alone can keep no checkpoint there."""
-        return
 
     @property
     def buffer(self) -> str:

@@ -1,10 +1,9 @@
-"""Run a pipeline until it is stopped: one query that stages, a loader for each target, the lease of the source, and retention."""
+"""Run a pipeline until it is stopped: the driver of its batches, a loader for each target, the lease of the source, and retention."""
 
 from __future__ import annotations
 
 import json
 import logging
-import shutil
 import threading
 import time
 import zlib
@@ -21,6 +20,7 @@ from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
 from auditor.pipeline import spark
+from auditor.pipeline.batch_driver import BatchDriver, read_plan
 from auditor.pipeline.binlog.ddl import Value, added_value
 from auditor.pipeline.binlog.dump import query, source_of
 from auditor.pipeline.binlog.log_scope import check_scope
@@ -29,7 +29,6 @@ from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.check import find_shared, list_tables
-from auditor.pipeline.client_query import ClientQuery, planned_from
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.executors import require
 from auditor.pipeline.folders import Folder, folder_at
@@ -53,7 +52,6 @@ from dialects.mysql.session import server_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
-    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +156,7 @@ class Run:
             self.targets = [target for target in self.targets if self._is_ours(target, resources)]
             log.info("%s: %sloads %s", self.name, "stages and " * self.stages, ", ".join(self.targets) or "none", extra={"action": "began"})
             if self.stages:
-                check_staging(self.store, self.name, root, *self._stands(root))
+                check_staging(self.store, self.name, root, read_plan(root).get("start"))
                 self._check_targets()
                 orphans = sweep(root, parts.list_paths(self.store, self.name))
                 log.info("%s: %d files of unfinished batches were removed", self.name, len(orphans), extra={"action": "swept"})
@@ -187,12 +185,6 @@ class Run:
                 tables = [".".join(table) for table in list_tables(session, self.settings.pipeline(self.name))]
             if sentences := [finding.sentence for finding in find_shared(self.settings, self.name, tables)]:
                 raise ConfigError("; ".join(sentences))
-
-    def _stands(self, root: Folder) -> tuple[Path | None, Any]:
-        """Return the folder of the checkpoint, if there is one, and where the batch began that was planned last, if this process plans."""
-        if spark.plans_here(self.settings.pipeline(self.name)):
-            return None, planned_from(root)
-        return root.checkpoint, None
 
     def _check_targets(self) -> None:
         """Check the targets that are loaded here before anything is staged; one that is not reached is checked by its loader later.
@@ -241,7 +233,7 @@ class Run:
         )
 
     def _loaders(self, session: SparkSession | None, root: Folder, resources: ExitStack) -> None:
-        """Start what works beside the query: a loader for each target, the process that cuts segments, and what sends existing rows."""
+        """Start what works beside the driver of batches: loaders of targets, the process that cuts segments, what sends existing rows."""
         pipeline = self.settings.pipeline(self.name)
         for target in self.targets:
             staged = self._new_event()
@@ -282,12 +274,12 @@ class Run:
         return Loader(target_place, target, connection)
 
     def _keep_running(self, session: SparkSession | None, root: Folder, watch: Watch | None) -> None:
-        """Keep the query running, and start it again with growing waits when it failed for a reason that may pass."""
+        """Keep batches coming, and begin again with growing waits when that failed for a reason that may pass."""
         rules = TableRules(self.settings.pipeline(self.name), salt.get_salt(self.store))
-        staging = Staging(self.store, self.name, root, rules, root.checkpoint, self._wake, self.stop.is_set, watch=watch)
+        staging = Staging(self.store, self.name, root, rules, self._wake, self.stop.is_set, watch=watch)
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
-        query: StreamingQuery | ClientQuery | None = None
+        driver: BatchDriver | None = None
         backoff, next_start, next_retention = Backoff(waits().first_retry, waits().longest_retry), 0.0, 0.0
         retention = Retention(self.store, self.name, root)
         try:
@@ -296,33 +288,33 @@ class Run:
                 self._look_for_pause()
                 if session:
                     spark.check_alive(session)
-                if query is not None and not query.isActive:
-                    error = staging.failure or spark.translate(query.exception() or RuntimeError("without an error"))
-                    query, next_start = None, now + backoff.fail()
+                if driver is not None and not driver.is_running():
+                    error = spark.translate(driver.error or RuntimeError("without an error"))
+                    driver, next_start = None, now + backoff.fail()
                     self._report(error)
-                elif query is not None and self._paused.is_set():
-                    _stop(query, staging)
-                    query = None
-                elif session and query is None and self.stages and not self._paused.is_set() and now >= next_start:
+                elif driver is not None and self._paused.is_set():
+                    driver.stop()
+                    driver = None
+                elif session and driver is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
-                        events, trigger = self.events or _binlog(), waits().batch_trigger
-                        query = spark.start_query(session, events, self._options(root), root, staging, trigger)
+                        events, run_tasks = self.events or _binlog(), spark.on_executors(session)
+                        driver = BatchDriver(events, self._options(), staging, run_tasks, waits().batch_poll).start()
                     except AuditorError as error:
                         next_start = now + backoff.fail()
                         self._report(error)
-                elif query is not None and query.lastProgress:
+                elif driver is not None and driver.batches:
                     backoff.succeed()
                 if now >= next_retention:
                     next_retention = now + waits().retention_poll
                     self._prune(retention)
-                self.stop.wait(waits().query_poll)
+                self.stop.wait(waits().run_poll)
         finally:
             self.stop.set()
-            if query is not None:
-                _stop(query, staging)
+            if driver is not None:
+                driver.stop()
 
-    def _options(self, root: Folder) -> dict[str, str]:
-        """Return the options of the source: names, never URLs; and without a checkpoint the offset to begin at. Raises AuditorError.
+    def _options(self) -> dict[str, str]:
+        """Return the options of the source: names, never URLs; and the offset to begin at. Raises AuditorError.
 
         LogRefused where rows of its tables never come into the source's log.
         """
@@ -338,18 +330,9 @@ class Run:
         if source.skip_pipelines:
             options["skip_pipelines"] = ",".join(source.skip_pipelines)
         options["server_id"] = str(server_id(self.settings, self.name))
-        if not self._is_committed(root) and (offset := self._offset()):
+        if offset := self._offset():
             options["start"] = json.dumps(offset)
         return options
-
-    def _is_committed(self, root: Folder) -> bool:
-        """Return whether there is a checkpoint: until its first batch is committed, Spark asks the source again where it begins."""
-        checkpoint = root.checkpoint
-        if checkpoint is None:
-            return False
-        if spark.plans_here(self.settings.pipeline(self.name)):
-            shutil.rmtree(checkpoint, ignore_errors=True)  # of a run at another master
-        return any((checkpoint / "commits").glob("[0-9]*"))
 
     def _offset(self) -> Any:
         """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.
@@ -357,9 +340,7 @@ class Run:
         So nothing is lost of what is committed from now on, even if this process ends before its first batch.
         """
         offset = pipelines.get_pipeline(self.store, self.name).source_offset
-        if offset is not None and not spark.plans_here(self.settings.pipeline(self.name)):
-            log.warning("%s: there is no checkpoint; it continues from the last batch in the store", self.name, extra={"action": "resumed"})
-        elif offset is None and self.events is None:
+        if offset is None and self.events is None:
             offset = self._end_of_log()
             parts.record_batch(self.store, self.name, [], {}, offset)
             place = f"{offset['file']}:{offset['position']}"
@@ -416,21 +397,6 @@ def server_id(settings: Settings, name: str) -> int:
     """Return the number by which a pipeline reads its source's log: always the same, so that the server ends an older reader of it."""
     identity = f"{lease_of_source(settings, name)}/{name}"
     return SERVER_IDS.start + zlib.crc32(identity.encode()) % len(SERVER_IDS)
-
-
-def _stop(query: StreamingQuery | ClientQuery, staging: Staging) -> None:
-    """Stop a query after the batch that it stages."""
-    with staging.working:
-        pass
-    deadline = time.monotonic() + waits().query_commit
-    with suppress(Exception):  # it ends automatically, and with Spark's Java process at the latest
-        while query.isActive and _is_committing(query) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        query.stop()
-
-
-def _is_committing(query: Any) -> bool:
-    return bool(query.status.get("isTriggerActive"))
 
 
 def _binlog() -> type[DataSource]:

@@ -236,7 +236,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._forget()
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return where a stream without a checkpoint begins."""
+        """Return where a stream begins that nothing is known of."""
         if given := parse_offset(self._options.start):
             return {**given}
         if self._initial is None:
@@ -287,7 +287,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         first, last = from_offset(start), from_offset(end)
         if last.place.order < first.place.order:
-            raise OffsetWentBack(f"a batch ends at {last.place}, before it begins at {first.place}; use the stream's own checkpoint")
+            raise OffsetWentBack(f"a batch ends at {last.place}, before it begins at {first.place}; give the offset at which it ended")
         if self._planned and self._planned[:2] == (first.place, last.place):
             ranges, statements, makers = self._planned[2:]
         else:

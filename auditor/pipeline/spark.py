@@ -1,4 +1,4 @@
-"""Spark for a pipeline: the session, in this process or on a Spark Connect server, tasks on its executors, and the streaming query."""
+"""Spark for a pipeline: the session, in this process or on a Spark Connect server, and tasks on its executors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
 import dialects
-from auditor.config import Pipeline
 from auditor.errors import KIND_BY_NAME, AuditorError, PackageMissing, PipelineFailed, error_named
-from auditor.pipeline.client_query import ClientQuery
-from auditor.pipeline.folders import Folder
-from auditor.pipeline.staging import Staging
 from auditor.waits import waits
 from dialects import extras
 from dialects.spark import driver
@@ -26,10 +22,6 @@ from dialects.spark.connect import in_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSource
-    from pyspark.sql.streaming.query import StreamingQuery
-
-"""The folder of the streaming query's checkpoint, below that of the staging."""
 
 LOCAL_OPTIONS = {
     # Java's heap begins small and grows by need; its own first size is a 64th of the host's memory.
@@ -92,11 +84,6 @@ def is_local(master: str) -> bool:
 def is_connect_url(master: str) -> bool:
     """Return whether a master is the URL of a Spark Connect server."""
     return master.startswith("sc://")
-
-
-def plans_here(pipeline: Pipeline) -> bool:
-    """Return whether the driver itself plans a pipeline's batches, and no query of Spark."""
-    return is_connect_url(pipeline.master) or pipeline.staging.path.startswith("s3://")
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -174,26 +161,6 @@ def verified_result(key: bytes, number: int, result: bytes) -> Any:
     return pickle.loads(body)
 
 
-def start_query(
-    spark: SparkSession, events: type[DataSource], options: dict[str, str], root: Folder, staging: Staging, every: float
-) -> StreamingQuery | ClientQuery:
-    """Start the query that reads a source of events and stages its batches, from its checkpoint if there is one. Raises AuditorError.
-
-    This process plans the batches over Spark Connect, where a function for `foreachBatch` would run on the server, without the store; and
-    where parts are in S3, as Spark alone can keep no checkpoint there.
-    """
-    try:
-        if is_connect(spark) or root.checkpoint is None:
-            return ClientQuery(events, options, staging, on_executors(spark), every).start()
-        source = staging.source(events)
-        spark.dataSource.register(source)
-        stream = spark.readStream.format(source.name()).options(**options).load()
-        writer = stream.writeStream.foreachBatch(staging.foreach_batch).option("checkpointLocation", str(root.checkpoint))
-        return writer.trigger(processingTime=f"{max(0, round(every * 1000))} milliseconds").start()
-    except Exception as error:
-        raise translate(error) from error
-
-
 def translate(error: BaseException) -> AuditorError:
     """Return the auditor's error of which Spark tells in its own, or PipelineFailed with its first line."""
     if isinstance(error, AuditorError):
@@ -204,4 +171,4 @@ def translate(error: BaseException) -> AuditorError:
         return error_named(name, message.strip(), PipelineFailed)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines[1:] if _PYTHON_ERROR.match(line)]  # of a worker; the first line only says that there is one
-    return PipelineFailed(f"Spark ended the query: {(raised[-1:] or lines[:1] or [type(error).__name__])[0]}")
+    return PipelineFailed(f"Spark ended the batch: {(raised[-1:] or lines[:1] or [type(error).__name__])[0]}")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.errors import AuditorError
 from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.ddl import ALL_TABLES
 from auditor.pipeline.events import TableSchema
@@ -26,64 +23,36 @@ from auditor.store import Store, parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
-    from pyspark.sql.datasource import DataSource
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Staging:
-    """Stages a pipeline's batches: a streaming query reads ``source``, and gives them to ``foreach_batch``."""
+    """Stages a pipeline's batches: what their tasks have written is listed."""
 
     store: Store
     pipeline: str
     root: Folder
     rules: TableRules
-    checkpoint: Path | None = None
-    """Where the streaming query logs the offsets of its batches."""
     staged: Callable[[], None] = lambda: None
     """Called after each batch that has events."""
     stopping: Callable[[], bool] = lambda: False
-    working: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a batch is staged."""
-    failure: AuditorError | None = None
-    """Why the last batch could not be staged."""
     complete: Callable[[Mapping[str, TableSchema]], Mapping[str, Any]] = lambda _: {}
     """Returns what the source's catalogue says of the columns of schemas, by their ids; nothing of those of which it says nothing."""
     watch: Watch | None = None
     """Knows how far the source is ahead; `note_batch` is called for each batch that has events."""
 
-    def source(self, events: type[DataSource]) -> type[DataSource]:
-        """Return the source of the query: its tasks write the parts of these events."""
-        from auditor.pipeline.parts_source import parts_source
-
-        return parts_source(events, self.writer())
-
     def writer(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return what writes the parts of a task's events, and yields their entries; it is pickled, and runs in the task."""
         return partial(stage_task, str(self.root), self.rules)
 
-    def foreach_batch(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch's parts and list them, all or none. A replay writes and lists the same ones again.
-
-        Raises StagingFull, StagingFailed and StoreError; the batch is then not committed, and replayed later.
-        """
-        with self.working:
-            if self.stopping():
-                raise Stopping
-            self.stage(batch.collect, batch_id, _logged_offset(self.checkpoint, batch_id))
-
     def stage(self, run: Callable[[], Iterable[Any]], batch_id: int, offset: Any) -> None:
         """Run the tasks of a batch that ends at ``offset``, which return the entries of its parts, and list these. Raises AuditorError."""
         began = time.monotonic()
-        try:
-            make_room(self.store, self.pipeline, self.rules.pipeline, self.root)
-            found, notes = read_entries(run())
-            self._list(found, offset, notes)
-        except AuditorError as error:
-            self.failure = error
-            raise
+        make_room(self.store, self.pipeline, self.rules.pipeline, self.root)
+        found, notes = read_entries(run())
+        self._list(found, offset, notes)
         self._report(batch_id, [one.part for one in found if one.part.rows], time.monotonic() - began, offset)
 
     def _list(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
@@ -91,7 +60,6 @@ class Staging:
         listed, catalogue = [one.part for one in found if one.part.rows], self._complete(schemas)
         parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue)
         report_poison(self.pipeline, notes)
-        self.failure = None
         self.staged()
 
     def _complete(self, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -129,19 +97,3 @@ def _named(table: str, known: Sequence[str]) -> list[str]:
     if name != ALL_TABLES:
         return [table]
     return sorted({one for one in known if one.partition(".")[0] == database and one != table})
-
-
-def _logged_offset(checkpoint: Path | None, batch_id: int) -> Any:
-    """Return the offset at which a batch ends, which Spark logged before it; None if there is no log here.
-
-    The file has a line with its version, one with settings, and one with the offset of each source.
-    """
-    try:
-        lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines() if checkpoint else []
-        return json.loads(lines[2]) if len(lines) == 3 else None
-    except (OSError, ValueError):  # a checkpoint on another file system; the query still has it
-        return None
-
-
-class Stopping(Exception):
-    """A batch that was begun while the pipeline stops; it is replayed when it starts again."""

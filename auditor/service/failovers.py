@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,8 +62,6 @@ def fail_over(
             end_live_summaries(store, name, failover)
             # In this order: whatever ends this between, the pipeline goes on from the old server, or refuses to until this is done again.
             parts.record_batch(store, name, [], {}, failover.offset)
-            with suppress(FileNotFoundError):
-                shutil.rmtree(Path(pipeline.staging.path) / "checkpoint")
             set_source(config_file, name, to)
             events.record_event(store, actor=by, action="pipeline failed over", subject=f"{name} to {to} at {failover.place}")
     return FailedOver(str(failover.place), failover.behind, failover.gaps, mend)

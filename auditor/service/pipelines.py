@@ -14,8 +14,8 @@ from auditor.config import Settings, table_name
 from auditor.errors import AuditorError, ConfigError, StagingFailed
 from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
+from auditor.pipeline.batch_driver import PLANNED
 from auditor.pipeline.check import Finding
-from auditor.pipeline.client_query import PLANNED
 from auditor.pipeline.executors import check_executors
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import NOTE, show
@@ -146,7 +146,7 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
     rows, size = sum(pile.rows for pile in piles), sum(pile.bytes for pile in piles)
     return [
         f"the staged parts below {pipeline.staging.path}: {rows:,} events, {size:,} bytes",
-        f"the position in the change stream of {pipeline.source.connection}, and the checkpoint",
+        f"the position in the change stream of {pipeline.source.connection}",
         *(["what its tracker knows of tables; that server's own stay until it begins anew"] if pipeline.tracker else []),
         *(["which segments there are; their files stay"] if segments.last_places(store, name) else []),
         *(

@@ -23,7 +23,6 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java compiles quickly rather than well, because it is killed every other minute."""
 
 PATTERNS: dict[str, Callable[[str, str], bool]] = {
-    "planner": lambda command, _: "python_streaming_source_runner" in command,
     "worker": lambda command, parent: "pyspark.daemon" in command and "pyspark.daemon" in parent,
     "JVM": lambda command, _: "org.apache.spark.deploy.SparkSubmit" in command,
 }

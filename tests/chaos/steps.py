@@ -27,8 +27,8 @@ FOLDER = "AUDITOR_CHAOS"
 """The environment variable with the folder, which the processes that Spark starts inherit."""
 
 STEPS = (
-    "planner: planned",
-    "planner: cut",
+    "driver: planned",
+    "driver: cut",
     "worker: decoded",
     "worker: written",
     "driver: begun",
@@ -36,9 +36,9 @@ STEPS = (
     "driver: listed",
     "worker: loaded",
 )
-"""The planner has found the end of a batch; has cut it into ranges; a task has decoded a part of its range; has written its parts; the
-driver begins to stage a batch; has all its parts written, and none listed; has listed them, and Spark has not committed the batch; a task
-has loaded a part into a staging table, or written it to a file for one."""
+"""The driver has found the end of a batch; has cut it into ranges; a task has decoded a part of its range; has written its parts; the
+driver begins to stage a batch; has all its parts written, and none listed; has listed them; a task has loaded a part into a staging table,
+or written it to a file for one."""
 
 LOADER_STEPS = ("stage", "load", "merge", "merged", "commit", "committed", "report")
 """Before the staging table is made, before it is loaded, before and after the merge in its transaction, before and after its commit."""
@@ -93,12 +93,12 @@ class _SteppedStream(source.BinlogStream):
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
         found = super().latestOffset(start, limit)
         if found != start:
-            reach("planner: planned")
+            reach("driver: planned")
         return found
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         found = super().partitions(start, end)
-        reach("planner: cut")
+        reach("driver: cut")
         return found
 
     def read(self, partition: Any) -> Iterator[Any]:

@@ -39,7 +39,7 @@ from tests.servers.killable import Killable, killable
 pytestmark = pytest.mark.chaos
 
 PIPELINE = "shop"
-VICTIMS = ("driver", "planner", "worker", "JVM", "source", "target", "connection")
+VICTIMS = ("driver", "worker", "JVM", "source", "target", "connection")
 BEAT = 1.0
 """Seconds between two small changes while something is waited for."""
 

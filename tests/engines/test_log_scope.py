@@ -13,7 +13,6 @@ from auditor.errors import LogRefused
 from auditor.pipeline import check
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.log_scope import check_scope, find_gaps
-from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.run import Run
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
@@ -73,7 +72,7 @@ def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_
         with pytest.raises(
             LogRefused, match="rows never come into its binary log: binlog-do-db or binlog-ignore-db leaves out the database hidden"
         ):
-            run._options(LocalFolder(road.root))
+            run._options()
     finally:
         road.close()
 

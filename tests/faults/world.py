@@ -78,7 +78,7 @@ class World(LiveRoad):
 
     def fill(self, rows: int = KEYS) -> None:
         """Make the table and its rows in the source, and bring them to the target and into the first segments."""
-        check_staging(self.store, PIPELINE, folder_at(str(self.root)), None)
+        check_staging(self.store, PIPELINE, folder_at(str(self.root)))
         keys = [*range(1, rows + 1), *range(PROBE, PROBE + PROBES)]
         columns = "item varchar(60), city varchar(60), note varchar(20), amount decimal(12,3), weight double, moved datetime(6)"
         self.log.run(

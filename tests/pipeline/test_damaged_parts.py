@@ -54,7 +54,7 @@ def road(engine: LiveEngine, into: str, tmp_path: Path) -> Iterator[LiveRoad]:
     made = LiveRoad(tmp_path, engine, "damaged", into=into, schema="damaged_parts", columns="{damaged: {mask: [name]}}")
     made.drop()
     made.salt = salt.get_salt(made.store)
-    check_staging(made.store, PIPELINE, LocalFolder(made.root), None)
+    check_staging(made.store, PIPELINE, LocalFolder(made.root))
     yield made
     made.drop()
     made.close()

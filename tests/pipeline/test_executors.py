@@ -108,6 +108,6 @@ def test_an_error_of_a_worker_is_named_by_its_last_line() -> None:
     missing = translate(
         RuntimeError(text.format("ModuleNotFoundError: No module named 'auditor'\n\tat org.apache.spark.Task.run(Task.java)"))
     )
-    assert str(missing) == "Spark ended the query: ModuleNotFoundError: No module named 'auditor'"
+    assert str(missing) == "Spark ended the batch: ModuleNotFoundError: No module named 'auditor'"
     full = translate(RuntimeError(text.format("auditor.errors.StagingFull: the disk of the staging's folder /s is full")))
     assert isinstance(full, StagingFull) and str(full) == "the disk of the staging's folder /s is full"

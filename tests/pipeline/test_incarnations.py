@@ -1,4 +1,4 @@
-"""Store, checkpoint, parts and target of a pipeline, of which one or two were restored or lost: no row is lost without a word."""
+"""Store, last plan, parts and target of a pipeline, of which one or two were restored or lost: no row is lost without a word."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from auditor import config
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, ConfigError, IncarnationsDiffer
+from auditor.pipeline.batch_driver import PLANNED, read_plan
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.loader import Loader
@@ -33,7 +34,7 @@ from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 
 PIPELINE = "shop"
-PIECES = ("store", "checkpoint", "parts", "target")
+PIECES = ("store", "plan", "parts", "target")
 FATES = [(one, fate) for one in PIECES for fate in ("restored", "lost")]
 CASES = [(one,) for one in FATES] + [pair for pair in itertools.combinations(FATES, 2) if pair[0][0] != pair[1][0]]
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new", slow=["mariadb_new"]), indirect=True)
@@ -56,38 +57,26 @@ class Life:
     def start(self) -> None:
         """Do what a run does before it stages."""
         LocalFolder(self.root).make()
-        check_staging(self.store, PIPELINE, LocalFolder(self.root), *self.run._stands(LocalFolder(self.root)))
+        check_staging(self.store, PIPELINE, LocalFolder(self.root), read_plan(LocalFolder(self.root)).get("start"))
         self.run._check_targets()
         sweep(LocalFolder(self.root), parts.list_paths(self.store, PIPELINE))
-        committed = self._logged("commits") if self.run._is_committed(LocalFolder(self.root)) else None
-        self.offset = committed or self.run._offset()
+        self.offset = self.run._offset()
 
     def stage(self) -> None:
-        """Stage what the log has by now, as one batch, with the checkpoint that Spark keeps."""
+        """Stage what the log has by now, as one batch."""
         source = self.pipeline.source
         options = {"config": str(self.folder / "auditor.yaml"), "connection": source.connection, "tables": ",".join(source.tables)}
         reader: Any = MySQLBinlog({**options, "notes": "true", "start": json.dumps(self.offset)}).streamReader(EVENT_TYPE)
         reader.prepareForTriggerAvailableNow()
         end = reader.latestOffset(self.offset, ReadMaxBytes(64 << 20))
-        number = len(list((self.root / "checkpoint" / "commits").glob("*")))
-        self._log(number, end)
+        LocalFolder(self.root).put(PLANNED, json.dumps({"start": self.offset, "end": end}).encode())
         rules = TableRules(self.pipeline, b"salt")
         batches = (stage_task(str(self.root), rules, reader.read(part)) for part in reader.partitions(self.offset, end))
         found, notes = read_entries([entry for batch in itertools.chain(*batches) for entry in batch.to_pylist()])
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
         parts.record_batch(self.store, PIPELINE, [one.part for one in found if one.part.rows], schemas, end, notes)
-        (self.root / "checkpoint" / "commits" / str(number)).write_text("v1\n{}")
         self.offset = end
         reader.stop()
-
-    def _log(self, number: int, offset: Any) -> None:
-        for name in ("offsets", "commits"):
-            (self.root / "checkpoint" / name).mkdir(parents=True, exist_ok=True)
-        (self.root / "checkpoint" / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(offset)}")
-
-    def _logged(self, name: str) -> Any:
-        number = max(int(path.name) for path in (self.root / "checkpoint" / name).glob("*") if path.name.isdigit())
-        return json.loads((self.root / "checkpoint" / "offsets" / str(number)).read_text().splitlines()[2])
 
     def merge(self) -> None:
         self.loader._failures.clear()
@@ -168,7 +157,7 @@ def duckdb_life(engine: LiveEngine, tmp_path: Path) -> Iterator[tuple[LiveLog, P
 
 
 def damage(folder: Path, then: Path, piece: str, fate: str) -> None:
-    names = {"store": ["auditor.db"], "checkpoint": ["staging/checkpoint"], "target": ["warehouse.duckdb", "warehouse.duckdb.wal"]}
+    names = {"store": ["auditor.db"], "plan": ["staging/planned.json"], "target": ["warehouse.duckdb", "warehouse.duckdb.wal"]}
     names["parts"] = ["staging/incarnation", "staging/batches"]
     for name in names[piece]:
         path, old = folder / name, then / name
@@ -202,7 +191,7 @@ def test_of_what_was_restored_or_lost_nothing_is_missing_without_a_word(duckdb_l
             life.close()
     print("\n".join(f"{k}: {c}" for k, v in ends.items() for c in v))
     lossless = {case for case, _ in ends["lossless"]}
-    assert (("checkpoint", "lost"),) in lossless and (("checkpoint", "restored"),) in lossless, "the stream goes on from the store"
+    assert (("plan", "lost"),) in lossless and (("plan", "restored"),) in lossless, "the stream goes on from the store"
     for case, reasons in ends["refused"]:
         if case == (("store", "restored"),):
             assert "what was staged in between is missing in it" in reasons[0] and "--from-targets" in reasons[0]

@@ -193,10 +193,9 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 def test_sweeping_leaves_what_is_listed(tmp_path: Path) -> None:
     one, other = (write(tmp_path, announce(ORDERS, 1), insert(ORDERS, first, ["1", "a"]))[0] for first in (10, 20))
     (tmp_path / "batches" / "77.unfinished").write_text("half")
-    (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "metadata").write_text("Spark's")
+    (tmp_path / "planned.json").write_text("{}")
     assert sweep(LocalFolder(tmp_path), [one.path]) == [other.path, "batches/77.unfinished"]
-    assert (tmp_path / one.path).exists() and (tmp_path / "checkpoint" / "metadata").exists()
+    assert (tmp_path / one.path).exists() and (tmp_path / "planned.json").exists()
 
 
 @pytest.mark.parametrize("engine", DUCKDB, indirect=True)

@@ -20,12 +20,12 @@ from auditor.config import Audit, table_name
 from auditor.connections.writer import open_writer
 from auditor.errors import EngineError
 from auditor.model import State, Verdict
+from auditor.pipeline.batch_driver import read_and_write
 from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import end_of_log
-from auditor.pipeline.client_query import read_and_write
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.merge.load import close_sessions
 from auditor.pipeline.merge.loader import Loader

@@ -1,4 +1,4 @@
-"""The query that this process drives itself: what it stages, where it goes on, and what ends it. Without Spark."""
+"""The driver of batches: what it stages, where it goes on, and what ends it. Without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import StagingFull
-from auditor.pipeline.client_query import ClientQuery
+from auditor.pipeline.batch_driver import BatchDriver
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staging import Staging
@@ -41,14 +41,14 @@ def put(road: Road, number: int) -> None:
     path.rename(path.with_suffix(".parquet"))
 
 
-def started(road: Road, run_tasks: Callable[[Any, Sequence[Any]], list[Any]] = run_here, stopping: bool = False) -> ClientQuery:
+def started(road: Road, run_tasks: Callable[[Any, Sequence[Any]], list[Any]] = run_here, stopping: bool = False) -> BatchDriver:
     rules = TableRules(road.settings.pipelines[PIPELINE], b"salt")
     staging = Staging(road.store, PIPELINE, LocalFolder(road.root), rules, stopping=lambda: stopping)
     options = {"config": str(road.config_file)}
     if offset := pipelines.get_pipeline(road.store, PIPELINE).source_offset:
         options["start"] = json.dumps(offset)
     LocalFolder(road.root).make()
-    return ClientQuery(EventFiles, options, staging, run_tasks, 0.01).start()
+    return BatchDriver(EventFiles, options, staging, run_tasks, 0.01).start()
 
 
 def staged(road: Road) -> list[int]:
@@ -64,16 +64,16 @@ def wait_for(reached: Callable[[], bool]) -> None:
 
 def test_it_stages_each_batch_once_and_goes_on_where_the_store_says(road: Road) -> None:
     put(road, 1)
-    query = started(road)
+    driver = started(road)
     wait_for(lambda: staged(road) == [11])
     put(road, 2)
-    wait_for(lambda: staged(road) == [11, 21] and query.lastProgress == {"batchId": 1})
-    query.stop()
-    assert not query.isActive and query.exception() is None
+    wait_for(lambda: staged(road) == [11, 21] and driver.batches == 2)
+    driver.stop()
+    assert not driver.is_running() and driver.error is None
     put(road, 3)
-    query = started(road)
+    driver = started(road)
     wait_for(lambda: staged(road) == [11, 21, 31])
-    query.stop()
+    driver.stop()
     assert pipelines.get_pipeline(road.store, PIPELINE).source_offset == {"file": "x", "position": 3}
     assert road.loader().merge_all() == 3 and road.rows() == [(1, "a"), (2, "a"), (3, "a")]
 
@@ -85,9 +85,9 @@ def test_a_batch_that_fails_is_listed_by_none_and_ends_at_the_same_place_again(r
         run_here(function, tasks)
         raise StagingFull("of the test")
 
-    query = started(road, fail)
-    wait_for(lambda: not query.isActive)
-    assert isinstance(query.exception(), StagingFull) and staged(road) == []
+    driver = started(road, fail)
+    wait_for(lambda: not driver.is_running())
+    assert isinstance(driver.error, StagingFull) and staged(road) == []
     planned = json.loads((road.root / "planned.json").read_text())
     ends: list[Any] = []
 
@@ -95,19 +95,19 @@ def test_a_batch_that_fails_is_listed_by_none_and_ends_at_the_same_place_again(r
         ends.append((start, end))
         plan(self, start, end)
 
-    plan = ClientQuery._plan
-    monkeypatch.setattr(ClientQuery, "_plan", note)
+    plan = BatchDriver._plan
+    monkeypatch.setattr(BatchDriver, "_plan", note)
     monkeypatch.setattr("tests.pipeline.event_source._Reader.latestOffset", lambda _, start, limit: {**start, "position": 2})
     put(road, 2)
-    query = started(road)
+    driver = started(road)
     wait_for(lambda: staged(road) == [11, 21])
-    query.stop()
+    driver.stop()
     # What is there by then belongs to the next batch: the tasks of the first attempt may still write its parts.
     assert ends == [(planned["start"], planned["end"]), (planned["end"], {"file": "x", "position": 2})]
 
 
 def test_it_begins_no_batch_while_the_pipeline_stops(road: Road) -> None:
     put(road, 1)
-    query = started(road, stopping=True)
-    wait_for(lambda: not query.isActive)
-    assert query.exception() is None and staged(road) == []
+    driver = started(road, stopping=True)
+    wait_for(lambda: not driver.is_running())
+    assert driver.error is None and staged(road) == []

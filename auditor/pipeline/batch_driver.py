@@ -1,9 +1,11 @@
-"""A streaming query that this process drives itself: it plans a batch, lets tasks write its parts, lists them, and plans the next one.
+"""The driver of a pipeline's batches: it plans a batch, lets tasks write its parts, lists them, and plans the next one.
 
-For Spark Connect: there `foreachBatch` runs in a process of the server's host, which would need the store and its password, and the source
-would be planned there, too. Here nothing but tasks leaves this process. And for parts in S3, where Spark alone keeps no checkpoint. The
-store holds, in one transaction with a batch's parts, where the next one begins; a file beside the parts says where the one under way ends.
-So a batch is planned the same way again whatever ended it, and tasks that still run of an earlier attempt write the same files.
+Nothing but tasks leaves this process, which alone needs the store and its password. The store holds, in one transaction with a batch's
+parts, where the next one begins; a file beside the parts says where the one under way ends. So a batch is planned the same way again
+whatever ended it, and tasks that still run of an earlier attempt write the same files.
+
+It is no query of Spark's streaming: that would keep the same places in a checkpoint of its own, which can be lost or restored without the
+store, can lie in no bucket and behind no Spark Connect server, and takes 0.2 to 0.3 s more for each batch.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.background import NEVER, Service
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
+from auditor.pipeline.spark import RunTasks
 from auditor.pipeline.staging import Staging
 from auditor.waits import waits
 
@@ -27,56 +30,39 @@ PLANNED = "planned.json"
 """The file that says where the last batch begins and ends."""
 
 
-class ClientQuery:
-    """The query; a run checks it like one of Spark."""
+class BatchDriver:
+    """Stages batch after batch, from one thread, until it is stopped or an error ends it."""
 
-    def __init__(
-        self,
-        events: type[DataSource],
-        options: Mapping[str, str],
-        staging: Staging,
-        run_tasks: Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]],
-        every: float,
-    ) -> None:
+    def __init__(self, events: type[DataSource], options: Mapping[str, str], staging: Staging, run_tasks: RunTasks, every: float) -> None:
         self._events, self._options, self._staging, self._run_tasks = events, dict(options), staging, run_tasks
-        self._error: Exception | None = None
         self._stopped = threading.Event()
-        self._service = Service("query", self._run_batch, every, at_end=self._close, stopping=self._stopped)
+        self._service = Service("batches", self._run_batch, every, at_end=self._close, stopping=self._stopped)
         self._reader: Any = None
         self._offset: Any = None
-        self._batch = 0
-        self.lastProgress: Mapping[str, Any] | None = None
-        """What the last batch was; None before there was one."""
+        self.batches = 0
+        """How many it has staged."""
+        self.error: Exception | None = None
+        """What ended it: an error of the source, of Spark, or of the store."""
 
-    def start(self) -> ClientQuery:
-        """Begin in a thread, and return the query."""
+    def start(self) -> BatchDriver:
+        """Begin in a thread, and return the driver."""
         self._service.start()
         return self
 
-    @property
-    def isActive(self) -> bool:
-        """Whether it runs."""
+    def is_running(self) -> bool:
+        """Return whether it was neither stopped nor ended by an error."""
         return self._service.alive()
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """What it does beside staging: nothing that a stop would have to wait for."""
-        return {"isTriggerActive": False}
-
-    def exception(self) -> Exception | None:
-        """Return the error that ended it; None if it runs, or was stopped."""
-        return self._error
 
     def stop(self) -> None:
         """End it after the batch under way."""
-        self._service.stop(waits().query_end)
+        self._service.stop(waits().batch_end)
 
     def _run_batch(self) -> float | None:
-        """Stage the next batch, if there is one. Any error ends the query: of the source, of Spark, or of the store; the run reports it."""
+        """Stage the next batch, if there is one."""
         try:
             return self._stage_next()
         except Exception as error:
-            self._error = error
+            self.error = error
             return NEVER
 
     def _stage_next(self) -> float | None:
@@ -89,11 +75,10 @@ class ClientQuery:
         if end == offset:
             return None
         self._plan(offset, end)
-        with self._staging.working:
-            if self._staging.stopping() or self._stopped.is_set():
-                return NEVER
-            self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self._batch, end)
-        self._offset, self._batch, self.lastProgress = end, self._batch + 1, {"batchId": self._batch}
+        if self._staging.stopping() or self._stopped.is_set():
+            return NEVER
+        self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
+        self._offset, self.batches = end, self.batches + 1
         return 0.0
 
     def _close(self) -> None:
@@ -102,10 +87,7 @@ class ClientQuery:
 
     def _planned(self, start: Any) -> Any:
         """Return where the batch ends that was begun at this offset before; None if there is none. Raises StagingFailed."""
-        try:
-            planned = json.loads(self._staging.root.read_note(PLANNED) or "{}")
-        except (OSError, ValueError) as error:
-            raise StagingFailed(f"{self._staging.root}/{PLANNED} cannot be read: {error}; check the folder under staging: path") from error
+        planned = read_plan(self._staging.root)
         return planned.get("end") if planned.get("start") == start else None
 
     def _plan(self, start: Any, end: Any) -> None:
@@ -120,10 +102,11 @@ class ClientQuery:
         return [entry for entries in answers for entry in entries]
 
 
-def planned_from(root: Folder) -> Any:
-    """Return the offset at which the batch begins that was planned last; None if there is none. Raises StagingFailed."""
+def read_plan(root: Folder) -> Mapping[str, Any]:
+    """Return between which offsets the last batch lies that was planned, ``start`` and ``end``; empty if none was. Raises StagingFailed."""
     try:
-        return json.loads(root.read_note(PLANNED) or "{}").get("start")
+        plan: Mapping[str, Any] = json.loads(root.read_note(PLANNED) or "{}")
+        return plan
     except (OSError, ValueError) as error:
         raise StagingFailed(f"{root}/{PLANNED} cannot be read: {error}; check the folder under staging: path") from error
 
