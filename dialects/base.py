@@ -430,8 +430,10 @@ class Loading(ABC):
         """
         return [self.write(sql) for sql in statements]
 
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> int | None:
         """Insert the rows of an Arrow table of texts into a table with these columns; ``table`` is its name as SQL text.
+
+        Returns how many rows the server says it has inserted; None where it does not say.
 
         Texts are what the engine's type of the column's kind reads: numbers in digits, times in ISO format and UTC, texts as they are,
         binary strings in lower-case hexadecimal digits, bit strings in binary digits. Raises EngineError.

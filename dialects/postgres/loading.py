@@ -18,11 +18,13 @@ from dialects.text_lines import lines_in_utf8, text_lines
 class PostgresLoading(DriverLoading):
     """How rows are written over psycopg2."""
 
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> int:
         names = ", ".join(self.session.dialect.names.quote(name) for name in columns)
         with self.session.waiting(), self.session.connection.cursor() as cursor:
             cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", copy_text(columns, rows))
+            count: int = cursor.rowcount
         self.session.statements += 1
+        return count
 
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
         with self.session.connection.cursor() as cursor:

@@ -84,9 +84,13 @@ def load_part(session: Session, task: LoadTask) -> int:
 
 def read_changes(task: LoadTask, dialect: Dialect) -> Iterator[pa.Table]:
     """Yield the changes of a part as rows of the staging table. Raises AuditorError."""
-    table = task.table
     for found in read_part(folder_at(task.root), task.part, task.after):
-        yield staged_rows(_chosen(found, task), table.schema, table.names, dialect, task.attempt, table.longest, table.statements.prefix)
+        yield _staged(_chosen(found, task), task, dialect)
+
+
+def _staged(events: pa.RecordBatch, task: LoadTask, dialect: Dialect) -> pa.Table:
+    table = task.table
+    return staged_rows(events, table.schema, table.names, dialect, task.attempt, table.longest, table.statements.prefix)
 
 
 def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect) -> pa.Table | None:
@@ -99,10 +103,11 @@ def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect) -> pa.Table |
     kinds = [table.columns[name] for name in table.statements.key]
     if not all(kind.name in EXACT_KEYS or (kind.is_free_text and dialect.writing.EQUAL_TEXTS_DIFFER) for kind in kinds):
         return None
-    read = [rows for task in tasks for rows in read_changes(task, dialect)]
+    read = [_chosen(events, task) for task in tasks for events in read_part(folder_at(task.root), task.part, task.after)]
     if not read:
         return pa.table({name: pa.array([], pa.string()) for name in stage_columns(tasks[0])})
-    rows = pa.concat_tables(read)
+    whole = pa.Table.from_batches(read).combine_chunks().to_batches()
+    rows = _staged(whole[0] if whole else read[0], tasks[0], dialect)
     if pc.any(pc.is_in(rows[f"{prefix}op"], pa.array(["l", "h"]))).as_py():
         return None
     places = pa.table({name: rows[f"{prefix}{name}"].cast(pa.int64()) for name in ("position", "row")})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,7 @@ from auditor.pipeline.events import TableSchema, source_kind
 from auditor.sql.merge import CHANGE_COLUMNS, PREFIX
 from dialects import Dialect, Kind
 
-NO_DATE = r"^0000|^\d+-00|^\d+-\d+-00"
-"""Dates of MySQL that are no dates elsewhere: the year 0, and a month or day of 0."""
-
-LAST_DAYS = r"^\d{4}-(?:\d\d-(?:29|3\d)|(?:1[3-9]|[2-9]\d)-)"
-"""Dates at the ends of months, which may be no dates at all."""
+DATE_CHARACTERS = len("2024-02-29")
 
 NO_TIME_OF_DAY = r"^-|^(2[5-9]|[3-9]\d|\d{3,}):|^24:.*[1-9]"
 """Times of MySQL that are durations: negative ones, and those beyond 24 hours."""
@@ -132,8 +129,7 @@ def _texts(texts: pa.ChunkedArray, kind: Kind, column: str, dialect: Dialect) ->
     if kind.name in ("date", "timestamp", "timestamptz"):
         if dialect.types.ZERO_DATES:
             return texts
-        _refuse(texts, NO_DATE, column, "no date of any target", show=True)
-        _refuse_days(texts, column)
+        _refuse_dates(texts, column)
     elif kind.name == "time":
         if dialect.types.LONG_CLOCKS:
             return texts
@@ -154,15 +150,24 @@ def _refuse(texts: pa.ChunkedArray, pattern: str, column: str, what: str, show: 
         raise ValueRefused(f"{column} holds {what}{value}; exclude the column (columns: exclude), or correct the value in the source")
 
 
-def _refuse_days(texts: pa.ChunkedArray, column: str) -> None:
-    """Refuse days that no month has, which MySQL stores with ALLOW_INVALID_DATES. Raises ValueRefused."""
-    for date in pc.unique(texts.filter(pc.match_substring_regex(texts, LAST_DAYS).fill_null(False))).to_pylist():
-        year, month, day = (int(one) for one in date[:10].split("-"))
-        if month > 12 or day > calendar.monthrange(year, month)[1]:
-            raise ValueRefused(
-                f"{column} holds a date that does not exist ({date[:10]}), which no target takes; exclude the column (columns: exclude), or"
-                " correct the value in the source"
-            )
+def _refuse_dates(texts: pa.ChunkedArray, column: str) -> None:
+    """Refuse dates that are none but in MySQL: with a year, month or day of 0, or, with ALLOW_INVALID_DATES, days that no month has."""
+    for day in pc.unique(pc.utf8_slice_codeunits(texts, 0, DATE_CHARACTERS)).to_pylist():
+        if day is None or not (why := _why_no_date(day)):
+            continue
+        found = why.format(day=day, text=texts.filter(pc.starts_with(texts, day))[0].as_py())
+        raise ValueRefused(f"{column} holds {found}; exclude the column (columns: exclude), or correct the value in the source")
+
+
+@lru_cache(maxsize=100_000)
+def _why_no_date(text: str) -> str:
+    """Return what a date is that no target takes, with places for it and for the text that begins with it; '' for any other."""
+    year, month, day = (int(one) for one in text.split("-"))
+    if not (year and month and day):
+        return "no date of any target ({text})"
+    if month > 12 or day > calendar.monthrange(year, month)[1]:
+        return "a date that does not exist ({day}), which no target takes"
+    return ""
 
 
 def _refuse_long(texts: pa.ChunkedArray, kind: Kind, column: str, longest: int) -> None:

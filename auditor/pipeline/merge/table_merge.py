@@ -319,7 +319,9 @@ def _load_files(session: Session, folder: str, files: Mapping[tuple[str, int], S
 
 def _load_here(session: Session, counts: Mapping[tuple[str, int], int], step: Step) -> int:
     if step.changes is not None:
-        session.loading.load(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)
+        count = session.loading.load(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)
+        if count == step.changes.num_rows:
+            return 0  # changes that are read here have no intervals
         return _check_staged(session, step, step.changes.num_rows)
     loaded = 0
     for task in step.tasks:
