@@ -122,6 +122,9 @@ class PipelineTarget(Strict):
     """The name of a target's table, written in the same way: ``{database}_{table}``."""
     every: Duration = 60.0
     """Seconds between two merges; 0: as soon as something is staged."""
+    consistency: Literal["target", "table"] | None = None
+    """``target``: all tables are at one moment of the source, which is the default where the engine commits them together; ``table``: each
+    is merged by itself."""
     tables: dict[str, TargetKeys] = {}
     """Names, and keys, of tables that are made, and what tables may do on their own, by the tables' names in the source: ``orders``, or
     ``shop.orders``."""

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -100,11 +100,13 @@ pipelines:
         clock: Callable[[], float] | None = None,
         keys: Mapping[str, TargetKeys] | None = None,
         pipeline: str = PIPELINE,
+        consistency: Literal["target", "table"] | None = None,
     ) -> Loader:
         """A loader of the target."""
         about = (str(self.config_file), "warehouse", self.schema, str(self.root))
-        chosen = self.settings.pipelines[PIPELINE].targets["wh"]
-        where = Where(self.store, pipeline, *about, run_here, "wh", chosen.model_copy(update={"tables": keys}) if keys else chosen)
+        given = {"tables": keys or {}, "consistency": consistency}
+        chosen = self.settings.pipelines[PIPELINE].targets["wh"].model_copy(update=given)
+        where = Where(self.store, pipeline, *about, run_here, "wh", chosen)
         loader = Loader(where, "wh", self.settings.connections["warehouse"])
         if clock:
             loader.clock = clock

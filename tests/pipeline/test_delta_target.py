@@ -13,7 +13,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from auditor.connections.writer import open_writer
+from auditor.errors import ConfigError
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.reset import forget_positions
 from auditor.store import pipelines
 from dialects.delta import commits
@@ -209,3 +212,11 @@ def test_a_lake_in_s3(engine: object, in_s3: tuple[Road, dict[str, str]], monkey
     monkeypatch.setattr(commits, "merge_changes", overtaken)
     road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
     assert road.loader().merge_all() == 1 and ids(road) == [1, 2, 100]
+
+
+def test_all_tables_at_one_moment_are_refused(road: Road) -> None:
+    chosen = road.settings.pipelines[PIPELINE].targets["wh"].model_copy(update={"consistency": "target"})
+    with open_writer("warehouse", road.settings.connections["warehouse"]) as session:
+        assert not is_at_one_moment(session, None)
+        with pytest.raises(ConfigError, match=r"a commit of delta is of one table; leave it out, or write consistency: table"):
+            is_at_one_moment(session, chosen)

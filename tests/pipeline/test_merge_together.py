@@ -61,6 +61,18 @@ def test_no_transaction_of_the_source_is_seen_in_half(road: Road, monkeypatch: p
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres", "duckdb", "mysql"), indirect=True)
+def test_tables_are_merged_one_by_one_where_that_is_asked_for(road: Road) -> None:
+    begin(road)
+    loader = road.loader(consistency="table")
+    assert loader.merge_all() == len(ACCOUNTS)
+    chance, sums, amounts = random.Random(3), list[int](), [EACH] * len(ACCOUNTS)
+    road.stage(*transfers(chance, amounts, 100, 20))
+    with armed("merge.committed", lambda: sums.append(total(road))):
+        loader.merge_all()
+    assert len(sums) == len(ACCOUNTS) and len(set(sums)) > 1 and sums[-1] == EACH * len(ACCOUNTS)
+    assert [int(road.rows(one.table)[0][1]) for one in ACCOUNTS] == amounts
+
+
 def test_a_table_that_fails_is_left_out_and_catches_up(road: Road) -> None:
     begin(road)
     loader = road.loader()

@@ -25,7 +25,7 @@ from auditor.pipeline.merge.identity import check_target, note_whole
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.load import HERE_BYTES, LEAST_HERE, settings_of
 from auditor.pipeline.merge.places import check_place, find_alike
-from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, read_positions, see
+from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, is_at_one_moment, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
 from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, begun_again, check_kept, follow, merge, merge_next, plan
@@ -41,7 +41,6 @@ from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeNews
 from auditor.waits import waits
 from dialects import Session
-from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +165,7 @@ class Loader:
         with self._opened() as session:
             self._take_positions(session, tables)
             self._failures.pop("", None)
-            if isinstance(session, Committing):
+            if not is_at_one_moment(session, self.where.chosen):
                 return self._merge_one_by_one(session, tables)
             if tables.keys() - self._known:
                 self._known = set(tables)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from auditor.config import PipelineTarget, TargetKeys
 from auditor.connections.writer import create_table
-from auditor.errors import MergeFailed, NoSuchObject, PartsGone
+from auditor.errors import ConfigError, MergeFailed, NoSuchObject, PartsGone
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import Position, TableSchema
 from auditor.pipeline.folders import folder_at
@@ -66,6 +66,17 @@ class Where:
     def schemas(self, tables: Iterable[str]) -> list[str]:
         """Return the schemas in which the target has these tables of the source, or may have some; each has positions of its own."""
         return self.chosen.schemas_of(tables) if self.chosen else [self.schema]
+
+
+def is_at_one_moment(session: Session, chosen: PipelineTarget | None) -> bool:
+    """Return whether all tables of a target are merged together. Raises ConfigError where that is asked of an engine that cannot."""
+    asked = chosen.consistency if chosen else None
+    if asked == "target" and isinstance(session, Committing):
+        raise ConfigError(
+            f"consistency: target asks for all tables at one moment of the source, and a commit of {session.dialect.name} is of one table;"
+            " leave it out, or write consistency: table"
+        )
+    return asked != "table" and not isinstance(session, Committing)
 
 
 def read_positions(session: Session, where: Where) -> dict[str, Held]:
