@@ -67,6 +67,7 @@ pipelines:
 
 GROUPS = {
     "SparkSubmit": "Spark's Java",
+    "python_streaming_source_runner": "planner",  # of measurements from when Spark's streaming planned the batches
     "pyspark": "Python workers",
     "loader_process": "loader of DuckDB",
 }
