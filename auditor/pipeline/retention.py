@@ -152,11 +152,19 @@ def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]
     epochs = [epoch.id for epoch in live_epochs.list_epochs(store, pipeline=name)]
     with _failures(root):
         root.delete(sorted(paths - left.keys()) + [sums_path(part, epoch) for part in deleted for epoch in epochs])
-        unused = [path for path, kept in left.items() if parts.totals(kept)[1] < USED_SHARE * root.size(path)]
+        unused = [path for path, kept in left.items() if parts.totals(kept)[1] < USED_SHARE * _bytes_of(root, path)]
         _gather(store, name, root, [part for path in unused for part in left[path]])
     rows, size = parts.totals(deleted)
     log.info("%s: %d parts with %d events were deleted", name, len(deleted), rows, extra={"action": "pruned", "bytes": size})
     return unused
+
+
+def _bytes_of(root: Folder, path: str) -> int:
+    """Return how many bytes a file has; 0 for one that is missing, of which whoever reads its parts will say so."""
+    try:
+        return root.size(path)
+    except FileNotFoundError:
+        return 0
 
 
 def _gather(store: Store, name: str, root: Folder, kept: Sequence[Part]) -> None:

@@ -250,6 +250,19 @@ def test_a_file_stays_while_a_part_in_it_is_needed(road: Road) -> None:
 
 
 @pytest.mark.parametrize("engine", DUCKDB, indirect=True)
+def test_a_file_that_somebody_deleted_keeps_no_other_part_from_going(road: Road) -> None:
+    pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
+    for number in (10, 20):
+        rows = (batch(announce(one, number), insert(one, number, [str(number), "a"])) for one in (ORDERS, OTHERS))
+        road.stage_task(*rows)
+    missing, other = sorted(road.root.glob("batches/*"))
+    missing.unlink()
+    pipelines.report_merges(road.store, PIPELINE, "wh", {"shop.orders": pipelines.MergeNews(20, "merged")})
+    assert Retention(road.store, PIPELINE, LocalFolder(road.root)).prune(pipeline) == 2
+    assert [part.first for part in parts.list_parts(road.store, PIPELINE, "shop.others", 0)] == [10, 20] and other.exists()
+
+
+@pytest.mark.parametrize("engine", DUCKDB, indirect=True)
 def test_a_part_that_is_missing_for_a_while_delays_its_table(road: Road) -> None:
     now = [0.0]
     loader = road.loader(clock=lambda: now[0])
