@@ -104,7 +104,7 @@ pipelines:
     ) -> Loader:
         """A loader of the target."""
         about = (str(self.config_file), "warehouse", self.schema, str(self.root))
-        given = {"tables": keys or {}, "consistency": consistency}
+        given = {"consistency": consistency, **({"tables": keys} if keys else {})}
         chosen = self.settings.pipelines[PIPELINE].targets["wh"].model_copy(update=given)
         where = Where(self.store, pipeline, *about, run_here, "wh", chosen)
         loader = Loader(where, "wh", self.settings.connections["warehouse"])

@@ -459,7 +459,8 @@ def test_check_and_start_refuse_tables_that_would_be_one(
             *(["CREATE SEQUENCE names_b.s"] if source == "mariadb" else []),
         )
         settings = settings_of(tmp_path, live.url, url, '["names_?.*"]')
-        found = {one.sentence.partition(";")[0] for one in checks.check(settings, PIPELINE, b"salt") if one.subject == "target wh"}
+        findings = [one for one in checks.check(settings, PIPELINE, b"salt") if one.severity != "note"]  # of a version that was not tried
+        found = {one.sentence.partition(";")[0] for one in findings if one.subject == "target wh"}
         wanted = {"names_a.t and names_b.t would be one table of the target wh, names.t"}
         if into in FOLDING:
             wanted.add("names_b.V and names_b.v would be one table of the target wh, names.V")

@@ -10,7 +10,7 @@ import pytest
 from auditor.connections.writer import open_writer
 from auditor.model import Verdict
 from auditor.pipeline.binlog.refreshes import SCHEMA as REFRESH
-from auditor.store import refreshes
+from auditor.store import parts, refreshes
 from tests.binlog import LiveLog
 from tests.live import Engines, engine_params
 from tests.pipeline.running import Running
@@ -39,13 +39,14 @@ def road(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> It
 def have_arrived(road: WholeRoad) -> bool:
     """Whether PostgreSQL has the source's newest row, and DuckDB is as far."""
     newest = LiveLog(road.source.url).run(f"SELECT COUNT(*), MAX(id), MAX(b) FROM {TABLE}")
-    if len(positions := road.positions(TABLE)) < 2 or len(set(positions.values())) > 1:
-        return False
     with open_writer("pg", road.settings.connections["pg"]) as session:
         columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = '{}' AND table_name = '{}' AND column_name = 'b'"
         if session.query(columns.format(SCHEMA, TABLE)) != [(1,)]:
             return False
-        return session.query(f"SELECT COUNT(*), MAX(id), MAX(b) FROM {SCHEMA}.{TABLE}") == newest
+        if session.query(f"SELECT COUNT(*), MAX(id), MAX(b) FROM {SCHEMA}.{TABLE}") != newest:
+            return False
+    staged = parts.get_table(road.store, PIPELINE, f"{road.database}.{TABLE}").staged_through  # which PostgreSQL holds, or more
+    return len(positions := road.positions(TABLE)) == 2 and set(positions.values()) == {staged}
 
 
 def test_changes_and_a_refresh_arrive_as_they_are_on_the_source(road: WholeRoad) -> None:

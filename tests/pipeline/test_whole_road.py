@@ -13,7 +13,7 @@ import pytest
 from auditor.connections.writer import open_writer
 from auditor.model import Verdict
 from auditor.sql.literals import value_literal
-from auditor.store import refreshes
+from auditor.store import parts, refreshes
 from dialects import Kind
 from tests import tables
 from tests.live import Engines
@@ -45,10 +45,11 @@ def have_arrived(road: WholeRoad) -> bool:
     """Whether PostgreSQL holds the rows of the source, and its newest name, and DuckDB is as far: opening its file would delay it."""
     newest = "SELECT COUNT(*), MAX(name) FROM {}"
     wanted = tables.query(road.source, newest.format(TABLE))
-    if len(positions := road.positions(TABLE)) < 2 or len(set(positions.values())) > 1:
-        return False
     with open_writer("pg", road.settings.connections["pg"]) as session:
-        return session.query(newest.format(f"{SCHEMA}.{TABLE}")) == wanted
+        if session.query(newest.format(f"{SCHEMA}.{TABLE}")) != wanted:
+            return False
+    staged = parts.get_table(road.store, PIPELINE, f"{road.database}.{TABLE}").staged_through  # which PostgreSQL holds, or more
+    return len(positions := road.positions(TABLE)) == 2 and set(positions.values()) == {staged}
 
 
 def row(number: int) -> tuple[object, ...]:
