@@ -160,7 +160,7 @@ def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]
 
 
 def _bytes_of(root: Folder, path: str) -> int:
-    """Return how many bytes a file has; 0 for one that is missing, of which whoever reads its parts will say so."""
+    """Return how many bytes a file has; 0 if it is missing, which is reported when one of its parts is read."""
     try:
         return root.size(path)
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from sqlalchemy import event
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import together
 from auditor.points import armed
-from auditor.store import Store, pipelines
+from auditor.store import Store, parts, pipelines
 from tests.live import engine_params
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, note, table, update
@@ -63,8 +63,14 @@ def test_no_transaction_of_the_source_is_seen_in_half(road: Road, monkeypatch: p
 @pytest.mark.parametrize("engine", engine_params("postgres", "duckdb", "mysql"), indirect=True)
 def test_tables_are_merged_one_by_one_where_that_is_asked_for(road: Road) -> None:
     begin(road)
+    parts.record_batch(road.store, PIPELINE, [], {}, {"epoch": 0, "file": "binlog.000000", "position": 10})
     loader = road.loader(consistency="table")
     assert loader.merge_all() == len(ACCOUNTS)
+    positions = road.dialect.names.table(road.schema, "auditor_positions")
+    quoted = road.dialect.names.quote
+    said = dict(road.query(f"SELECT {quoted('table_name')}, {quoted('position')} FROM {positions}"))
+    [whole] = [int(said[name]) for name in said if not str(name).startswith("shop.accounts_")]
+    assert whole == 10, "it also says up to where it holds every table"
     chance, sums, amounts = random.Random(3), list[int](), [EACH] * len(ACCOUNTS)
     road.stage(*transfers(chance, amounts, 100, 20))
     with armed("merge.committed", lambda: sums.append(total(road))):

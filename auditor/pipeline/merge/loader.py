@@ -41,6 +41,7 @@ from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeNews
 from auditor.waits import waits
 from dialects import Session
+from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
 
@@ -165,13 +166,14 @@ class Loader:
         with self._opened() as session:
             self._take_positions(session, tables)
             self._failures.pop("", None)
-            if not is_at_one_moment(session, self.where.chosen):
-                return self._merge_one_by_one(session, tables)
-            if tables.keys() - self._known:
-                self._known = set(tables)
-                self._alike = find_alike(folding(session), self.where.place, tables)
-            total = self._merge_together(session, tables)
-            if total:
+            if is_at_one_moment(session, self.where.chosen):
+                if tables.keys() - self._known:
+                    self._known = set(tables)
+                    self._alike = find_alike(folding(session), self.where.place, tables)
+                total = self._merge_together(session, tables)
+            else:
+                total = self._merge_one_by_one(session, tables)
+            if total and not isinstance(session, Committing):  # which carries the pipeline's incarnation with each position
                 self._note_whole(session, tables, offset)
         return total
 
@@ -195,12 +197,14 @@ class Loader:
         return max(self._held.get(table, Held()).position, self._complete.get(table, 0))
 
     def _merge_one_by_one(self, session: Session, tables: Mapping[str, StagedTable]) -> int:
-        """Merge what each table lacks by itself, and return the number of events: into a target whose commits are of one table."""
+        """Merge what each table lacks by itself, and return the number of events: where commits are of one table, or that is asked for."""
         total = 0
         for table, held in self._lacking(tables, self._waiting | set(self._holding.seen)).items():
             if self._is_asked_away():
                 break
             total += self._guarded(session, table, held, partial(self._merge_table, session, table, held))
+            if self._moved:
+                self._take_positions(session, tables)
         return total
 
     def _merge_together(self, session: Session, tables: Mapping[str, StagedTable]) -> int:
