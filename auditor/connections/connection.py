@@ -431,12 +431,12 @@ def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Even
 
 @contextmanager
 def prefix_errors(side: Side, connection: str) -> Iterator[None]:
-    """Put the side and its connection's name in front of errors of the tree that leave the block."""
+    """Put the side, and its connection's name where that is another word, in front of errors of the tree that leave the block."""
     try:
         yield
     except AuditorError as error:
         if not str(error).startswith(f"{side}"):
-            raise type(error)(f"{side} ({connection}): {error}") from error
+            raise type(error)(f"{side if connection == side else f'{side} ({connection})'}: {error}") from error
         raise
 
 

@@ -164,7 +164,7 @@ def test_run_against_a_silent_server_fails_and_names_it(proxy: Proxy, engine: Li
     report = ended(lambda: audit(engine, proxy, statement_timeout=1))
     assert isinstance(report, Report), repr(report)
     assert report.state is State.FAILED and report.retries == 1, report.reasons
-    assert report.reasons[0].startswith("source (source): ") and "no answer within 1.5 s" in report.reasons[0]
+    assert report.reasons[0].startswith("source: ") and "no answer within 1.5 s" in report.reasons[0]
 
 
 @pytest.mark.slow_on("mysql")

@@ -90,7 +90,7 @@ def assert_unknown(report: Report, sentence: str = "") -> None:
     assert (report.state, str(report.verdict), report.exit_code) == (State.FAILED, "unknown", 3), report.reasons
     [reason] = report.reasons
     assert "connect to the server itself, or let what is between keep this user's sessions" in reason and sentence in reason
-    assert reason.startswith("source (source): ") and not report.resumable
+    assert reason.startswith("source: ") and not report.resumable
 
 
 @servers

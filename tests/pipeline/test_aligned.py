@@ -161,7 +161,7 @@ def test_why_a_source_has_no_snapshot_at_a_known_place(road: AlignedRoad, hold: 
         cursor.execute("BEGIN")
         cursor.execute(f"UPDATE {TABLE} SET price = price WHERE id = 1")
         why = audit_with(road, hold).not_aligned
-        assert why.startswith("the table is written too often for a snapshot at a known place of the log: source (source): `audit")
+        assert why.startswith("the table is written too often for a snapshot at a known place of the log: source: `audit")
         assert "could not be locked for a moment, as others use it" in why
     reader, place = f"reader{next(_numbers)}", urlsplit(road.source_url)
     grants = (f"CREATE USER {reader} IDENTIFIED BY 'choose-1-Password'", f"GRANT SELECT ON *.* TO {reader}")
