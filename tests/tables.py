@@ -109,6 +109,11 @@ def query(engine: LiveEngine, sql: str) -> list[tuple[Any, ...]]:
         session.close()
 
 
+def postgres_version(engine: LiveEngine) -> int:
+    """Return the version of a PostgreSQL as a number, 150004 for 15.4."""
+    return int(query(engine, "SHOW server_version_num")[0][0])
+
+
 def load_zones(engine: LiveEngine, names: Sequence[str]) -> None:
     """Give a MySQL server the rules of zones; the other engines have theirs."""
     if engine.dialect != "mysql":

@@ -78,10 +78,14 @@ def test_odd_names_are_audited_named_and_rechecked(engine: LiveEngine, odd_table
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres", "duckdb"), indirect=True)
 def test_table_is_found_by_its_letters_whatever_their_case(engine: LiveEngine) -> None:
-    """An accent is no case: MySQL's catalogue compares names without accents, and PostgreSQL's folds the letters A to Z alone."""
+    """An accent is no case: MySQL's catalogue compares names without accents, and PostgreSQL's folds the letters of its locale.
+
+    In the locale C, which databases of the tests have before PostgreSQL 15, these are A to Z alone.
+    """
     tables.make(engine, "ÉTÉ_Ça", [("n", Kind("integer"))], [(1,)])
+    folds_all = engine.name != "postgres" or tables.query(engine, "SELECT LOWER('É')") == [("é",)]
     with closing(dialects.connect(engine.url)) as session:
-        for asked in ("ÉTÉ_Ça", "été_ça"):
+        for asked in ("ÉTÉ_Ça", "été_ça" if folds_all else "ÉtÉ_ÇA"):
             (table,) = session.dialect.catalogue.describe(session, Place((asked,)))
             assert table.sql.endswith(session.dialect.names.quote("ÉTÉ_Ça"))
         assert session.dialect.catalogue.describe(session, Place(("ete_ca",))) == []

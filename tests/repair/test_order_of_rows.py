@@ -70,6 +70,8 @@ def test_rows_that_refer_to_one_another_in_a_circle_are_refused(engine: LiveEngi
 def test_unique_values_of_expressions_and_nulls_move_in_order(
     engine: LiveEngine, engines: Engines, tmp_path: Path, index: str, source: str, target: list[str]
 ) -> None:
+    if "NULLS NOT DISTINCT" in index and tables.postgres_version(engine) < 150_000:
+        pytest.skip("PostgreSQL before 15 has no NULLS NOT DISTINCT")
     both = trees(tmp_path, engine, engines, source, [])
     both.on_target("ALTER TABLE t DROP CONSTRAINT of_t", f"CREATE UNIQUE INDEX one_only ON t {index}")
     for row in target:
