@@ -57,6 +57,8 @@ class Part:
     """SHA-256 of its blocks, in hexadecimal digits."""
     blocks: tuple[tuple[int, int], ...] = ()
     """Where its record batches are in the file: offset and bytes of each."""
+    previous: int = 0
+    """Up to where the table was staged before it, which a target has to hold first; 0 for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

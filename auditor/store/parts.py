@@ -30,12 +30,16 @@ parts = Table(
     Column("staged_at", Moment(), nullable=False),
     Column("checksum", short_text(64), nullable=False),
     Column("blocks", Json(), nullable=False),
+    Column("previous_position", big_integer(), nullable=False),
     UniqueConstraint("pipeline", "table_name", "first_position"),
     Index("auditor_parts_last", "pipeline", "last_position"),
     Index("auditor_parts_path", "pipeline", "path"),
     **MYSQL,
 )
-"""The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
+"""The manifest of a pipeline: its parts, each the events of one table and schema between two positions.
+
+The parts of a table are a chain: each says up to where the table had been staged before it. So a part that is gone is missed.
+"""
 
 table_schemas = Table(
     "auditor_table_schemas",
@@ -91,9 +95,10 @@ def record_batch(
     def work(connection: Connection) -> None:
         at = database_time(connection)
         _write_schemas(connection, pipeline, schemas)
-        events = _write_parts(connection, pipeline, batch, at)
+        passed = [(note.table, note.position) for note in notes if note.body.get("advances")]
+        events = _write_parts(connection, pipeline, batch, passed, at)
         through: dict[str, int] = {}
-        ends = [(part.table, part.last) for part in batch] + [(note.table, note.position) for note in notes if note.body.get("advances")]
+        ends = [(part.table, part.last) for part in batch] + passed
         for table, position in ends:
             through[table] = max(position, through.get(table, 0))
         _note_tables(connection, pipeline, "staged_through", through)
@@ -312,8 +317,11 @@ def _write_schemas(connection: Connection, pipeline: str, schemas: Mapping[str, 
         connection.execute(insert(table_schemas), new)
 
 
-def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], at: dt.datetime) -> int:
-    """List parts, with the same number of statements for any number of them; return how many more rows are staged than before."""
+def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], passed: Iterable[tuple[str, int]], at: dt.datetime) -> int:
+    """List parts, with the same number of statements for any number of them; return how many more rows are staged than before.
+
+    ``passed`` are tables, and positions of statements that emptied them in this batch.
+    """
     if not batch:
         return 0
     places = (parts.c.table_name.in_({part.table for part in batch}), parts.c.first_position >= min(part.first for part in batch))
@@ -322,7 +330,9 @@ def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], a
         (row.table_name, row.first_position): row for row in connection.execute(listed.where(parts.c.pipeline == pipeline, *places)).all()
     }
     new, replaced = list[dict[str, Any]](), list[dict[str, Any]]()
-    for part in {(part.table, part.first): part for part in batch}.values():
+    listed_parts = {(part.table, part.first): part for part in batch}.values()
+    previous = _find_previous(connection, pipeline, listed_parts, passed)
+    for part in listed_parts:
         row = before.get((part.table, part.first))
         values = {
             "last_position": part.last,
@@ -335,7 +345,8 @@ def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], a
             "blocks": part.blocks,
         }
         if row is None:
-            new.append({"pipeline": pipeline, "table_name": part.table, "first_position": part.first, "staged_at": at, **values})
+            place = {"pipeline": pipeline, "table_name": part.table, "first_position": part.first}
+            new.append({**place, "previous_position": previous[part.table, part.first], "staged_at": at, **values})
         else:
             replaced.append({"known": row.number, **values})
     if new:
@@ -344,6 +355,17 @@ def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], a
         connection.execute(update(parts).where(parts.c.number == bindparam("known")), replaced)
     gone: int = sum(before[part.table, part.first].row_count for part in batch if (part.table, part.first) in before)
     return sum(part.rows for part in batch) - gone
+
+
+def _find_previous(
+    connection: Connection, pipeline: str, batch: Collection[Part], passed: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """Return by table and first position of each part up to where the table was staged before it."""
+    asked = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name.in_({part.table for part in batch}))
+    ends: dict[str, list[int]] = {row.table_name: [row.staged_through] for row in connection.execute(select(staged_tables).where(asked))}
+    for table, position in (*passed, *((part.table, part.last) for part in batch)):
+        ends.setdefault(table, []).append(position)
+    return {(part.table, part.first): max((end for end in ends[part.table] if end < part.first), default=0) for part in batch}
 
 
 def _note_tables(connection: Connection, pipeline: str, column: str, through: Mapping[str, int]) -> None:
@@ -377,6 +399,7 @@ def _part(row: Row[Any]) -> Part:
         row.last_time,
         row.checksum,
         tuple((offset, size) for offset, size in row.blocks),
+        row.previous_position,
     )
 
 

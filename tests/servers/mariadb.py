@@ -20,6 +20,9 @@ VARIABLE = "AUDITOR_TEST_MARIADB_URL"
 HOME_VARIABLE = "AUDITOR_TEST_MARIADB_HOME"
 """Names the folder of an unpacked MariaDB (bin, scripts, share) that tests use instead of this machine's."""
 
+WITHOUT_TLS = "--skip-ssl"
+"""Debian's MariaDB has none unless it is given a certificate; that of Maven makes one, and takes 0.1 s for each handshake."""
+
 NEW_VARIABLE = "AUDITOR_TEST_NEW_MARIADB_URL"
 IMAGE = "mariadb:11"
 OWN_OPTIONS = (
@@ -38,7 +41,7 @@ def start(directory: Path) -> Server:
         return server
     if programs() is None:
         return mysql.start_container("mariadb", IMAGE, "there is no MariaDB here: run scripts/engines.sh")
-    return start_private(directory)
+    return start_private(directory, [WITHOUT_TLS])
 
 
 def start_private(directory: Path, more: Sequence[str] = ()) -> Server:
@@ -66,10 +69,11 @@ def start_new(directory: Path) -> Server:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests" / "mariadb-11.4"
     if not (base / "bin" / "mariadbd").exists():
         raise Unavailable("there is no MariaDB 11.4 here: run scripts/mariadb.sh, where Maven and Linux on x86-64 are")
-    return _start(directory, base / "bin" / "mariadbd", base / "scripts" / "mariadb-install-db", [f"--basedir={base}"], "unpacked package")
+    found = base / "bin" / "mariadbd", base / "scripts" / "mariadb-install-db"
+    return _start(directory, *found, [f"--basedir={base}"], "unpacked package", [WITHOUT_TLS])
 
 
-def _start(directory: Path, program: Path, install: Path, base: list[str], how: str, more: Sequence[str] = ()) -> Server:
+def _start(directory: Path, program: Path, install: Path, base: list[str], how: str, more: Sequence[str]) -> Server:
     home = own_directory(directory, "mariadb")
     account = ["--auth-root-authentication-method=normal", "--skip-test-db"]
     run([install, "--no-defaults", *base, *mysql.as_root(), f"--datadir={home}/data", f"--tmpdir={home}", *account], home)

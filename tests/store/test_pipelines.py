@@ -29,7 +29,7 @@ def part(first: int, last: int, table: str = "shop.orders", rows: int = 10) -> P
 
 
 def test_a_replayed_batch_is_listed_once(store: Store, pipeline: str) -> None:
-    batch = [part(1, 5), part(6, 9), part(3, 4, "shop.items")]
+    batch = [part(1, 5), replace(part(6, 9), previous=5), part(3, 4, "shop.items")]
     for _ in range(2):
         parts.record_batch(store, pipeline, batch, {"abc": {"table": "orders"}}, {"file": "binlog.000001", "offset": 9})
     parts.record_batch(store, pipeline, [], {})

@@ -14,7 +14,7 @@ from typing import Any
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
-from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StoreError
+from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StagingFailed, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
@@ -221,8 +221,7 @@ class Loader:
             behind = {table: held for table, held in lacking.items() if not self._joins(table, held)}
             group = {table: held for table, held in lacking.items() if table not in behind}
             if group:
-                through = max(staged.staged_through for staged in tables.values())
-                merged, unmerged = self._merge_group(session, group, through, settled)
+                merged, unmerged = self._merge_group(session, group, tables, settled)
                 total += merged
                 left = {*unmerged, *behind, *self._waiting, *self._holding.seen}
                 self._complete = {table: self._together for table in tables if table not in left}
@@ -249,7 +248,12 @@ class Loader:
     def _joins(self, table: str, held: Held) -> bool:
         """Return whether the target holds a table as far as those that are merged together."""
         if self._position(table) < self._together:
-            ahead = see(self.where, table, held)
+            try:
+                ahead = see(self.where, table, held)
+            except (StoreError, StagingFailed):
+                raise
+            except AuditorError:
+                return False  # it is said when the table catches up
             nearest = ahead.note.position if ahead.note else ahead.begins
             if nearest is not None and nearest <= self._together:
                 return False
@@ -268,13 +272,15 @@ class Loader:
         return merged.events
 
     def _merge_group(
-        self, session: Session, group: Mapping[str, Held], through: int, settled: set[tuple[str, int]]
+        self, session: Session, group: Mapping[str, Held], tables: Mapping[str, StagedTable], settled: set[tuple[str, int]]
     ) -> tuple[int, set[str]]:
         """Merge the next events of tables that are equally far, up to one position; return their number, and the tables that stay behind.
 
         Where there is none before something that tables have to do by themselves, these do it.
         """
-        began, outlook = self.clock(), look(self.where, group, self._together, through, settled)
+        began, outlook = self.clock(), look(self.where, group, self._together, tables, settled)
+        for table, error in outlook.failed.items():
+            self._guarded(session, table, group[table], partial(_raise, error))
         due = [one for one in outlook.pending.values() if one.ahead.begins is not None and one.ahead.begins <= outlook.through]
         here, steps = max(LEAST_HERE, HERE_BYTES // max(1, len(due))), list[Step]()
         for pending in due:
@@ -283,7 +289,7 @@ class Loader:
         for pending in outlook.stopping() if not due else ():
             self._guarded(session, pending.table, pending.held, partial(self._follow, session, pending, settled))
         self._together = outlook.through
-        return sum(one.events for one in merged.values()), {one.table for one in due} - set(merged)
+        return sum(one.events for one in merged.values()), {*outlook.failed, *(one.table for one in due)} - set(merged)
 
     def _plan(self, session: Session, pending: Pending, through: int, here: int, steps: list[Step]) -> int:
         self._check_place(session, pending)

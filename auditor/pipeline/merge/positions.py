@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from auditor.config import PipelineTarget, TargetKeys
 from auditor.connections.writer import create_table
 from auditor.errors import ConfigError, MergeFailed, NoSuchObject, PartsGone
+from auditor.escaping import shell_word
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import Position, TableSchema
 from auditor.pipeline.folders import folder_at
@@ -23,6 +24,9 @@ from auditor.sql.merge import Positions
 from auditor.store import Store, parts, table_notes
 from dialects import Session
 from dialects.committing import Committing
+
+MOST_LISTED = 1000
+"""Parts of one table that are looked at for one transaction."""
 
 BEFORE_ALL = 0
 """The position of a table of which a target holds nothing."""
@@ -108,20 +112,40 @@ def positions_of(session: Session, where: Where, table: str) -> Positions:
     return Positions(session.dialect, where.place(table)[0], where.pipeline)
 
 
-def see(where: Where, table: str, held: Held) -> Ahead:
-    """Return what lies ahead of the target in the stream of a table. Raises StoreError."""
-    found = parts.list_parts(where.store, where.pipeline, table, held.position)
-    return see_in(where, held, found, table_notes.list_notes(where.store, where.pipeline, [table], after=held.position))
+def see(where: Where, table: str, held: Held, through: int = 0) -> Ahead:
+    """Return what lies ahead of the target in the stream of a table, of which events up to ``through`` are known to be staged.
+
+    Raises PartsGone where some of them are not listed any more, and StoreError.
+    """
+    found = parts.list_parts(where.store, where.pipeline, table, held.position, MOST_LISTED)
+    notes = table_notes.list_notes(where.store, where.pipeline, [table], after=held.position)
+    return see_in(where, table, held, found, notes, through if len(found) < MOST_LISTED else 0)
 
 
-def see_in(where: Where, held: Held, found: Sequence[Part], notes: Sequence[TableNote]) -> Ahead:
-    """Return the same of a table's parts and notes that end behind what the target holds. Raises StoreError."""
+def see_in(where: Where, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int = 0) -> Ahead:
+    """Return the same of a table's parts and notes that end behind what the target holds. Raises PartsGone and StoreError."""
+    _check_chain(where, table, held, found, notes, through)
     begins = found[0].first if found else None
     if found and found[0].first <= held.position:  # a part of which some events were merged
         begins = _next_position(where, found[0], held.position)
         found = found if begins is not None else found[1:]
         begins = found[0].first if begins is None and found else begins
     return look_ahead(begins, found, notes, where.target, _hidden(where, held, begins, found, notes))
+
+
+def _check_chain(where: Where, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int) -> None:
+    """Raise PartsGone if events that were staged between what a target holds and ``through`` are in none of these parts."""
+    passed = [note.position for note in notes if note.body.get("advances")]
+    reached = held.position
+    for before, after in [*((part.previous, part) for part in found), (through, None)]:
+        reached = max([reached, *(position for position in passed if after is None or position < after.first)])
+        if before > reached:
+            raise PartsGone(
+                f"{table}: events between {describe(reached)} and {describe(before)} were staged, and the store lists no part of them any"
+                " more, as after a restore or a deletion by hand; read the log again from where the targets are: auditor pipeline reset"
+                f" {shell_word(where.pipeline)} --from-targets; or copy the table again, and let the target continue from there"
+            )
+        reached = max(reached, after.last if after else 0)
 
 
 def _hidden(where: Where, held: Held, begins: int | None, found: Sequence[Part], notes: Sequence[TableNote]) -> Mapping[int, str]:

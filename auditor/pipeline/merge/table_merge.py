@@ -77,7 +77,7 @@ def merge_next(
     from the position in the target.
     """
     check_kept(table, held, staged)
-    ahead = see(where, table, held)
+    ahead = see(where, table, held, staged.staged_through)
     check_place(session, where, table, held, ahead.note is not None and is_move(ahead.note))
     if ahead.note and through is not None and ahead.note.position > through:
         return None

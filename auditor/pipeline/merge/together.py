@@ -7,12 +7,14 @@ everything that one table has to do by itself: a statement of the source that ch
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from auditor.errors import AuditorError, StagingFailed, StoreError
 from auditor.model import Part, TableNote
 from auditor.pipeline.merge.ahead import Ahead
 from auditor.pipeline.merge.positions import Held, Where, see_in
 from auditor.store import parts, table_notes
+from auditor.store.parts import StagedTable
 
 MOST_PARTS = 10_000
 """Parts that are looked at for one transaction."""
@@ -39,20 +41,26 @@ class Outlook:
     pending: Mapping[str, Pending]
     through: int
     """Up to which position all tables can be merged together."""
+    failed: Mapping[str, AuditorError] = field(default_factory=dict)
+    """Tables that stay behind, because it cannot be seen what they lack."""
 
     def stopping(self) -> list[Pending]:
         """Return the tables that have something to do by themselves before the others go on."""
         return [one for one in self.pending.values() if one.stop is not None and one.stop <= self.through + 1]
 
 
-def look(where: Where, tables: Mapping[str, Held], after: int, through: int, settled: Collection[tuple[str, int]] = ()) -> Outlook:
-    """Return what these tables lack, all of which hold everything up to ``after``, of what was staged up to ``through``.
+def look(
+    where: Where, tables: Mapping[str, Held], after: int, staged: Mapping[str, StagedTable], settled: Collection[tuple[str, int]] = ()
+) -> Outlook:
+    """Return what these tables lack, all of which hold everything up to ``after``, of what was staged.
 
     ``settled`` are tables, and positions, at which nothing has to be done by themselves although their schema changes there. A few queries
     of the store, whatever the number of tables. Raises StoreError.
     """
+    through = max(table.staged_through for table in staged.values())
     listed = parts.list_parts_of_all(where.store, where.pipeline, after, through, MOST_PARTS)
-    if len(listed) == MOST_PARTS:
+    is_whole = len(listed) < MOST_PARTS
+    if not is_whole:
         through = min(through, listed[-1].first - 1)
     by_table: dict[str, list[Part]] = {}
     for part in listed:
@@ -62,12 +70,20 @@ def look(where: Where, tables: Mapping[str, Held], after: int, through: int, set
     for note in table_notes.list_notes(where.store, where.pipeline, after=min((held.position for held in tables.values()), default=0)):
         if note.table in tables and note.last > tables[note.table].position:
             notes.setdefault(note.table, []).append(note)
-    pending = {}
-    for table in sorted({*by_table, *notes}):
-        ahead = see_in(where, tables[table], by_table.get(table, ()), notes.get(table, ()))
-        pending[table] = Pending(table, tables[table], ahead, _stop(table, tables[table], ahead, settled))
+    pending, failed = dict[str, Pending](), dict[str, AuditorError]()
+    for table, held in sorted(tables.items()):
+        until = staged[table].staged_through if is_whole else 0
+        try:
+            ahead = see_in(where, table, held, by_table.get(table, ()), notes.get(table, ()), until)
+        except (StoreError, StagingFailed):
+            raise
+        except AuditorError as error:
+            failed[table] = error
+        else:
+            if table in by_table or table in notes:
+                pending[table] = Pending(table, held, ahead, _stop(table, held, ahead, settled))
     stops = [one.stop - 1 for one in pending.values() if one.stop is not None]
-    return Outlook(pending, _bounded(min([through, *stops]), [part for found in by_table.values() for part in found]))
+    return Outlook(pending, _bounded(min([through, *stops]), [part for table in pending for part in by_table.get(table, ())]), failed)
 
 
 def _stop(table: str, held: Held, ahead: Ahead, settled: Collection[tuple[str, int]]) -> int | None:

@@ -355,6 +355,7 @@ def _pipeline_tables() -> None:
         Column("staged_at", Moment(), nullable=False),
         Column("checksum", short_text(64), nullable=False),
         Column("blocks", Json(), nullable=False),
+        Column("previous_position", big_integer(), nullable=False),
         UniqueConstraint("pipeline", "table_name", "first_position"),
     )
     _index("auditor_parts_last", "auditor_parts", "pipeline", "last_position")
