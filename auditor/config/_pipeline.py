@@ -125,6 +125,9 @@ class PipelineTarget(Strict):
     consistency: Literal["target", "table"] | None = None
     """``target``: all tables are at one moment of the source, which is the default where the engine commits them together; ``table``: each
     is merged by itself."""
+    max_transaction: int = Field(500_000, ge=1)
+    """Rows that are merged in one transaction of the target. One of the source that has more is merged by itself, as a whole; status says
+    so of the tables that wait for it."""
     tables: dict[str, TargetKeys] = {}
     """Names, and keys, of tables that are made, and what tables may do on their own, by the tables' names in the source: ``orders``, or
     ``shop.orders``."""

@@ -54,8 +54,8 @@ def merge(config_file: Path, schema: str, fatal: str = "") -> None:
 
     settings = config.load(config_file)
     assert settings.store
-    root = settings.pipelines[PIPELINE].staging.path
-    where = Where(open_store(settings.store.url), PIPELINE, str(config_file), "warehouse", schema, root, run_here)
+    root, chosen = settings.pipelines[PIPELINE].staging.path, settings.pipelines[PIPELINE].targets["wh"]
+    where = Where(open_store(settings.store.url), PIPELINE, str(config_file), "warehouse", schema, root, run_here, "wh", chosen)
     with armed(f"merge.{fatal}", lambda: os.kill(os.getpid(), signal.SIGKILL)) if fatal else nullcontext():
         Loader(where, "wh", settings.connections["warehouse"]).merge_all()
 

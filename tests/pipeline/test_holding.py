@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import pytest
 
 from auditor.pipeline.aligned.stream_hold import StreamHold
-from auditor.pipeline.merge import together
 from auditor.points import armed
 from auditor.run.alignment import NotAligned
 from auditor.store import holds, parts, pipelines
@@ -138,13 +137,12 @@ def test_a_hold_whose_audit_died_ends_by_itself(road: Road) -> None:
 
 
 @quick_on_target("duckdb")
-def test_a_loader_that_always_has_more_to_merge_answers(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_ROWS", 1)
+def test_a_loader_that_always_has_more_to_merge_answers(road: Road) -> None:
     stage_orders(road, 10, first=True)
     for position in range(11, 15):
         stage_orders(road, position)
     hold, taken = hold_of(road), list[bool]()
-    loader = road.loader()
+    loader = road.loader(max_transaction=1)
     with armed("merge.committed", lambda: taken.append(holds.take_hold(road.store, hold._key, 60)), nth=2):
         loader.merge_all()
     assert taken == [True]

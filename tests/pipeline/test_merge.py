@@ -14,7 +14,6 @@ import pytest
 from auditor.config import WriteSettings
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import loader as loader_module
-from auditor.pipeline.merge import together
 from auditor.points import armed
 from auditor.store import pipelines
 from tests.live import engine_params
@@ -217,11 +216,10 @@ def test_parts_are_loaded_by_tasks_where_they_are_large(road: Road, most: int, m
     assert given == ([] if most else [2])
 
 
-def test_a_loader_ends_after_the_transaction_under_way(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_ROWS", 1)
+def test_a_loader_ends_after_the_transaction_under_way(road: Road) -> None:
     others = [table(f"many_{number}", ("id",), id="bigint") for number in range(5)]
     road.stage(*(batch(announce(one, 1), insert(one, 10 + number, ["1"])) for number, one in enumerate(others)))
-    loader, stopped = road.loader(), threading.Event()
+    loader, stopped = road.loader(max_transaction=1), threading.Event()
     service = loader.service(0, stopped, threading.Event(), threading.Event())
     with armed("merge.report", stopped.set, nth=1):
         service.start()

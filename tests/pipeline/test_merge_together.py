@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import event
 
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.merge import together
 from auditor.points import armed
 from auditor.store import Store, parts, pipelines
 from tests.live import engine_params
@@ -46,10 +45,9 @@ def total(road: Road) -> int:
     return int(road.query(f"SELECT {summed}")[0][0])
 
 
-def test_no_transaction_of_the_source_is_seen_in_half(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_ROWS", 7)
+def test_no_transaction_of_the_source_is_seen_in_half(road: Road) -> None:
     begin(road)
-    loader = road.loader()
+    loader = road.loader(max_transaction=7)
     assert loader.merge_all() == len(ACCOUNTS)
     chance, sums, amounts = random.Random(3), list[int](), [EACH] * len(ACCOUNTS)
     for first in range(100, 200, 5):
@@ -201,3 +199,41 @@ def test_a_merge_asks_the_store_as_often_for_many_tables_as_for_few(road: Road) 
             assert loader.merge_all() == len(some)
         counts.append(len(statements))
     assert counts[0] == counts[1] < 40, Counter(" ".join(one.split())[:120] for one in statements)
+
+
+def test_part_of_many_rows_lets_no_table_stay_behind(road: Road) -> None:
+    """The second part of a table has rows up to the next place, and is larger with the first one than a transaction is meant to be."""
+    one, other = ACCOUNTS[:2]
+    road.stage(*(batch(announce(each, 1), insert(each, 10, ["1", "10"])) for each in (one, other)))
+    loader, seen = road.loader(max_transaction=4), list[tuple[int, int]]()
+    loader.merge_all()
+
+    def changed(each: TableSchema, places: list[int]) -> pa.RecordBatch:
+        return batch(*(update(each, place, (["1", str(place - 1)], ["1", str(place)])) for place in places))
+
+    road.stage(changed(one, [11, 12]), changed(other, [11, 14]))
+    road.stage(changed(one, [13, 14, 15, 16]))
+    with armed("merge.committed", lambda: seen.append((int(road.rows(one.table)[0][1]), int(road.rows(other.table)[0][1])))):
+        while loader.merge_all():
+            pass
+    assert seen == [(14, 14), (16, 14)]
+
+
+def test_transaction_that_is_too_large_is_merged_by_itself_and_the_others_are_said_to_wait(road: Road) -> None:
+    begin(road)
+    loader = road.loader(max_transaction=10)
+    loader.merge_all()
+    large = [insert(ACCOUNTS[0], 20, *([str(number), "1"] for number in range(2, 30)))]
+    road.stage(batch(*large), batch(update(ACCOUNTS[1], 30, (["1", str(EACH)], ["1", "7"]))))
+    said = list[str]()
+
+    def look() -> None:
+        said.extend(report.reason for report in pipelines.list_merges(road.store, PIPELINE)["wh"].values() if report.state == "delayed")
+
+    with armed("merge.merge", look, nth=1):
+        loader.merge_all()
+    assert said == [
+        "waits for 28 rows that are merged together, more than max_transaction: one transaction of the source, or one part"
+    ] * len(said)
+    assert len(said) == 2 and len(road.rows(ACCOUNTS[0].table)) == 29 and road.rows(ACCOUNTS[1].table) == [(1, 7)]
+    assert {report.state for report in pipelines.list_merges(road.store, PIPELINE)["wh"].values()} == {"merged"}

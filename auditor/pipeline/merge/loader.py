@@ -281,6 +281,8 @@ class Loader:
         began, outlook = self.clock(), look(self.where, group, self._together, tables, settled)
         for table, error in outlook.failed.items():
             self._guarded(session, table, group[table], partial(_raise, error))
+        if outlook.rows > self.where.chosen.max_transaction:
+            self._report_large(group, outlook.rows)
         due = [one for one in outlook.pending.values() if one.ahead.begins is not None and one.ahead.begins <= outlook.through]
         here, steps = max(LEAST_HERE, HERE_BYTES // max(1, len(due))), list[Step]()
         for pending in due:
@@ -501,6 +503,13 @@ class Loader:
         line = f"{self.target}: {named} holds {describe(merged[last].position)}: {events:,} events in {seconds:.2f} s"
         extra = {"action": "merged", "target": self.target, "table": last, "tables": len(merged), "events": events, "seconds": seconds}
         log.info(line, extra=extra)
+
+    def _report_large(self, waiting: Mapping[str, Held], rows: int) -> None:
+        """Report that tables wait for more rows than are merged with others."""
+        reason = f"waits for {rows:,} rows that are merged together, more than max_transaction: one transaction of the source, or one part"
+        log.info("%s: %d tables: %s", self.target, len(waiting), reason, extra={"action": "merge_large", "events": rows})
+        news = {table: MergeNews(held.position, "delayed", reason) for table, held in waiting.items()}
+        pipelines.report_merges(self.where.store, self.where.pipeline, self.target, news)
 
     def _fail(self, table: str, error: AuditorError, position: int | None = None) -> None:
         """Let a table (or with '' the whole target) wait, longer each time, and report why."""

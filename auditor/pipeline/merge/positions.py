@@ -51,9 +51,9 @@ class Where:
     schema: str
     root: str
     run_tasks: RunTasks
-    target: str = ""
-    chosen: PipelineTarget | None = None
-    """What the configuration says of it; None for the usual names in ``schema``."""
+    target: str
+    chosen: PipelineTarget
+    """What the configuration says of it."""
     incarnation: str = ""
     """The pipeline's, which a target that is written by commits carries with each position."""
     schemas_met: dict[str, TableSchema] = field(default_factory=dict, compare=False, repr=False)
@@ -61,20 +61,20 @@ class Where:
 
     def place(self, table: str) -> tuple[str, str]:
         """Return the schema and the name that a table of the source, ``database.table``, has in the target."""
-        return self.chosen.place_of(table) if self.chosen else (self.schema, table.partition(".")[2])
+        return self.chosen.place_of(table)
 
     def keys(self, table: str) -> TargetKeys:
         """Return the distribution and sort keys with which a table of the source is made."""
-        return self.chosen.keys_of(table) if self.chosen else TargetKeys()
+        return self.chosen.keys_of(table)
 
     def schemas(self, tables: Iterable[str]) -> list[str]:
         """Return the schemas in which the target has these tables of the source, or may have some; each has positions of its own."""
-        return self.chosen.schemas_of(tables) if self.chosen else [self.schema]
+        return self.chosen.schemas_of(tables)
 
 
-def is_at_one_moment(session: Session, chosen: PipelineTarget | None) -> bool:
+def is_at_one_moment(session: Session, chosen: PipelineTarget) -> bool:
     """Return whether all tables of a target are merged together. Raises ConfigError where that is asked of an engine that cannot."""
-    asked = chosen.consistency if chosen else None
+    asked = chosen.consistency
     if asked == "target" and isinstance(session, Committing):
         raise ConfigError(
             f"consistency: target asks for all tables at one moment of the source, and a commit of {session.dialect.name} is of one table;"

@@ -29,7 +29,6 @@ from auditor.pipeline.merge.positions import Held, Where, check_unchanged, descr
 from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, examine
-from auditor.pipeline.merge.together import MOST_ROWS
 from auditor.pipeline.staged_parts import read_part
 from auditor.points import reach
 from auditor.sql.merge import Bound, read_bounds
@@ -83,7 +82,7 @@ def merge_next(
         return None
     if done := follow(session, where, table, held, ahead, ready):
         return done
-    if ahead.note or not (step := plan(session, where, table, held, ahead, ready, through, rows)):
+    if ahead.note or not (step := plan(session, where, table, held, ahead, ready, through, rows, where.chosen.max_transaction)):
         return None
     try:
         return merge(session, where, [step], ready).get(table)
@@ -147,15 +146,16 @@ def plan(
     ready: dict[str, TargetTable],
     through: int | None = None,
     rows: int | None = None,
+    most: int | None = None,
     here: int = HERE_BYTES,
 ) -> Step | None:
     """Return how the next events of a table are merged, in one transaction, and make the target's table, and staging, ready for them.
 
-    Parts of at most ``here`` bytes are read by this process. None if there are no events up to ``through``. ``rows`` is as in
-    `merge_next`. Raises AuditorError.
+    These are all up to ``through``, or as many parts as have at most ``most`` events. Parts of at most ``here`` bytes are read by this
+    process. None if there are no events up to ``through``. ``rows`` is as in `merge_next`. Raises AuditorError.
     """
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
-    chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound])
+    chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound], most)
     if not chosen:
         return None
     target, is_new = _make_ready(session, where, table, held, chosen, ready)
@@ -472,11 +472,12 @@ def _check_staged(session: Session, step: Step, loaded: int) -> int:
     return intervals
 
 
-def _choose(found: Sequence[Part]) -> list[Part]:
-    """Return the first parts of those that have one schema and no more than MOST_ROWS events; at least one, if there is one."""
-    chosen: list[Part] = []
+def _choose(found: Sequence[Part], most: int | None) -> list[Part]:
+    """Return the first parts of those that have one schema and no more than ``most`` events; at least one, if there is one."""
+    chosen, rows = list[Part](), 0
     for part in found:
-        if chosen and (part.schema_id != chosen[0].schema_id or sum(one.rows for one in chosen) + part.rows > MOST_ROWS):
+        rows += part.rows
+        if chosen and (part.schema_id != chosen[0].schema_id or (most is not None and rows > most)):
             break
         chosen.append(part)
     return chosen

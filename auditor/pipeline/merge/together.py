@@ -19,9 +19,6 @@ from auditor.store.parts import StagedTable
 MOST_PARTS = 10_000
 """Parts that are looked at for one transaction."""
 
-MOST_ROWS = 500_000
-"""Events merged in one transaction, unless a single transaction of the source has more."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -41,6 +38,8 @@ class Outlook:
     pending: Mapping[str, Pending]
     through: int
     """Up to which position all tables can be merged together."""
+    rows: int = 0
+    """How many events that are, counting parts of which some events come later as a whole."""
     failed: Mapping[str, AuditorError] = field(default_factory=dict)
     """Tables that stay behind, because it cannot be seen what they lack."""
 
@@ -83,7 +82,9 @@ def look(
             if table in by_table or table in notes:
                 pending[table] = Pending(table, held, ahead, _stop(table, held, ahead, settled))
     stops = [one.stop - 1 for one in pending.values() if one.stop is not None]
-    return Outlook(pending, _bounded(min([through, *stops]), [part for table in pending for part in by_table.get(table, ())]), failed)
+    due = [part for table in pending for part in by_table.get(table, ())]
+    through = _bounded(min([through, *stops]), due, where.chosen.max_transaction)
+    return Outlook(pending, through, sum(part.rows for part in due if part.first <= through), failed)
 
 
 def _stop(table: str, held: Held, ahead: Ahead, settled: Collection[tuple[str, int]]) -> int | None:
@@ -98,11 +99,11 @@ def _stop(table: str, held: Held, ahead: Ahead, settled: Collection[tuple[str, i
     return min(stops, default=None)
 
 
-def _bounded(through: int, found: Sequence[Part]) -> int:
-    """Return the last position, of those at which a part ends, up to which parts have no more than MOST_ROWS events, or the first one."""
-    rows, bound = 0, None
-    for part in sorted(found, key=lambda part: part.last):
-        if part.last > through or (bound is not None and part.last > bound and rows + part.rows > MOST_ROWS):
-            return through if part.last > through else bound or through
-        rows, bound = rows + part.rows, part.last
+def _bounded(through: int, found: Sequence[Part], most: int) -> int:
+    """Return the last position, of those at which a part ends, up to which parts have no more than ``most`` events, or the first one."""
+    rows, bound = 0, through
+    for part in sorted((part for part in found if part.first <= through), key=lambda part: part.last):
+        if rows and part.last > bound and rows + part.rows > most:
+            return bound
+        rows, bound = rows + part.rows, min(part.last, through)
     return through
