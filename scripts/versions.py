@@ -208,7 +208,8 @@ def try_version(version: Version, tests: Sequence[str]) -> Cell:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="auditor-versions-") as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-n", str(1 + (os.cpu_count() or 2)), "-m", f"{version.engine} and not slow", *tests]
+        workers = str(1 + (os.cpu_count() or 2))  # more than cores, as in `make test`
+        command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-m", f"{version.engine} and not slow", *tests]
         subprocess.run([*command, f"--junitxml={report}"], cwd=ROOT, env={**os.environ, **environment}, check=False)
         if not report.exists():
             raise SystemExit(f"{version.name}: the tests ended without a report")

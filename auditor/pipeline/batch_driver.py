@@ -26,6 +26,9 @@ from auditor.waits import waits
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
+FORMAT = 1
+"""The number of the form of that file; another one is refused."""
+
 PLANNED = "planned.json"
 """The file that says where the last batch begins and ends."""
 
@@ -92,7 +95,7 @@ class BatchDriver:
 
     def _plan(self, start: Any, end: Any) -> None:
         try:
-            self._staging.root.put(PLANNED, json.dumps({"start": start, "end": end}).encode())
+            self._staging.root.put(PLANNED, json.dumps({"format": FORMAT, "start": start, "end": end}).encode())
         except OSError as error:
             raise StagingFailed(f"the staging's folder {self._staging.root} cannot be written: {error}; correct staging: path") from error
 
@@ -106,9 +109,14 @@ def read_plan(root: Folder) -> Mapping[str, Any]:
     """Return between which offsets the last batch lies that was planned, ``start`` and ``end``; empty if none was. Raises StagingFailed."""
     try:
         plan: Mapping[str, Any] = json.loads(root.read_note(PLANNED) or "{}")
-        return plan
     except (OSError, ValueError) as error:
         raise StagingFailed(f"{root}/{PLANNED} cannot be read: {error}; check the folder under staging: path") from error
+    if plan and plan.get("format") != FORMAT:
+        raise StagingFailed(
+            f"{root}/{PLANNED} has format {plan.get('format')}, which another version of auditor writes, and this one reads {FORMAT}; start"
+            " that version again, or reset the pipeline and copy its tables again"
+        )
+    return plan
 
 
 def read_and_write(reader: Any, write: Callable[[Any], Any], partition: Any) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ from auditor import config
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.errors import AuditorError, ConfigError, IncarnationsDiffer
-from auditor.pipeline.batch_driver import PLANNED, read_plan
+from auditor.pipeline.batch_driver import FORMAT, PLANNED, read_plan
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.loader import Loader
@@ -69,7 +69,7 @@ class Life:
         reader: Any = MySQLBinlog({**options, "notes": "true", "start": json.dumps(self.offset)}).streamReader(EVENT_TYPE)
         reader.prepareForTriggerAvailableNow()
         end = reader.latestOffset(self.offset, ReadMaxBytes(64 << 20))
-        LocalFolder(self.root).put(PLANNED, json.dumps({"start": self.offset, "end": end}).encode())
+        LocalFolder(self.root).put(PLANNED, json.dumps({"format": FORMAT, "start": self.offset, "end": end}).encode())
         rules = TableRules(self.pipeline, b"salt")
         batches = (stage_task(str(self.root), rules, reader.read(part)) for part in reader.partitions(self.offset, end))
         found, notes = read_entries([entry for batch in itertools.chain(*batches) for entry in batch.to_pylist()])

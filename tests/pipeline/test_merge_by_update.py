@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ from tests.waits import SetWaits
 ORDERS = table(id="bigint", code="varchar(10) null", item="varchar(40) null")
 UPDATING = engine_params("postgres", "mysql", "mariadb")
 on_updating = pytest.mark.parametrize("engine", UPDATING, indirect=True)
+LOSES_VALUES = r"(10\.5\.28|10\.6\.21|10\.11\.11|11\.4\.5|11\.7\.2)-"
+"""Releases of MariaDB in which INSERT ... SELECT does so before a trigger. https://jira.mariadb.org/browse/MDEV-36026"""
+
 MERGE_SINCE = 150_000
 """The version of PostgreSQL since which it has MERGE."""
 
@@ -120,7 +124,11 @@ def test_triggers_of_the_target_are_refused_by_name(road: Road) -> None:
     else:
         road.execute(f"CREATE TRIGGER {road.schema}.stamp BEFORE INSERT ON {made} FOR EACH ROW SET NEW.item = 'x'")
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
+    loses = road.dialect.name == "mysql" and re.match(LOSES_VALUES, road.query("SELECT VERSION()")[0][0])
     loader(road).merge_all()
+    if loses:
+        assert "lose values in this release of MariaDB" in reason(road) and road.rows() == []
+        return
     said = "in the target has trigger stamp, which may write something else than the source has; remove that there, or accept it: tables:"
     assert said in reason(road) and road.rows() == []
     loader(road, "trigger stamp").merge_all()

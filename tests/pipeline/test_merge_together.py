@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import event
 
+from auditor.connections.writer import open_writer
+from auditor.model import Part
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge.identity import Identity, read_identities
 from auditor.points import armed
+from auditor.sql.merge import POSITIONS
 from auditor.store import Store, parts, pipelines
 from tests.live import engine_params
 from tests.pipeline.road import PIPELINE, Road
@@ -237,3 +241,62 @@ def test_transaction_that_is_too_large_is_merged_by_itself_and_the_others_are_sa
     ] * len(said)
     assert len(said) == 2 and len(road.rows(ACCOUNTS[0].table)) == 29 and road.rows(ACCOUNTS[1].table) == [(1, 7)]
     assert {report.state for report in pipelines.list_merges(road.store, PIPELINE)["wh"].values()} == {"merged"}
+
+
+def said(road: Road) -> Identity:
+    """What the target says of the pipeline as a whole."""
+    with open_writer("warehouse", road.settings.connections["warehouse"]) as session:
+        found = read_identities(session, road.loaders[-1].where, ["shop.accounts_0"])[road.schema]
+    assert found
+    return found
+
+
+def test_target_says_up_to_where_it_holds_all_tables_and_which_it_does_not(road: Road) -> None:
+    begin(road)
+    loader = road.loader()
+    loader.merge_all()
+    assert (said(road).through, said(road).apart) == (10, [])
+    road.execute(f"ALTER TABLE {road.dialect.names.table(road.schema, 'accounts_2')} RENAME TO away")
+    road.stage(*(batch(update(one, 20, (["1", str(EACH)], ["1", "7"]))) for one in ACCOUNTS))
+    loader = road.loader()
+    loader.merge_all()
+    assert (said(road).through, said(road).apart) == (20, ["shop.accounts_2"])
+    road.execute(f"ALTER TABLE {road.dialect.names.table(road.schema, 'away')} RENAME TO accounts_2")
+    road.stage(batch(update(ACCOUNTS[0], 30, (["1", "7"], ["1", "8"]))))
+    loader = road.loader()
+    while loader.merge_all():
+        pass
+    assert [int(road.rows(one.table)[0][1]) for one in ACCOUNTS] == [8, 7, 7, 7]
+    road.stage(batch(update(ACCOUNTS[3], 40, (["1", "7"], ["1", "9"]))))
+    loader.merge_all()
+    assert (said(road).through, said(road).apart) == (40, [])
+
+
+def test_loader_that_starts_looks_at_nothing_that_the_target_holds(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quiet table with a new event has an old position; what the others had since then is not listed again."""
+    begin(road)
+    for position in range(20, 40):
+        road.stage(batch(update(ACCOUNTS[0], position, (["1", str(EACH)], ["1", str(EACH)]))))
+    road.loader().merge_all()
+    road.stage(batch(update(ACCOUNTS[1], 50, (["1", str(EACH)], ["1", "7"]))))
+    listed, read = list[int](), parts.list_parts_of_all
+
+    def counted(store: Store, pipeline: str, after: int, through: int, limit: int) -> list[Part]:
+        found = read(store, pipeline, after, through, limit)
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(parts, "list_parts_of_all", counted)
+    assert road.loader().merge_all() == 1 and listed == [1]
+
+
+def test_what_another_version_wrote_is_refused(road: Road) -> None:
+    begin(road)
+    road.loader().merge_all()
+    positions = road.dialect.names.table(road.schema, POSITIONS)
+    road.execute(f"UPDATE {positions} SET schema_id = REPLACE(schema_id, '\"format\": 1', '\"format\": 2') WHERE table_name = ''")
+    road.stage(batch(update(ACCOUNTS[0], 20, (["1", str(EACH)], ["1", "7"]))))
+    loader = road.loader()
+    assert loader.merge_all() == 0
+    reasons = {report.reason for report in pipelines.list_merges(road.store, PIPELINE)["wh"].values()}
+    assert len(reasons) == 1 and "writes positions in format 2, and this one reads format 1; use that version, or" in reasons.pop()

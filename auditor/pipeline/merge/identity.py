@@ -1,4 +1,4 @@
-"""What a target itself says of the pipeline that fills it: its incarnation, and a place in the stream up to which it holds every table.
+"""What a target itself says of the pipeline that fills it: its incarnation, and how far it holds the stream as a whole.
 
 It is a row of each table of positions, one for each schema of the target, under a name that no table has. A target that is written by
 commits carries the incarnation with each table's position.
@@ -7,23 +7,23 @@ commits carries the incarnation with each table's position.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from auditor.connections.writer import transaction
 from auditor.errors import IncarnationsDiffer, NoSuchObject
+from auditor.escaping import shell_word
 from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.incarnation import packed, show, ways_out
 from auditor.pipeline.merge import commits
-from auditor.pipeline.merge.positions import Held, Where, describe, read, read_positions
+from auditor.pipeline.merge.positions import WHOLE, Held, Row, Where, describe, held_of, read_positions, read_schemas
 from auditor.sql.merge import Positions
 from auditor.store import parts, pipelines
 from dialects import Session
 from dialects.committing import Committing
 
-WHOLE = ""
-"""Stands for the pipeline as a whole in the table of positions, where tables have their names."""
+FORMAT = 1
+"""The number of the form in which targets say this; another one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,11 @@ class Identity:
     """The stream's offset up to which the target holds all tables; None if it held none yet."""
     ahead: int = 0
     """The position up to which it may be ahead of the store, because the log is read again from an earlier place."""
+    through: int = 0
+    """The position up to which the target was merged as a whole: it holds every event until there of its tables."""
+    apart: Sequence[str] = ()
+    """The tables of which it does not: they stopped, were held, or catch up; of each its own position says how far it is."""
+    format: int = FORMAT
 
 
 def check_target(session: Session, where: Where) -> str:
@@ -60,7 +65,8 @@ def check_target(session: Session, where: Where) -> str:
             raise _other_life(where, held, f"incarnation {identity.incarnation}", incarnation)
     signed = [one for one in found.values() if one]
     through = max((one.offset for one in signed), key=packed, default=None)
-    _check_not_ahead(where, held, through, max((one.ahead for one in signed), default=0))
+    merged = max((one.through for one in signed), default=0)
+    _check_not_ahead(where, held, max(packed(through), merged), max((one.ahead for one in signed), default=0))
     for schema, identity in found.items():
         if identity is None:
             _write_identity(session, where, schema, Identity(incarnation, None))
@@ -70,6 +76,15 @@ def check_target(session: Session, where: Where) -> str:
 def read_identities(session: Session, where: Where, tables: Iterable[str]) -> dict[str, Identity | None]:
     """Return what each schema of a target that has, or may have, these tables of the source says of the pipeline; None if nothing."""
     return {schema: _read_identity(session, where, schema) for schema in where.schemas(tables)}
+
+
+def read_target(session: Session, where: Where) -> tuple[dict[str, Held], dict[str, Identity]]:
+    """Return what the target says that it holds of each table, and what its schemas say of the pipeline as a whole, where they do."""
+    if isinstance(session, Committing):  # which says nothing but of each table
+        return read_positions(session, where), {}
+    by_schema = read_schemas(session, where, parts.list_tables(where.store, where.pipeline))
+    said = {schema: identity for schema, rows in by_schema.items() if (identity := _identity_in(where, rows))}
+    return held_of(row for rows in by_schema.values() for row in rows), said
 
 
 def note_whole(session: Session, where: Where, offset: SourceOffset) -> None:
@@ -84,9 +99,11 @@ def adopt(session: Session, where: Where, tables: Iterable[str], incarnation: st
     signed = {schema: found for schema, found in read_identities(session, where, tables).items() if found}
     known = [packed(one.offset) for one in signed.values()]
     for schema in signed:
-        known += [one.position for one in read(session, Positions(session.dialect, schema, where.pipeline)).values()]
+        rows = session.query(Positions(session.dialect, schema, where.pipeline).list())
+        known += [one.position for one in held_of(rows).values()]
     for schema, found in signed.items():
-        _write_identity(session, where, schema, replace(found, incarnation=incarnation, ahead=max(known)))
+        renewed = replace(found, incarnation=incarnation, ahead=max(known), through=0, apart=())
+        _write_identity(session, where, schema, renewed)
 
 
 def _read_identity(session: Session, where: Where, schema: str) -> Identity | None:
@@ -94,8 +111,27 @@ def _read_identity(session: Session, where: Where, schema: str) -> Identity | No
         rows = session.query(Positions(session.dialect, schema, where.pipeline).list())
     except NoSuchObject:  # nothing was ever merged there
         return None
-    text = next((str(schema_id) for table, _, schema_id in rows if str(table) == WHOLE), None)
-    return Identity(**json.loads(text)) if text else None
+    return _identity_in(where, rows)
+
+
+def _identity_in(where: Where, rows: Iterable[Row]) -> Identity | None:
+    """Return what a schema of a target says; None if nothing. Raises IncarnationsDiffer if another version wrote it."""
+    text = next((str(schema_id) for table, _, schema_id in rows if str(table) == WHOLE), "")
+    if not text:
+        return None
+    said = json.loads(text)
+    if said.get("format") != FORMAT:
+        raise IncarnationsDiffer(
+            f"target {where.target} was filled by a version of auditor that writes positions in format {said.get('format')}, and this one"
+            f" reads format {FORMAT}; use that version, or forget all positions (auditor pipeline reset {shell_word(where.pipeline)}) and"
+            " copy the tables again"
+        )
+    return Identity(**said)
+
+
+def whole_of(identity: Identity, through: int, apart: Iterable[str]) -> tuple[int, str]:
+    """Return what the table of positions has of a pipeline as a whole, once a target was merged up to ``through`` but for some tables."""
+    return packed(identity.offset), json.dumps(asdict(replace(identity, through=through, apart=sorted(apart))))
 
 
 def _write_identity(session: Session, where: Where, schema: str, identity: Identity) -> None:
@@ -123,15 +159,15 @@ def _check_commits(session: Committing, where: Where, held: Mapping[str, Held], 
             raise _other_life(where, {table: one}, f"incarnation {found}" if found else "an earlier life", incarnation)
     if reported and not held:  # of single tables that are gone, their merges say so
         raise _emptied(where, sorted(reported.items()))
-    _check_not_ahead(where, held, None)
+    _check_not_ahead(where, held, 0)
 
 
-def _check_not_ahead(where: Where, held: Mapping[str, Held], through: Any, accepted: int = 0) -> None:
+def _check_not_ahead(where: Where, held: Mapping[str, Held], through: int, accepted: int = 0) -> None:
     """Raise IncarnationsDiffer if the target holds what the store does not know."""
     tables = parts.list_tables(where.store, where.pipeline)
     offset = pipelines.get_pipeline(where.store, where.pipeline).source_offset
     known = max([accepted, packed(offset), *(staged.staged_through for staged in tables.values())])
-    there = max([(packed(through), "every table"), *((one.position, table) for table, one in held.items())])
+    there = max([(through, "every table"), *((one.position, table) for table, one in held.items())])
     if there[0] > known:
         raise IncarnationsDiffer(
             f"target {where.target} holds {there[1]} up to {describe(there[0])}, and the store of pipeline {where.pipeline} knows the"

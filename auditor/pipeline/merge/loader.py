@@ -21,11 +21,11 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import keeping
 from auditor.pipeline.merge.files import folder_of, remove_files
 from auditor.pipeline.merge.holding import Holding, merge_through
-from auditor.pipeline.merge.identity import check_target, note_whole
+from auditor.pipeline.merge.identity import Identity, check_target, note_whole, read_target, whole_of
 from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.load import HERE_BYTES, LEAST_HERE, settings_of
 from auditor.pipeline.merge.places import check_place, find_alike
-from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, is_at_one_moment, read_positions, see
+from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, is_at_one_moment, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
 from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, begun_again, check_kept, follow, merge, merge_next, plan
@@ -67,6 +67,8 @@ class Loader:
     _failures: dict[str, _Failure] = field(default_factory=dict)
     _held: dict[str, Held] = field(default_factory=dict)
     """What the target held when it was last looked at: while nothing more is staged, it is not opened."""
+    _said: Mapping[str, Identity] = field(default_factory=dict)
+    """What each schema of the target said of all tables when it was last looked at."""
     _together: int = 0
     """The position up to which tables were merged together last; 0 if that is not known."""
     _complete: dict[str, int] = field(default_factory=dict)
@@ -179,9 +181,14 @@ class Loader:
 
     def _take_positions(self, session: Session, tables: Mapping[str, StagedTable]) -> None:
         """Ask the target what it holds, and report where that is not what was reported."""
-        known, self._held, self._moved = self._held, read_positions(session, self.where), False
+        known, self._moved = self._held, False
+        self._held, self._said = read_target(session, self.where)
         if any(self._held.get(table, Held()).position < held.position for table, held in known.items()):
             self._together, self._complete = 0, {}  # it was restored, or reset: what it holds of quiet tables is not known any more
+        newest = max(self._said.values(), key=lambda said: said.through, default=None)
+        if not self._together and newest:
+            self._together = newest.through
+            self._complete = {table: newest.through for table in self._held if table not in newest.apart}
         self._report_positions(self._held, tables)
 
     def _lacking(self, tables: Mapping[str, StagedTable], waiting: Collection[str]) -> dict[str, Held]:
@@ -221,7 +228,8 @@ class Loader:
             behind = {table: held for table, held in lacking.items() if not self._joins(table, held)}
             group = {table: held for table, held in lacking.items() if table not in behind}
             if group:
-                merged, unmerged = self._merge_group(session, group, tables, settled)
+                apart = {*behind, *self._waiting, *self._holding.seen}
+                merged, unmerged = self._merge_group(session, group, tables, settled, apart)
                 total += merged
                 left = {*unmerged, *behind, *self._waiting, *self._holding.seen}
                 self._complete = {table: self._together for table in tables if table not in left}
@@ -272,7 +280,12 @@ class Loader:
         return merged.events
 
     def _merge_group(
-        self, session: Session, group: Mapping[str, Held], tables: Mapping[str, StagedTable], settled: set[tuple[str, int]]
+        self,
+        session: Session,
+        group: Mapping[str, Held],
+        tables: Mapping[str, StagedTable],
+        settled: set[tuple[str, int]],
+        apart: Collection[str],
     ) -> tuple[int, set[str]]:
         """Merge the next events of tables that are equally far, up to one position; return their number, and the tables that stay behind.
 
@@ -287,7 +300,8 @@ class Loader:
         here, steps = max(LEAST_HERE, HERE_BYTES // max(1, len(due))), list[Step]()
         for pending in due:
             self._guarded(session, pending.table, pending.held, partial(self._plan, session, pending, outlook.through, here, steps))
-        merged = self._merge_steps(session, steps, began)
+        apart = {*apart, *outlook.failed, *(one.table for one in due)}
+        merged = self._merge_steps(session, steps, began, outlook.through, apart)
         for pending in outlook.stopping() if not due else ():
             self._guarded(session, pending.table, pending.held, partial(self._follow, session, pending, settled))
         self._together = outlook.through
@@ -318,15 +332,18 @@ class Loader:
         note = pending.ahead.note
         check_place(session, self.where, pending.table, pending.held, note is not None and is_move(note), self._alike)
 
-    def _merge_steps(self, session: Session, steps: list[Step], began: float) -> dict[str, Merged]:
+    def _merge_steps(self, session: Session, steps: list[Step], began: float, through: int, apart: Collection[str]) -> dict[str, Merged]:
         """Merge the events of steps in one transaction, without those that fail, whose tables are reported; return what was merged.
 
-        A step that fails is tried once more behind the others: a row may refer to one of another table.
+        The target then says that it holds all tables up to ``through`` but for those ``apart`` that are not in the steps. A step that fails
+        is tried once more behind the others: a row may refer to one of another table.
         """
         merged, failed, last = dict[str, Merged](), list[tuple[Step, AuditorError]](), set[str]()
         while steps and not merged:
             try:
-                merged = merge(session, self.where, steps, self._ready)
+                left = {*apart} - {step.table for step in steps}
+                whole = {schema: whole_of(said, through, left) for schema, said in self._said.items()}
+                merged = merge(session, self.where, steps, self._ready, whole)
             except StepFailed as failure:
                 step = failure.step
                 if isinstance(failure.error, (StoreError, ConnectionLost)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -24,6 +25,12 @@ from auditor.sql.merge import Positions
 from auditor.store import Store, parts, table_notes
 from dialects import Session
 from dialects.committing import Committing
+
+Row: TypeAlias = tuple[Any, ...]
+"""A row of a table of positions: the table, its position, and the id of its schema."""
+
+WHOLE = ""
+"""Stands for the pipeline as a whole in the table of positions, where tables have their names; `identity.py` says what is there."""
 
 MOST_LISTED = 1000
 """Parts of one table that are looked at for one transaction."""
@@ -89,22 +96,24 @@ def read_positions(session: Session, where: Where) -> dict[str, Held]:
     if isinstance(session, Committing):
         found = {table: Held(*commits.read_position(session, where.place(table), where.pipeline, table)) for table in tables}
         return {table: held for table, held in found.items() if held != Held()}
-    held: dict[str, Held] = {}
-    for schema in where.schemas(tables):
-        held |= _read_schema(session, Positions(session.dialect, schema, where.pipeline))
-    return held
+    return held_of(row for rows in read_schemas(session, where, tables).values() for row in rows)
 
 
-def _read_schema(session: Session, positions: Positions) -> dict[str, Held]:
+def read_schemas(session: Session, where: Where, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Return the rows of each table of positions of a target that has, or may have, these tables; makes what is missing."""
+    return {schema: _read_schema(session, Positions(session.dialect, schema, where.pipeline)) for schema in where.schemas(tables)}
+
+
+def _read_schema(session: Session, positions: Positions) -> list[Row]:
     try:
-        return read(session, positions)
+        return session.query(positions.list())
     except NoSuchObject:
         try:
             create_table(session, positions.create())
         except NoSuchObject:
             session.execute(f"CREATE SCHEMA {session.dialect.names.quote(positions.schema)}")
             create_table(session, positions.create())
-    return read(session, positions)
+    return session.query(positions.list())
 
 
 def positions_of(session: Session, where: Where, table: str) -> Positions:
@@ -166,16 +175,19 @@ def check_unchanged(session: Session, where: Where, held: Mapping[str, Held]) ->
     """Check in a transaction that no other process has merged one of these tables. Raises MergeFailed."""
     for positions, tables in _by_schema(session, where, held):
         statement = positions.find(tables[0]) if len(tables) == 1 else positions.list()
-        now = _held(session, statement)
+        now = held_of(session.query(statement))
         if moved := [table for table in tables if now.get(table, Held()) != held[table]]:
             there = describe(now.get(moved[0], Held()).position)
             raise MergeFailed(f"{moved[0]}: another process has merged up to {there} meanwhile; it is looked at again")
 
 
-def write_positions(session: Session, where: Where, held: Mapping[str, Held]) -> None:
-    """Write in a transaction what the target holds of these tables from now on."""
+def write_positions(session: Session, where: Where, held: Mapping[str, Held], whole: Mapping[str, tuple[int, str]] | None = None) -> None:
+    """Write in a transaction what the target holds of these tables from now on, and ``whole``, what their schemas say of all tables."""
     for positions, tables in _by_schema(session, where, held):
-        for statement in positions.write({table: (held[table].position, held[table].schema_id) for table in tables}):
+        rows = {table: (held[table].position, held[table].schema_id) for table in tables}
+        if whole and positions.schema in whole:
+            rows[WHOLE] = whole[positions.schema]
+        for statement in positions.write(rows):
             session.execute(statement)
 
 
@@ -187,13 +199,9 @@ def _by_schema(session: Session, where: Where, tables: Iterable[str]) -> list[tu
     return [(Positions(session.dialect, schema, where.pipeline), named) for schema, named in found.items()]
 
 
-def read(session: Session, positions: Positions) -> dict[str, Held]:
-    """Return what the table of positions says of each table; a row without a name is about the pipeline as a whole."""
-    return _held(session, positions.list())
-
-
-def _held(session: Session, statement: str) -> dict[str, Held]:
-    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in session.query(statement) if table}
+def held_of(rows: Iterable[Row]) -> dict[str, Held]:
+    """Return what rows of a table of positions say of each table."""
+    return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in rows if str(table) != WHOLE}
 
 
 def get_schema(where: Where, schema_id: str) -> TableSchema:

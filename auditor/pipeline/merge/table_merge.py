@@ -171,10 +171,17 @@ def plan(
     return Step(table, held, position, chosen, staged, is_new, attempt, tasks, changes, rows)
 
 
-def merge(session: Session, where: Where, steps: Sequence[Step], ready: dict[str, TargetTable]) -> dict[str, Merged]:
+def merge(
+    session: Session,
+    where: Where,
+    steps: Sequence[Step],
+    ready: dict[str, TargetTable],
+    whole: Mapping[str, tuple[int, str]] | None = None,
+) -> dict[str, Merged]:
     """Merge the events of these steps, of a table each, all in one transaction; return what was merged of each table.
 
-    Nothing is returned of a trial. Raises StepFailed, and AuditorError where it concerns all of them; nothing was merged then.
+    ``whole`` is what the schemas of the tables then say of all tables of the target. Nothing is returned of a trial. Raises StepFailed, and
+    AuditorError where it concerns all of them; nothing was merged then.
     """
     reach("merge.load")
     with _loaded(session, where, steps) as load:
@@ -184,13 +191,13 @@ def merge(session: Session, where: Where, steps: Sequence[Step], ready: dict[str
                 _commit(session, where, step, load)
         elif any(step.rows is not None for step in steps):
             with suppress(_Undo), transaction(session):
-                _merge(session, where, steps, [keeping.Pending() for _ in steps], load)
+                _merge(session, where, steps, [keeping.Pending() for _ in steps], load, None)
                 raise _Undo
         else:
             epochs = keeping.list_lasting(where)
             sums = [keeping.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs) for step in steps]
             with transaction(session):
-                ended = _merge(session, where, steps, sums, load)
+                ended = _merge(session, where, steps, sums, load, whole)
             keeping.end(where, ended)
         reach("merge.committed")
     for step in steps:
@@ -394,11 +401,18 @@ def _make_table(session: Session, target: TargetTable, statement: str) -> None:
         session.execute(statement)
 
 
-def _merge(session: Session, where: Where, steps: Sequence[Step], sums: Sequence[keeping.Pending], load: Load) -> dict[str, str]:
+def _merge(
+    session: Session,
+    where: Where,
+    steps: Sequence[Step],
+    sums: Sequence[keeping.Pending],
+    load: Load,
+    whole: Mapping[str, tuple[int, str]] | None,
+) -> dict[str, str]:
     """Merge what is loaded, in a transaction; return why epochs of live summaries end, by id."""
     _lock(session, where, steps)
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
-    write_positions(session, where, {step.table: step.now for step in steps})
+    write_positions(session, where, {step.table: step.now for step in steps}, whole)
     ended: dict[str, str] = {}
     for step, pending in zip(steps, sums, strict=True):
         try:

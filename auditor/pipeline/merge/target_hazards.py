@@ -21,6 +21,11 @@ MEANINGS = {
 
 def check_hazards(table: str, found: Table, hazards: Sequence[Hazard], carried: Collection[str], accepted: Collection[str]) -> None:
     """Check what a target's table does by itself; ``carried`` are its columns that a pipeline fills. Raises HazardRefused."""
+    if broken := next((one.name for one in hazards if one.kind == "broken trigger"), ""):
+        raise HazardRefused(
+            f"{table}: {found.sql} in the target has trigger {broken}, and rows that are inserted from another table lose values in this"
+            " release of MariaDB where a trigger stands before them (MDEV-36026); update the server, or remove the trigger"
+        )
     named = dict.fromkeys((one.kind, one.name) for one in hazards if one.kind in MEANINGS)
     open_ = [
         (kind, name)
