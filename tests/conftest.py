@@ -73,6 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-targets", default="pg,duck", help="targets of each: some of pg, duck, redshift, maria, lake, files (default: %(default)s)"
     )
+    group.addoption("--chaos-tables", type=int, default=50, help="tables between which money is transferred (default: %(default)s)")
     group.addoption("--chaos-seed", type=int, default=15, help="seed of the changes and of the kills (default: %(default)s)")
 
 

@@ -9,7 +9,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pymysql
@@ -48,6 +48,9 @@ REFUSED = (pymysql.err.IntegrityError, pymysql.err.OperationalError, pymysql.err
 class Writer:
     """Writes into one source, from one thread at a time or from several."""
 
+    tables: Sequence[str] = TABLES
+    """The tables that it writes."""
+
     def __init__(self, url: str, seed: int) -> None:
         self.url = url
         self.events = 0
@@ -83,17 +86,17 @@ class Writer:
 
     def _write(self, events: int, choice: random.Random) -> None:
         written = 0
-        session = _Session(self.url)
+        session = Session(self.url)
         while written < events:
             try:
-                written += self._transaction(session, choice)
+                written += self.transaction(session, choice)
             except REFUSED:
                 session.recover()
         session.close()
         with self._lock:
             self.events += written
 
-    def _transaction(self, session: _Session, choice: random.Random) -> int:
+    def transaction(self, session: Session, choice: random.Random) -> int:
         """Run one transaction and return the number of rows that it changed; 0 if it was rolled back."""
         kind = choice.choices(["commit", "rollback", "savepoint", "xa"], [85, 6, 5, 4])[0]
         statements = list(itertools.islice(self._statements(choice), choice.choice([1, 1, 2, 5])))
@@ -108,7 +111,7 @@ class Writer:
         session.execute("ROLLBACK" if kind == "rollback" else "COMMIT")
         return 0 if kind == "rollback" else changed
 
-    def _xa(self, session: _Session, statements: list[str], is_commit: bool) -> int:
+    def _xa(self, session: Session, statements: list[str], is_commit: bool) -> int:
         xid = f"'{XA}-{next(self._xids)}'"
         session.execute(f"XA START {xid}")
         changed = sum(session.execute(statement) for statement in statements)
@@ -179,7 +182,7 @@ def _stock(choice: random.Random) -> str:
     return f"({choice.randrange(8)}, 'c{choice.randrange(20000)}', {choice.randrange(1 << 64)}, x'{data}')"
 
 
-class _Session:
+class Session:
     """A connection that is made anew when the server was killed."""
 
     def __init__(self, url: str) -> None:
