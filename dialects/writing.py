@@ -164,6 +164,9 @@ class Writing:
     RETYPES_KEYS: ClassVar[bool] = True
     """Whether a statement on its own gives a column of a primary key another type."""
 
+    ADDS_DEFAULTS: ClassVar[bool] = True
+    """Whether columns are added with a default beside other changes of a table in one transaction."""
+
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
 

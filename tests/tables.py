@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
+import duckdb
+
 import dialects
 from auditor.planning import times
 from auditor.sql.literals import value_literal
@@ -112,6 +114,11 @@ def query(engine: LiveEngine, sql: str) -> list[tuple[Any, ...]]:
 def postgres_version(engine: LiveEngine) -> int:
     """Return the version of a PostgreSQL as a number, 150004 for 15.4."""
     return int(query(engine, "SHOW server_version_num")[0][0])
+
+
+def casts_nanoseconds() -> bool:
+    """Return whether this DuckDB casts TIMESTAMP_NS to TIMESTAMP_MS, as it does from version 2."""
+    return int(duckdb.__version__.partition(".")[0]) >= 2
 
 
 def load_zones(engine: LiveEngine, names: Sequence[str]) -> None:

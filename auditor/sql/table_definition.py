@@ -136,6 +136,10 @@ class TableStatements:
         """Return the statement that takes a column's default from rows to come."""
         return f"ALTER TABLE {self.table} ALTER COLUMN {self._q(column)} DROP DEFAULT"
 
+    def fill(self, values: Mapping[str, str]) -> str:
+        """Return the statement that gives columns of all rows these literals."""
+        return f"UPDATE {self.table} SET {', '.join(f'{self._q(column)} = {literal}' for column, literal in values.items())}"
+
     def drop(self, column: str) -> str:
         """Return the statement that drops a column."""
         return f"ALTER TABLE {self.table} DROP COLUMN {self._q(column)}"

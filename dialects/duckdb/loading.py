@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 from dialects.base import Dialect, Loading
@@ -15,6 +16,9 @@ from dialects.times import BC
 
 LONGEST_LINE = 1 << 30
 """Bytes of the longest line that is read from a file."""
+
+SHORTEST_BUFFER = 2 << 20
+"""Bytes that are read of a file at once, at least. DuckDB 1.5 takes sixteen times the longest line unless it is told how many."""
 
 
 class DatabaseSession(Protocol):
@@ -58,11 +62,13 @@ class DuckDBLoading(Loading):
 
 def read_files(dialect: Dialect, columns: Mapping[str, Kind], paths: Sequence[str]) -> str:
     """Return SQL of the table of texts that files of lines hold: ``c0`` and so on. https://duckdb.org/docs/stable/data/csv/overview"""
+    longest = min(LONGEST_LINE, max([SHORTEST_BUFFER, *(Path(path).stat().st_size for path in paths)]))  # no line is longer than its file
     types = ", ".join(f"c{number}: 'VARCHAR'" for number in range(len(columns)))
     files = ", ".join(dialect.names.string_literal(path) for path in paths)
     return (
         f"READ_CSV([{files}], columns = {{{types}}}, auto_detect = false, header = false, delim = ',', quote = '\"', escape = '\"',"
-        f" nullstr = '', allow_quoted_nulls = false, parallel = false, new_line = '\\n', max_line_size = {LONGEST_LINE})"
+        f" nullstr = '', allow_quoted_nulls = false, parallel = false, new_line = '\\n', max_line_size = {longest},"
+        f" buffer_size = {longest})"
     )
 
 

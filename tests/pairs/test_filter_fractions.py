@@ -153,6 +153,8 @@ def test_filters_select_what_a_loader_stored(pair: LivePair, fraction: str) -> N
 @pytest.mark.parametrize("pair", chosen_pairs("duckdb-duckdb"), indirect=True)
 def test_filters_select_nanoseconds_as_they_are_stored(pair: LivePair) -> None:
     """DuckDB's nanoseconds, beside halves of what is kept; literals may lie beyond the years that they reach."""
+    if not tables.casts_nanoseconds():
+        pytest.skip("DuckDB before 2 casts no nanoseconds to milliseconds")
     tables.execute(
         pair.source,
         "DROP TABLE IF EXISTS filter_source",

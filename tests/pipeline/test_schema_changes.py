@@ -80,7 +80,7 @@ def test_columns_are_added_dropped_renamed_and_widened(road: Road) -> None:
     ]  # fmt: skip
     [found] = schema_changes.list_migrations(road.store, PIPELINE)
     assert (found.state, found.from_schema, found.to_schema, found.said) == ("applied", ORDERS.id, new.id, [])
-    assert len(found.statements) == 8 and loader.merge_all() == 0
+    assert len(found.statements) == (8 if road.dialect.writing.ADDS_DEFAULTS else 7) and loader.merge_all() == 0
     history = schema_changes.list_history(road.store, PIPELINE, "shop.orders")
     assert [(one.position, one.schema_id) for one in history] == [(10, ORDERS.id), (30, new.id)]
 

@@ -56,7 +56,15 @@ class Forked:
                 self.stderr, streams[2] = _pipe()
         ends = {number: Connection(end) for number, end in streams.items()}
         self._process = _context.Process(
-            target=_run, args=(module, list(arguments), str(folder), {**os.environ, "PYTHONPATH": str(ROOT)}, ends), daemon=False
+            target=_run,
+            args=(
+                module,
+                list(arguments),
+                str(folder),
+                {**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])},
+                ends,
+            ),
+            daemon=False,
         )
         self._process.start()
         for end in ends.values():

@@ -74,8 +74,10 @@ class Plan:
             found.statements += [] if column.name in retyped else self._widened(new, column)
         found.taken = [new.name for new in fresh]
         found.taken += [new.name for new, column in kept if (self.origins.old.get(new.name) or column.name).lower() != new.name.lower()]
+        values: dict[str, str] = {}
         for new in fresh:
-            found.statements += self._added(new, found)
+            found.statements += self._added(new, found, values)
+        found.statements += [self._sql.fill(values)] if values else []  # last: see ADDS_DEFAULTS of DuckDB
         return found
 
     @property
@@ -184,7 +186,8 @@ class Plan:
         is_bits = after.name == "bit" and target.kind is not None and target.kind.name == "bit"
         return [self._sql.retype(new.name, self.natives[new.name], bits=after.digits or 1 if is_bits else 0)]
 
-    def _added(self, new: ColumnSchema, found: Migration) -> list[str]:
+    def _added(self, new: ColumnSchema, found: Migration, values: dict[str, str]) -> list[str]:
+        """Return the statements that add a column; the literal that older rows get is put into ``values`` where these do not give it."""
         native, value = self.natives[new.name], self.origins.values.get(new.name) or self.catalogue.get(new.name)
         add = self._sql.add(new.name, native)
         if self.is_empty:
@@ -200,6 +203,9 @@ class Plan:
                 " source has"
             )
         if literal == "NULL":
+            return [add]
+        if not self.writing.ADDS_DEFAULTS:
+            values[new.name] = literal
             return [add]
         return [self._sql.add(new.name, native, literal), self._sql.drop_default(new.name)]
 
