@@ -7,10 +7,25 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Row, Table, UniqueConstraint, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Index,
+    Row,
+    Select,
+    Table,
+    UniqueConstraint,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from auditor.model import Part, TableNote
-from auditor.store import pipelines, schema_changes, table_notes
+from auditor.store import pipelines, schema_changes, segments, table_notes
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
 
@@ -33,6 +48,8 @@ parts = Table(
     UniqueConstraint("pipeline", "table_name", "first_position"),
     Index("auditor_parts_last", "pipeline", "last_position"),
     Index("auditor_parts_path", "pipeline", "path"),
+    Index("auditor_parts_missing", "pipeline", "table_name", "last_position"),
+    Index("auditor_parts_age", "pipeline", "staged_at"),
     **MYSQL,
 )
 """The manifest of a pipeline: its parts, each the events of one table and schema between two positions."""
@@ -59,8 +76,8 @@ staged_tables = Table(
 """For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
 
 
-PATHS_AT_ONCE = 500
-"""Paths that one statement asks for."""
+AT_ONCE = 500
+"""Paths or parts that one statement names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,63 +193,111 @@ class Pile:
     """When the source committed the last event of the oldest part; None if there is no part."""
 
 
-def sum_parts(store: Store, pipeline: str, positions: Mapping[str, int]) -> dict[str, Pile]:
-    """Return how much the parts of each table hold that end behind its position; 0 for a table without one. Raises StoreError."""
-    sums = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
-    staged = select(staged_tables.c.table_name, staged_tables.c.staged_through).where(staged_tables.c.pipeline == pipeline)
+_SUMS = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
+
+
+def sum_parts(store: Store, pipeline: str, tables: Collection[str] | None = None) -> dict[str, Pile]:
+    """Return how much the parts of each table hold of which events were staged; with ``tables`` of these alone. Raises StoreError."""
+    listed = select(staged_tables.c.table_name).where(staged_tables.c.pipeline == pipeline)
+    sums = select(parts.c.table_name, *_SUMS).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
+    if tables is not None:
+        listed, sums = listed.where(staged_tables.c.table_name.in_(tables)), sums.where(parts.c.table_name.in_(tables))
     with store.reading() as connection:
-        through = {row.table_name: row.staged_through for row in connection.execute(staged)}
-        piles = dict.fromkeys(through, Pile())
-        if not positions:
-            whole = select(parts.c.table_name, *sums).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
-            return piles | {table: _pile(*row) for table, *row in connection.execute(whole)}
-        for table, last in through.items():
-            if positions.get(table, 0) < last:
-                behind = (parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > positions.get(table, 0))
-                piles[table] = _pile(*connection.execute(select(*sums).where(*behind)).one())
-    return piles
+        piles = dict.fromkeys(connection.execute(listed).scalars(), Pile())
+        return piles | {table: _pile(*row) for table, *row in connection.execute(sums)}
+
+
+def sum_missing(store: Store, pipeline: str, targets: Iterable[str], tables: Collection[str] | None = None) -> dict[str, dict[str, Pile]]:
+    """Return by target how much the parts of tables hold that end behind what it reported; a table of which it lacks none is left out.
+
+    One statement a target, whatever the number of tables; ``tables`` are the only ones that are asked for. Raises StoreError.
+    """
+    missing: dict[str, dict[str, Pile]] = {}
+    with store.reading() as connection:
+        for target in targets:
+            rows = connection.execute(_missing(pipeline, target, tables))
+            missing[target] = {table: _pile(*row) for table, *row in rows}
+    return missing
+
+
+def _missing(pipeline: str, target: str, tables: Collection[str] | None) -> Select[Any]:
+    reported = pipelines.merges
+    held = func.coalesce(reported.c.position, 0)
+    of_target = and_(
+        reported.c.pipeline == staged_tables.c.pipeline, reported.c.target == target, reported.c.table_name == staged_tables.c.table_name
+    )
+    of_table = and_(parts.c.pipeline == staged_tables.c.pipeline, parts.c.table_name == staged_tables.c.table_name)
+    joined = staged_tables.outerjoin(reported, of_target).join(parts, and_(of_table, parts.c.last_position > held))
+    wanted = select(staged_tables.c.table_name, *_SUMS).select_from(joined).where(staged_tables.c.pipeline == pipeline)
+    wanted = wanted.where(staged_tables.c.staged_through > held).group_by(staged_tables.c.table_name)
+    return wanted if tables is None else wanted.where(staged_tables.c.table_name.in_(tables))
+
+
+def count_bytes(store: Store, pipeline: str) -> int:
+    """Return how many bytes the parts of a pipeline hold. Raises StoreError."""
+    with store.reading() as connection:
+        return int(connection.execute(select(func.sum(parts.c.byte_count)).where(parts.c.pipeline == pipeline)).scalar() or 0)
 
 
 def _pile(number: int, rows: Any, size: Any, oldest: dt.datetime | None) -> Pile:
     return Pile(number, int(rows or 0), int(size or 0), oldest)
 
 
-def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: float) -> list[Part]:
-    """Delete the parts that end at or before their table's position in ``passed`` and are older than ``keep`` seconds; return them.
+def delete_passed(store: Store, pipeline: str, keep: float, *, targets: Collection[str] = (), segmented: bool = False) -> list[Part]:
+    """Delete the parts older than ``keep`` seconds that all these targets have, as they reported; return them.
+
+    With ``segmented`` those that segments still need stay. A few statements, whatever the number of tables.
 
     Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
+    passed = _passed(pipeline, targets, segmented).order_by(parts.c.first_position)
 
     def work(connection: Connection) -> list[Part]:
         oldest = database_time(connection) - dt.timedelta(seconds=keep)
-        expired = [
-            row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, oldest)).all()
-        ]
+        expired = connection.execute(passed.where(parts.c.staged_at < oldest)).all()
         _delete_parts(connection, pipeline, expired)
         return [_part(row) for row in expired]
 
     return store.write(work)
 
 
-def delete_oldest(store: Store, pipeline: str, passed: Mapping[str, int], size: int) -> list[Part]:
-    """Delete parts that end at or before their table's position in ``passed``, the oldest first, until so many bytes are free; return them.
+def delete_oldest(store: Store, pipeline: str, size: int, *, targets: Collection[str] = (), segmented: bool = False) -> list[Part]:
+    """Delete parts that all these targets have, the oldest first, until so many bytes are free; return them.
+
+    With ``segmented`` those that segments still need stay.
 
     Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
+    passed = _passed(pipeline, targets, segmented).order_by(parts.c.staged_at, parts.c.first_position, parts.c.number).limit(AT_ONCE)
 
     def work(connection: Connection) -> list[Part]:
-        at = database_time(connection) + dt.timedelta(days=1)
-        expired = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, at)).all()]
-        freed, chosen = 0, list[Row[Any]]()
-        for row in sorted(expired, key=lambda row: (row.staged_at, row.first_position)):
-            if freed >= size:
-                break
-            freed += row.byte_count
-            chosen.append(row)
+        chosen, freed = list[Row[Any]](), 0
+        while freed < size and (page := connection.execute(passed.offset(len(chosen))).all()):
+            for row in page:
+                if freed >= size:
+                    break
+                freed += row.byte_count
+                chosen.append(row)
         _delete_parts(connection, pipeline, chosen)
         return [_part(row) for row in chosen]
 
     return store.write(work)
+
+
+def _passed(pipeline: str, targets: Collection[str], segmented: bool) -> Select[Any]:
+    """Return the query of the parts that all targets reported to have, and that no open segment needs."""
+    assert targets or segmented, "else all would be passed"
+    wanted = select(parts).where(parts.c.pipeline == pipeline)
+    for target in targets:
+        reported = pipelines.merges.alias()
+        of_table = (reported.c.pipeline == pipeline, reported.c.target == target, reported.c.table_name == parts.c.table_name)
+        wanted = wanted.where(*of_table, parts.c.last_position <= reported.c.position)
+    if segmented:
+        cut = segments.segmented_tables
+        wanted = wanted.where(
+            cut.c.pipeline == pipeline, cut.c.table_name == parts.c.table_name, parts.c.last_position <= cut.c.free_through
+        )
+    return wanted
 
 
 def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
@@ -275,9 +340,9 @@ def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[P
     with store.reading() as connection:
         rows = [
             row
-            for start in range(0, len(listed), PATHS_AT_ONCE)
+            for start in range(0, len(listed), AT_ONCE)
             for row in connection.execute(
-                select(parts).where(parts.c.pipeline == pipeline, parts.c.path.in_(listed[start : start + PATHS_AT_ONCE]))
+                select(parts).where(parts.c.pipeline == pipeline, parts.c.path.in_(listed[start : start + AT_ONCE]))
             )
         ]
     return sorted((_part(row) for row in rows), key=lambda part: (part.first, part.table))
@@ -285,17 +350,13 @@ def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[P
 
 def _delete_parts(connection: Connection, pipeline: str, listed: Sequence[Row[Any]]) -> None:
     """Delete parts within a transaction, and note up to which positions those of each table are gone."""
-    if listed:
-        connection.execute(delete(parts).where(parts.c.number == bindparam("known")), [{"known": row.number} for row in listed])
+    numbers = [row.number for row in listed]
+    for start in range(0, len(numbers), AT_ONCE):
+        connection.execute(delete(parts).where(parts.c.number.in_(numbers[start : start + AT_ONCE])))
     through: dict[str, int] = {}
     for row in listed:
         through[row.table_name] = max(row.last_position, through.get(row.table_name, 0))
     _note_tables(connection, pipeline, "pruned_through", through)
-
-
-def _expired(pipeline: str, table: str, position: int, oldest: dt.datetime) -> Any:
-    passed = (parts.c.last_position <= position, parts.c.staged_at < oldest)
-    return select(parts).where(parts.c.pipeline == pipeline, parts.c.table_name == table, *passed).order_by(parts.c.first_position)
 
 
 def _schema(pipeline: str, schema_id: str) -> Any:

@@ -474,7 +474,7 @@ class Loader:
 
         Of a table that lacks nothing, no reason of before holds any more.
         """
-        reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
+        reports = pipelines.list_merges(self.where.store, self.where.pipeline, self.target).get(self.target, {})
         stands: dict[str, MergeNews] = {}
         for table, held in positions.items():
             is_past = table in reports and reports[table].state != "merged" and table not in self._failures
@@ -507,8 +507,9 @@ class Loader:
         extra = {"action": f"merge_{state}", "target": self.target, "table": table, "again_in": wait}
         log.warning("%s: %s: %s", self.target, table or "every table", reason, extra=extra)
         try:
-            reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
             named = [table] if table else list(parts.list_tables(self.where.store, self.where.pipeline))
+            asked = (self.where.store, self.where.pipeline, self.target, named if table else None)
+            reports = pipelines.list_merges(*asked).get(self.target, {})
             known = {name: reports[name].position if name in reports else 0 for name in named}
             news = {name: MergeNews(there if position is None else position, state, reason) for name, there in known.items()}
             pipelines.report_merges(self.where.store, self.where.pipeline, self.target, news)

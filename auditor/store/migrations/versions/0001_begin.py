@@ -359,6 +359,8 @@ def _pipeline_tables() -> None:
     )
     _index("auditor_parts_last", "auditor_parts", "pipeline", "last_position")
     _index("auditor_parts_path", "auditor_parts", "pipeline", "path")
+    _index("auditor_parts_missing", "auditor_parts", "pipeline", "table_name", "last_position")
+    _index("auditor_parts_age", "auditor_parts", "pipeline", "staged_at")
     _table(
         "auditor_table_schemas",
         Column("pipeline", short_text(), primary_key=True),
