@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import event
 
@@ -23,19 +24,24 @@ STOPPED = "a value is longer than the target's column; widen it there"
 DELAYED = "the connection to warehouse was lost"
 
 
-def configure(folder: Path, **more: object) -> Settings:
-    """Return the settings of a pipeline of many tables."""
-    duckdb = f"duckdb:///{folder}/warehouse.duckdb"
-    target = {"connection": "warehouse", "schema": "shop"}
-    pipeline = {
-        "source": {"connection": "source", "tables": ["*"]},
+def definition(folder: Path | str, source: str, target: str, **more: object) -> dict[str, Any]:
+    """Return the definition of a pipeline of many tables, from one connection into another."""
+    into = {"connection": target, "schema": "shop"}
+    return {
+        "source": {"connection": source, "tables": ["*"]},
         "staging": {"path": f"{folder}/staging"},
-        "targets": {"warehouse": target, "lake": {**target, "schema": "lake", "every": "5m"}},
+        "targets": {"warehouse": into, "lake": {**into, "schema": "lake", "every": "5m"}},
         "segment": {"rows": 5000},
         **more,
     }
+
+
+def configure(folder: Path, **more: object) -> Settings:
+    """Return the settings of a pipeline of many tables."""
+    duckdb = f"duckdb:///{folder}/warehouse.duckdb"
     connections = {"source": {"url": "mysql://nobody@localhost/shop"}, "warehouse": {"url": duckdb, "write": {"url": duckdb}}}
-    return validate_settings({"connections": connections, "audits": {}, "pipelines": {PIPELINE: pipeline}})
+    pipelines = {PIPELINE: definition(folder, "source", "warehouse", **more)}
+    return validate_settings({"connections": connections, "audits": {}, "pipelines": pipelines})
 
 
 def names(tables: int) -> list[str]:
