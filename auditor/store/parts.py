@@ -130,8 +130,11 @@ def list_parts(store: Store, pipeline: str, table: str, after: int, limit: int =
     return [_part(row) for row in rows]
 
 
-def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, limit: int = 10_000) -> list[Part]:
-    """Return the first parts, of whichever tables, that have events behind a position and begin up to another. Raises StoreError."""
+def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, limit: int | None = 10_000) -> list[Part]:
+    """Return the first parts, or with None all, of whichever tables, that have events behind a position and begin up to another.
+
+    Raises StoreError.
+    """
     wanted = and_(parts.c.pipeline == pipeline, parts.c.last_position > after, parts.c.first_position <= through)
     with store.reading() as connection:
         rows = connection.execute(select(parts).where(wanted).order_by(parts.c.first_position).limit(limit)).all()
