@@ -71,9 +71,13 @@ staged_tables = Table(
     Column("table_name", short_text(), primary_key=True),
     Column("staged_through", big_integer(), nullable=False),
     Column("pruned_through", big_integer(), nullable=False),
+    Column("part_count", big_integer(), nullable=False, default=0),
+    Column("row_count", big_integer(), nullable=False, default=0),
+    Column("byte_count", big_integer(), nullable=False, default=0),
     **MYSQL,
 )
-"""For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
+"""For each table of a pipeline the last position of its parts, and that of those that were deleted, 0 for none; and what its parts hold,
+so that nobody has to add up the manifest."""
 
 
 AT_ONCE = 500
@@ -108,15 +112,16 @@ def record_batch(
     def work(connection: Connection) -> None:
         at = database_time(connection)
         _write_schemas(connection, pipeline, schemas)
-        events = _write_parts(connection, pipeline, batch, at)
+        added = _write_parts(connection, pipeline, batch, at)
         through: dict[str, int] = {}
         ends = [(part.table, part.last) for part in batch] + [(note.table, note.position) for note in notes if note.body.get("advances")]
         for table, position in ends:
             through[table] = max(position, through.get(table, 0))
-        _note_tables(connection, pipeline, "staged_through", through)
+        _note_tables(connection, pipeline, "staged_through", through, added)
         table_notes.write_notes(connection, pipeline, notes)
         schema_changes.note_schemas(connection, pipeline, batch, at, catalogue or {})
         newest = max(batch, key=lambda part: part.last, default=None)
+        events = sum(counts.rows for counts in added.values())
         pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
 
     store.write(work)
@@ -193,21 +198,44 @@ class Pile:
     rows: int = 0
     bytes: int = 0
     oldest: dt.datetime | None = None
-    """When the source committed the last event of the oldest part; None if there is no part."""
+    """When the source committed the last event of the oldest part; None if there is no part, or that was not asked for."""
+
+    def plus(self, other: Pile) -> Pile:
+        """Return the counts of both together."""
+        return Pile(self.parts + other.parts, self.rows + other.rows, self.bytes + other.bytes)
 
 
 _SUMS = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
 
 
 def sum_parts(store: Store, pipeline: str, tables: Collection[str] | None = None) -> dict[str, Pile]:
-    """Return how much the parts of each table hold of which events were staged; with ``tables`` of these alone. Raises StoreError."""
-    listed = select(staged_tables.c.table_name).where(staged_tables.c.pipeline == pipeline)
-    sums = select(parts.c.table_name, *_SUMS).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
-    if tables is not None:
-        listed, sums = listed.where(staged_tables.c.table_name.in_(tables)), sums.where(parts.c.table_name.in_(tables))
+    """Return how much the parts of each table hold of which events were staged, without the time of the oldest one.
+
+    With ``tables`` of these alone. Raises StoreError.
+    """
+    columns = (staged_tables.c.table_name, staged_tables.c.part_count, staged_tables.c.row_count, staged_tables.c.byte_count)
+    wanted = select(*columns).where(staged_tables.c.pipeline == pipeline)
+    wanted = wanted if tables is None else wanted.where(staged_tables.c.table_name.in_(tables))
     with store.reading() as connection:
-        piles = dict.fromkeys(connection.execute(listed).scalars(), Pile())
-        return piles | {table: _pile(*row) for table, *row in connection.execute(sums)}
+        return {table: Pile(*counts) for table, *counts in connection.execute(wanted)}
+
+
+def recount(store: Store, pipeline: str) -> None:
+    """Add up what the parts of each table hold, and write that where it is not what was counted until now. Raises StoreError."""
+    sums = select(parts.c.table_name, *_SUMS[:-1]).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
+
+    def work(connection: Connection) -> None:
+        listed = connection.execute(select(staged_tables).where(staged_tables.c.pipeline == pipeline).with_for_update()).all()
+        held = {table: Pile(number, int(rows), int(size)) for table, number, rows, size in connection.execute(sums)}
+        known = {row.table_name: Pile(row.part_count, row.row_count, row.byte_count) for row in listed}
+        wrong = {table: held.get(table, Pile()) for table, pile in known.items() if held.get(table, Pile()) != pile}
+        if wrong:
+            same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == bindparam("named"))
+            values: dict[str, Any] = {"part_count": bindparam("parts"), "row_count": bindparam("rows"), "byte_count": bindparam("bytes")}
+            right = [{"named": table, "parts": pile.parts, "rows": pile.rows, "bytes": pile.bytes} for table, pile in wrong.items()]
+            connection.execute(update(staged_tables).where(same).values(values), right)
+
+    store.write(work)
 
 
 def sum_missing(store: Store, pipeline: str, targets: Iterable[str], tables: Collection[str] | None = None) -> dict[str, dict[str, Pile]]:
@@ -239,7 +267,9 @@ def _missing(pipeline: str, target: str, tables: Collection[str] | None) -> Sele
 def count_bytes(store: Store, pipeline: str) -> int:
     """Return how many bytes the parts of a pipeline hold. Raises StoreError."""
     with store.reading() as connection:
-        return int(connection.execute(select(func.sum(parts.c.byte_count)).where(parts.c.pipeline == pipeline)).scalar() or 0)
+        return int(
+            connection.execute(select(func.sum(staged_tables.c.byte_count)).where(staged_tables.c.pipeline == pipeline)).scalar() or 0
+        )
 
 
 def _pile(number: int, rows: Any, size: Any, oldest: dt.datetime | None) -> Pile:
@@ -290,7 +320,7 @@ def delete_oldest(store: Store, pipeline: str, size: int, *, targets: Collection
 def _passed(pipeline: str, targets: Collection[str], segmented: bool) -> Select[Any]:
     """Return the query of the parts that all targets reported to have, and that no open segment needs."""
     assert targets or segmented, "else all would be passed"
-    wanted = select(parts).where(parts.c.pipeline == pipeline)
+    wanted = select(parts).where(parts.c.pipeline == pipeline).with_for_update(of=parts)  # what is counted off is deleted by nobody else
     for target in targets:
         reported = pipelines.merges.alias()
         of_table = (reported.c.pipeline == pipeline, reported.c.target == target, reported.c.table_name == parts.c.table_name)
@@ -333,8 +363,21 @@ def replace_files(store: Store, pipeline: str, moved: Sequence[Part]) -> None:
         }
         for part in moved
     ]
+
+    def work(connection: Connection) -> None:
+        places = (parts.c.table_name.in_({part.table for part in moved}), parts.c.first_position.in_({part.first for part in moved}))
+        listed = select(parts.c.table_name, parts.c.first_position, parts.c.byte_count).where(parts.c.pipeline == pipeline, *places)
+        before = {(row.table_name, row.first_position): row.byte_count for row in connection.execute(listed.with_for_update())}
+        connection.execute(update(parts).where(same).values(values), rows)
+        added: dict[str, Pile] = {}
+        for part in moved:
+            if (part.table, part.first) in before:
+                grown = Pile(bytes=part.bytes - before[part.table, part.first])
+                added[part.table] = added.get(part.table, Pile()).plus(grown)
+        _note_tables(connection, pipeline, "staged_through", dict.fromkeys(added, 0), added)
+
     if rows:
-        store.write(lambda connection: connection.execute(update(parts).where(same).values(values), rows))
+        store.write(work)
 
 
 def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[Part]:
@@ -357,9 +400,11 @@ def _delete_parts(connection: Connection, pipeline: str, listed: Sequence[Row[An
     for start in range(0, len(numbers), AT_ONCE):
         connection.execute(delete(parts).where(parts.c.number.in_(numbers[start : start + AT_ONCE])))
     through: dict[str, int] = {}
+    gone: dict[str, Pile] = {}
     for row in listed:
         through[row.table_name] = max(row.last_position, through.get(row.table_name, 0))
-    _note_tables(connection, pipeline, "pruned_through", through)
+        gone[row.table_name] = gone.get(row.table_name, Pile()).plus(Pile(-1, -row.row_count, -row.byte_count))
+    _note_tables(connection, pipeline, "pruned_through", through, gone)
 
 
 def _schema(pipeline: str, schema_id: str) -> Any:
@@ -376,18 +421,20 @@ def _write_schemas(connection: Connection, pipeline: str, schemas: Mapping[str, 
         connection.execute(insert(table_schemas), new)
 
 
-def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], at: dt.datetime) -> int:
-    """List parts, with the same number of statements for any number of them; return how many more rows are staged than before."""
+def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], at: dt.datetime) -> dict[str, Pile]:
+    """List parts, with the same number of statements for any number of them; return how much more is staged of each table than before."""
     if not batch:
-        return 0
+        return {}
     places = (parts.c.table_name.in_({part.table for part in batch}), parts.c.first_position >= min(part.first for part in batch))
-    listed = select(parts.c.number, parts.c.table_name, parts.c.first_position, parts.c.row_count)
+    listed = select(parts.c.number, parts.c.table_name, parts.c.first_position, parts.c.row_count, parts.c.byte_count)
     before = {
         (row.table_name, row.first_position): row for row in connection.execute(listed.where(parts.c.pipeline == pipeline, *places)).all()
     }
-    new, replaced = list[dict[str, Any]](), list[dict[str, Any]]()
+    new, replaced, added = list[dict[str, Any]](), list[dict[str, Any]](), dict[str, Pile]()
     for part in {(part.table, part.first): part for part in batch}.values():
         row = before.get((part.table, part.first))
+        more = Pile(1, part.rows, part.bytes) if row is None else Pile(0, part.rows - row.row_count, part.bytes - row.byte_count)
+        added[part.table] = added.get(part.table, Pile()).plus(more)
         values = {
             "last_position": part.last,
             "row_count": part.rows,
@@ -406,27 +453,35 @@ def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], a
         connection.execute(insert(parts), new)
     if replaced:
         connection.execute(update(parts).where(parts.c.number == bindparam("known")), replaced)
-    gone: int = sum(before[part.table, part.first].row_count for part in batch if (part.table, part.first) in before)
-    return sum(part.rows for part in batch) - gone
+    return added
 
 
-def _note_tables(connection: Connection, pipeline: str, column: str, through: Mapping[str, int]) -> None:
-    """Raise one of the positions of tables to these, where it is lower."""
+def _note_tables(connection: Connection, pipeline: str, column: str, through: Mapping[str, int], added: Mapping[str, Pile]) -> None:
+    """Raise one of the positions of tables to these, where it is lower, and count what their parts hold more than before."""
     if not through:
         return
     asked = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name.in_(list(through)))
     known = {row.table_name: getattr(row, column) for row in connection.execute(select(staged_tables).where(asked))}
-    new = [
-        {"pipeline": pipeline, "table_name": table, "staged_through": 0, "pruned_through": 0, column: position}
-        for table, position in through.items()
-        if table not in known
-    ]
-    raised = [{"named": table, "raised_to": position} for table, position in through.items() if known.get(table, position) < position]
+    new, changed = list[dict[str, Any]](), list[dict[str, Any]]()
+    for table, position in sorted(through.items()):  # in one order, so that nobody waits for one who waits for them
+        more = added.get(table, Pile())
+        if table not in known:
+            counts = {"part_count": more.parts, "row_count": more.rows, "byte_count": more.bytes}
+            new.append({"pipeline": pipeline, "table_name": table, "staged_through": 0, "pruned_through": 0, **counts, column: position})
+        elif known[table] < position or more != Pile():
+            counts = {"more_parts": more.parts, "more_rows": more.rows, "more_bytes": more.bytes}
+            changed.append({"named": table, "raised_to": max(known[table], position), **counts})
     if new:
         connection.execute(insert(staged_tables), new)
-    if raised:
+    if changed:
         same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == bindparam("named"))
-        connection.execute(update(staged_tables).where(same).values({column: bindparam("raised_to")}), raised)
+        values = {
+            column: bindparam("raised_to"),
+            "part_count": staged_tables.c.part_count + bindparam("more_parts"),
+            "row_count": staged_tables.c.row_count + bindparam("more_rows"),
+            "byte_count": staged_tables.c.byte_count + bindparam("more_bytes"),
+        }
+        connection.execute(update(staged_tables).where(same).values(values), changed)
 
 
 def _part(row: Row[Any]) -> Part:

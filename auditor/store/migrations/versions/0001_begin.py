@@ -373,6 +373,9 @@ def _pipeline_tables() -> None:
         Column("table_name", short_text(), primary_key=True),
         Column("staged_through", big_integer(), nullable=False),
         Column("pruned_through", big_integer(), nullable=False),
+        Column("part_count", big_integer(), nullable=False),
+        Column("row_count", big_integer(), nullable=False),
+        Column("byte_count", big_integer(), nullable=False),
     )
     _table(
         "auditor_merges",
