@@ -201,3 +201,18 @@ def test_a_merge_asks_the_store_as_often_for_many_tables_as_for_few(road: Road) 
             assert loader.merge_all() == len(some)
         counts.append(len(statements))
     assert counts[0] == counts[1] < 40, Counter(" ".join(one.split())[:120] for one in statements)
+
+
+@pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
+def test_tables_that_fail_are_reported_together(road: Road) -> None:
+    counts = []
+    for number in (3, 30):
+        without_key = [table(f"no_key_{number}_{one}", (), id="bigint") for one in range(number)]
+        road.stage(*(batch(announce(one, 1), insert(one, 10 + number, ["1"])) for one in without_key))
+        with counted(road.store) as statements:
+            assert road.loader().merge_all() == 0
+        counts.append(sum("auditor_merges" in one for one in statements))
+        reports = pipelines.list_merges(road.store, PIPELINE)["wh"]
+        assert {reports[f"shop.{one.table}"].state for one in without_key} == {"stopped"}
+        assert "has no primary key" in reports[f"shop.{without_key[0].table}"].reason
+    assert counts[0] <= counts[1] <= counts[0] + 1, "one more where some are reported for the second time"
