@@ -27,7 +27,8 @@ from auditor.model import SIDES, FindingKind, Report, State, Verdict
 from auditor.service import audits, segment_audits
 from auditor.service.audits import Overview
 from auditor.service.pipeline_status import status
-from auditor.shapes.pipeline import PipelineStatus, TableState, TableStatus
+from auditor.service.table_states import NEEDS_ATTENTION, STANDINGS, TableRow, list_rows
+from auditor.shapes.pipeline import PipelineStatus, TableStatus, TargetStatus
 from auditor.store import Store, patches, queue, runs
 from auditor.store.runs import Ending, StoredRun
 
@@ -306,7 +307,9 @@ def collect_pipelines(app: AppState) -> Iterator[Metric]:
     """Yield the metrics of all configured pipelines. Raises StoreError."""
     statuses = [status(app.configured, app.store, name, look=False) for name in sorted(app.configured.pipelines)]
     yield from _pipeline_families(statuses)
-    yield from _table_families(statuses)
+    rows = {pipeline.pipeline: list_rows(pipeline) for pipeline in statuses}
+    yield from _target_families(statuses, rows)
+    yield from _table_families(rows)
 
 
 def _pipeline_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
@@ -340,6 +343,8 @@ def _pipeline_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
         lambda pipeline: _time(pipeline.staged_at),
     )
     yield each("staged_events", "Events staged since the pipeline began.", lambda pipeline: pipeline.events, CounterMetricFamily)
+    yield each("parts", "Parts in the staging's folder.", lambda pipeline: sum(table.parts for table in pipeline.tables.values()))
+    yield each("parts_bytes", "Bytes of these parts.", lambda pipeline: sum(table.bytes for table in pipeline.tables.values()))
     yield each("batch_events", "Events of the last batch that had any.", lambda pipeline: pipeline.batch.events if pipeline.batch else None)
     yield each(
         "batch_duration_seconds",
@@ -348,43 +353,75 @@ def _pipeline_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
     )
 
 
-def _table_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
-    staged = [((pipeline.pipeline, table), values) for pipeline in statuses for table, values in pipeline.tables.items()]
-    sizes = [(labels, values.parts) for labels, values in staged], [(labels, values.bytes) for labels, values in staged]
-    yield _family("auditor_pipeline_parts", "Parts of a table in the staging's folder.", ["pipeline", "table"], sizes[0])
-    yield _family("auditor_pipeline_parts_bytes", "Bytes of the parts of a table.", ["pipeline", "table"], sizes[1])
-    merged = [
-        ((pipeline.pipeline, target, table), values)
-        for pipeline in statuses
-        for target, state in pipeline.targets.items()
-        for table, values in state.tables.items()
-    ]
+def _target_families(statuses: list[PipelineStatus], rows: Mapping[str, Sequence[TableRow]]) -> Iterator[Metric]:
+    """Yield what targets hold and lack as a whole, whatever the number of their tables."""
+    targets = [((pipeline.pipeline, target), values) for pipeline in statuses for target, values in pipeline.targets.items()]
 
-    def each(name: str, help: str, value: Callable[[TableStatus], float | None], kind: Any = GaugeMetricFamily) -> Metric:
-        samples = [(labels, value(values)) for labels, values in merged]
-        return _family(f"auditor_pipeline_{name}", help, ["pipeline", "target", "table"], samples, kind)
+    def each(name: str, help: str, value: Callable[[TargetStatus], float | None], kind: Any = GaugeMetricFamily) -> Metric:
+        samples = [(labels, value(values)) for labels, values in targets]
+        return _family(f"auditor_pipeline_{name}", help, ["pipeline", "target"], samples, kind)
 
     yield each(
         "target_lag_seconds",
-        "Age of the oldest part of a table that is missing in the target; 0 if none is.",
-        lambda table: table.lag_seconds,
+        "Age of the oldest part that is missing in the target; 0 if none is.",
+        lambda target: max((table.lag_seconds for table in target.tables.values()), default=0.0),
     )
-    yield each("target_pending_bytes", "Bytes of staged parts that are missing in the target.", lambda table: table.pending_bytes)
-    yield each("target_pending_events", "Staged events that are missing in the target.", lambda table: table.pending_events)
-    yield each("merged_events", "Events merged since the pipeline began.", lambda table: table.events, CounterMetricFamily)
+    help = "Seconds by which a target's table may lag behind staging: max_lag of the pipeline, and the target's every."
+    yield each("target_max_lag_seconds", help, lambda target: target.max_lag)
+    yield each("target_pending_events", "Staged events that are missing in the target.", lambda target: target.pending_events)
+    yield each("target_pending_bytes", "Bytes of staged parts that are missing in the target.", lambda target: target.pending_bytes)
+    yield each(
+        "merged_events",
+        "Events merged since the pipeline began.",
+        lambda target: sum(table.events for table in target.tables.values()),
+        CounterMetricFamily,
+    )
     yield each(
         "merged_through_timestamp_seconds",
         "Unix time at which the source committed the last event that the target holds; 0 if it holds none.",
+        lambda target: max((_time(table.through) for table in target.tables.values()), default=0.0),
+    )
+    counts = {name: Counter((row.target, row.state) for row in listed) for name, listed in rows.items()}
+    states = [((*labels, state), counts[labels[0]][labels[1], state]) for labels, _ in targets for state in STANDINGS]
+    help = "Tables of a target by how they stand; lagging are those behind by more than they may that are not stopped."
+    yield _family("auditor_pipeline_target_tables", help, ["pipeline", "target", "state"], states)
+
+
+LABELLED_TABLES = 100
+"""Tables of a pipeline up to which each is a label; of more, those of each target that need attention are, and at most so many."""
+
+
+def _labelled(rows: Sequence[TableRow]) -> Iterator[TableRow]:
+    """Yield the rows of those tables that are labels."""
+    are_few = len({row.table for row in rows}) <= LABELLED_TABLES
+    yielded: Counter[str] = Counter()
+    for row in rows:
+        if are_few or (row.state in NEEDS_ATTENTION and yielded[row.target] < LABELLED_TABLES):
+            yielded[row.target] += 1
+            yield row
+
+
+def _table_families(rows: Mapping[str, Sequence[TableRow]]) -> Iterator[Metric]:
+    labelled = [((name, row.target, row.table), row) for name, listed in rows.items() for row in _labelled(listed)]
+
+    def each(name: str, help: str, value: Callable[[TableStatus], float | None], kind: Any = GaugeMetricFamily) -> Metric:
+        samples = [(labels, value(row.values)) for labels, row in labelled]
+        return _family(f"auditor_pipeline_table_{name}", help, ["pipeline", "target", "table"], samples, kind)
+
+    yield each(
+        "lag_seconds", "Age of the oldest part of a table that is missing in the target; 0 if none is.", lambda table: table.lag_seconds
+    )
+    yield each("pending_events", "Staged events of a table that are missing in the target.", lambda table: table.pending_events)
+    yield each("pending_bytes", "Bytes of staged parts of a table that are missing in the target.", lambda table: table.pending_bytes)
+    yield each("merged_events", "Events of a table merged since the pipeline began.", lambda table: table.events, CounterMetricFamily)
+    yield each(
+        "merged_through_timestamp_seconds",
+        "Unix time at which the source committed the last event of a table that the target holds; 0 if it holds none.",
         lambda table: _time(table.through),
     )
-    limits = [
-        ((pipeline.pipeline, target), target_status.max_lag) for pipeline in statuses for target, target_status in pipeline.targets.items()
-    ]
-    help = "Seconds by which a target's table may lag behind staging: max_lag of the pipeline, and the target's every."
-    yield _family("auditor_pipeline_target_max_lag_seconds", help, ["pipeline", "target"], limits)
-    states = [((*labels, state), float(values.state == state)) for labels, values in merged for state in get_args(TableState)]
-    help = "1 for the state of a target's table, 0 for the others."
-    yield _family("auditor_pipeline_target_state", help, ["pipeline", "target", "table", "state"], states)
+    states = [((*labels, state), float(row.state == state)) for labels, row in labelled for state in STANDINGS]
+    help = "1 for how a target's table stands, 0 for the others."
+    yield _family("auditor_pipeline_table_state", help, ["pipeline", "target", "table", "state"], states)
 
 
 def _time(moment: dt.datetime | None) -> float:

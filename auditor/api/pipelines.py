@@ -15,7 +15,7 @@ from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, c
 from auditor.config import KeyRange
 from auditor.pipeline.refresh import use_cases
 from auditor.service import pipelines as pipeline_service
-from auditor.service.pipeline_status import list_lags, status
+from auditor.service.pipeline_status import list_lags, match_tables, status
 from auditor.shapes.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
 from auditor.shapes.segment import SegmentEntry
 from auditor.store import refreshes, segments
@@ -35,9 +35,21 @@ def list_pipelines(app: App, cursor: Cursor = None, limit: Limit = DEFAULT_LIMIT
 
 
 @routes.get("/pipelines/{pipeline}", response_model=PipelineStatus, **route_options("read", 404))
-def get_pipeline(app: App, pipeline: PipelineName) -> PipelineStatus:
-    """Return how a pipeline stands, as its process last reported."""
-    return status(app.configured, app.store, pipeline, look=False)
+def get_pipeline(
+    app: App,
+    pipeline: PipelineName,
+    table: Annotated[
+        str | None,
+        Query(
+            description="Only of this table, or of those that match a pattern; without a point in it, by their names in any database.",
+            max_length=255,
+            examples=["shop.*"],
+        ),
+    ] = None,
+) -> PipelineStatus:
+    """Return how a pipeline stands, as its process last reported, with all of its tables or some; sums of targets are of these alone."""
+    tables = match_tables(app.configured, app.store, pipeline, [table]) if table is not None else None
+    return status(app.configured, app.store, pipeline, look=False, tables=tables)
 
 
 class RefreshRequest(BaseModel):

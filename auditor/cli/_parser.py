@@ -414,6 +414,8 @@ def _add_pipeline_command(command: AddCommand) -> None:
     added["skip"].add_argument("--reason", metavar="WHY", required=True, help="why the events may be left out; is stored with your name")
     added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
     added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
+    which = "only of this table, or of those that match a pattern, such as 'crm.*'; may be given repeatedly"
+    added["status"].add_argument("--table", metavar="TABLE", action="append", help=which)
     demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
     actions.add_parser("demo", help=demo, description=f"{demo}.")
     added["reset"].add_argument(

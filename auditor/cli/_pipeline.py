@@ -8,7 +8,7 @@ import datetime as dt
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from auditor.errors import ConfigError
 from auditor.escaping import command, shell_word, yaml_text
 
 if TYPE_CHECKING:
+    from auditor.service.table_states import TableRow
     from auditor.shapes.pipeline import LiveSummaries, PipelineStatus
     from auditor.shapes.pipeline import Refresh as ShownRefresh
     from auditor.store.refreshes import Refresh
@@ -77,51 +78,85 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from auditor.service.pipeline_status import status
+    from auditor.service.pipeline_status import match_tables, status
 
     with settings_and_store(options) as (configured, store):
-        pipeline_status = status(configured, store, options.pipeline)
+        tables = match_tables(configured, store, options.pipeline, options.table) if options.table else None
+        pipeline_status = status(configured, store, options.pipeline, tables=tables)
     if options.format == "json":
         print_json(pipeline_status)
     else:
-        print_status(pipeline_status)
+        print_status(pipeline_status, all_tables=bool(options.table))
     return 0
 
 
-def print_status(status: PipelineStatus) -> None:
-    """Print the status of a pipeline, for people."""
+MOST_LINES = 20
+"""Lines of a kind that a status has, where a pipeline has many tables."""
+
+
+def print_status(status: PipelineStatus, all_tables: bool = False) -> None:
+    """Print the status of a pipeline, for people: of many tables groups, and those that need attention, unless ``all_tables`` is set."""
     from auditor.pipeline.poison import skipped_line
+    from auditor.service.table_states import FEW_TABLES, in_order, list_rows, share_reasons
 
     how = "paused" if status.paused else "running" if status.running else "not running"
     staged = f"{status.events:,} events staged, up to {status.staged_time.isoformat()}" if status.staged_time else "nothing was staged yet"
     print(f"pipeline {status.pipeline}: {how}; {staged}; {_lag(status)} behind the source")
     if beat := status.heartbeat:
         print(f"last heartbeat: {beat.serial:,} of {beat.database}, written {beat.age_seconds:,.0f} s ago ({_second(beat.at)} UTC)")
-    console().print(_status_table(status))
+    rows = list_rows(status)
+    is_short = not all_tables and len({row.table for row in rows}) > FEW_TABLES
+    if is_short:
+        _print_groups(rows, status.pipeline)
+    else:
+        console().print(_status_table([(row, row.values.state) for row in in_order(rows, status)]))
+    most = MOST_LINES if is_short else None
     for warning in status.warnings:
         print(f"warning: {warning}")
     for note in status.notes:
         print(f"note: {note}")
     if status.reason:
         print(f"staging: {status.reason}")
-    for stop in status.stopped:
+    for stop in status.stopped[:most]:
         where = f" for {stop.target}" if stop.target else ""
         print(f"{stop.table} stops at {stop.place}{where}: {stop.reason}")
         without = command("auditor", "pipeline", "skip", status.pipeline, "--table", stop.table, "--position", stop.place)
         print(f"  to go on without it: {without} --reason WHY")
-    for skip in status.skipped:
+    _print_left(status.stopped, most, "stops")
+    for skip in status.skipped[:most]:
         when = f" on {_second(skip.skipped_at)}" if skip.skipped_at else ""
         print(f"{skip.table}: {skipped_line(skip.events, skip.place)} by {skip.skipped_by}{when}: {skip.skip_reason}")
-    for summaries in status.live_summaries:
+    _print_left(status.skipped, most, "places at which events were skipped")
+    for summaries in status.live_summaries[:most]:
         print(_live_summaries(summaries))
-    for migration in status.migrations:
-        for sentence in migration.said:
-            print(f"{migration.target}: {sentence}")
+    _print_left(status.live_summaries, most, "live summaries")
+    for target, sentence in dict.fromkeys((migration.target, said) for migration in status.migrations for said in migration.said):
+        print(f"{target}: {sentence}")
     stopped = {(stop.table, stop.reason) for stop in status.stopped}
-    for target, target_status in status.targets.items():
-        for name, table in target_status.tables.items():
-            if table.reason and (name, table.reason) not in stopped:
-                print(f"{target}: {name}: {table.state}: {table.reason}")
+    reasons = share_reasons(row for row in rows if (row.table, row.values.reason) not in stopped)
+    for one in reasons[:most]:
+        whose = one.table if one.tables == 1 else f"{one.tables:,} tables, {one.table} the first"
+        print(f"{one.target}: {whose}: {one.state}: {one.reason}")
+    _print_left(reasons, most, "reasons")
+    if is_short:
+        print(f"for single tables: {command('auditor', 'pipeline', 'status', status.pipeline)} --table NAME, or a pattern such as 'crm.*'")
+
+
+def _print_groups(rows: Sequence[TableRow], pipeline: str) -> None:
+    """Print a line for each group of tables that stand alike, and below them the tables that need attention."""
+    from auditor.service.table_states import NEEDS_ATTENTION, describe_group, group_rows
+
+    for group in group_rows(rows):
+        print(describe_group(group))
+    urgent = [row for row in rows if row.state in NEEDS_ATTENTION]
+    if urgent:
+        console().print(_status_table([(row, row.state) for row in urgent[:MOST_LINES]]))
+        _print_left(urgent, MOST_LINES, "tables that need attention")
+
+
+def _print_left(listed: Sequence[object], most: int | None, what: str) -> None:
+    if most is not None and len(listed) > most:
+        print(f"and {len(listed) - most:,} more {what}")
 
 
 def _live_summaries(summaries: LiveSummaries) -> str:
@@ -145,21 +180,16 @@ def _lag(status: PipelineStatus) -> str:
     return "not known how far" if status.lag_seconds is None else f"{status.lag_seconds:,.0f} s{size}"
 
 
-def _status_table(status: PipelineStatus) -> Any:
+def _status_table(rows: Iterable[tuple[TableRow, str]]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for column in ("target", "table", "holds up to", "events", "pending", "bytes", "behind", "state"):
         table.add_column(column, justify="right" if column in ("events", "pending", "bytes", "behind") else "left")
-    for target, target_status in status.targets.items():
-        for name, table_status in target_status.tables.items():
-            counts = (
-                f"{table_status.events:,}",
-                f"{table_status.pending_events:,}",
-                f"{table_status.pending_bytes:,}",
-                f"{table_status.lag_seconds:,.0f} s",
-            )
-            table.add_row(target, name, table_status.through.isoformat() if table_status.through else "", *counts, table_status.state)
+    for row, state in rows:
+        values = row.values
+        counts = (f"{values.events:,}", f"{values.pending_events:,}", f"{values.pending_bytes:,}", f"{values.lag_seconds:,.0f} s")
+        table.add_row(row.target, row.table, values.through.isoformat() if values.through else "", *counts, state)
     return table
 
 

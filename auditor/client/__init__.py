@@ -307,9 +307,13 @@ class Client:
         """Return the status of all pipelines."""
         return list(self._service.shapes(PipelineStatus, "/pipelines"))
 
-    def pipeline(self, pipeline: str) -> PipelineStatus:
-        """Return the status of a pipeline. Raises UnknownPipeline."""
-        return self._service.shape(PipelineStatus, "GET", f"/pipelines/{quoted(pipeline)}")
+    def pipeline(self, pipeline: str, table: str | None = None) -> PipelineStatus:
+        """Return the status of a pipeline; with ``table`` of this table alone, or of those that match a pattern.
+
+        Raises UnknownPipeline, and ConfigError if the pipeline has no such table.
+        """
+        query = f"?{urlencode({'table': table})}" if table is not None else ""
+        return self._service.shape(PipelineStatus, "GET", f"/pipelines/{quoted(pipeline)}{query}")
 
     def pipeline_lag(self, pipeline: str, table: str | None = None, since: str | None = None) -> LagHistory:
         """Return what a pipeline and its targets, or a table in each target, lagged behind; ``since`` is ISO 8601, by default a day ago.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -19,7 +19,8 @@ from auditor.pipeline.folders import Folder
 from auditor.pipeline.live.staged_sums import sums_path
 from auditor.pipeline.part_writer import copy_parts
 from auditor.pipeline.staged_parts import check_part
-from auditor.store import Store, live_epochs, parts, pipelines, segments
+from auditor.store import Store, live_epochs, parts
+from auditor.store.parts import Pile
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,8 @@ class Retention:
         emptied, self._emptied = self._emptied, []
         with _failures(self.root):
             self.root.delete(emptied)
-        passed = _passed(self.store, self.name, pipeline, pipeline.targets)
-        deleted = parts.delete_passed(self.store, self.name, passed, pipeline.staging.keep)
+        keep, segmented = pipeline.staging.keep, pipeline.segment is not None
+        deleted = parts.delete_passed(self.store, self.name, keep, targets=list(pipeline.targets), segmented=segmented)
         self._emptied = _delete_files(self.store, self.name, self.root, deleted)
         return len(deleted)
 
@@ -64,15 +65,16 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
     waits, and the source's log keeps what follows. Raises StoreError and StagingFailed.
     """
     budget = pipeline.staging.budget
-    if budget is None or (over := _size(store, name) - budget) <= 0:
+    if budget is None or (over := parts.count_bytes(store, name) - budget) <= 0:
         return 0
-    deleted = parts.delete_oldest(store, name, _passed(store, name, pipeline, pipeline.targets), over)
+    segmented = pipeline.segment is not None
+    deleted = parts.delete_oldest(store, name, over, targets=list(pipeline.targets), segmented=segmented)
     over -= parts.totals(deleted)[1]
-    behind = _by_lag(store, name, pipeline)
+    behind = list(_missing(store, name, pipeline))
     for number, target in enumerate(behind[:-1] if pipeline.staging.when_full == "drop" else (), 1):
         if over <= 0:
             break
-        dropped = parts.delete_oldest(store, name, _passed(store, name, pipeline, behind[number:]), over)
+        dropped = parts.delete_oldest(store, name, over, targets=behind[number:], segmented=segmented)
         over -= parts.totals(dropped)[1]
         deleted += dropped
         if dropped:
@@ -92,9 +94,7 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
 
 def describe_held(store: Store, name: str, pipeline: Pipeline) -> str:
     """Return what is missing in the target that lies furthest behind, since when, and what follows if it stays away."""
-    target = _by_lag(store, name, pipeline)[0]
-    piles = parts.sum_parts(store, name, _positions(store, name, target) or {"": 0})
-    missing = [pile for pile in piles.values() if pile.parts]
+    target, missing = next(iter(_missing(store, name, pipeline).items()))
     since = min((pile.oldest for pile in missing if pile.oldest), default=None)
     rows, size = sum(pile.rows for pile in missing), sum(pile.bytes for pile in missing)
     committed = f" (committed since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""
@@ -104,7 +104,7 @@ def describe_held(store: Store, name: str, pipeline: Pipeline) -> str:
 def warn_of_budget(store: Store, name: str, pipeline: Pipeline) -> list[str]:
     """Return a sentence if the parts are about to fill their budget, with who holds them and what will happen; none otherwise."""
     budget = pipeline.staging.budget
-    if budget is None or (size := _size(store, name)) < WARNED_SHARE * budget or not parts.list_tables(store, name):
+    if budget is None or (size := parts.count_bytes(store, name)) < WARNED_SHARE * budget or not size:
         return []
     ends = {
         "wait": "staging will wait for it then, and the source's log must keep what follows",
@@ -114,31 +114,10 @@ def warn_of_budget(store: Store, name: str, pipeline: Pipeline) -> list[str]:
     return [f"parts take {size:,} of the {budget:,} bytes of their budget: {holders}; {ends[pipeline.staging.when_full]}"]
 
 
-def _size(store: Store, name: str) -> int:
-    return sum(pile.bytes for pile in parts.sum_parts(store, name, {}).values())
-
-
-def _positions(store: Store, name: str, target: str) -> dict[str, int]:
-    return {table: report.position for table, report in pipelines.list_merges(store, name).get(target, {}).items()}
-
-
-def _by_lag(store: Store, name: str, pipeline: Pipeline) -> list[str]:
-    """Return the targets, that first in which most bytes are missing."""
-
-    def missing_bytes(target: str) -> int:
-        return sum(pile.bytes for pile in parts.sum_parts(store, name, _positions(store, name, target) or {"": 0}).values())
-
-    return sorted(pipeline.targets, key=missing_bytes, reverse=True)
-
-
-def _passed(store: Store, name: str, pipeline: Pipeline, targets: Iterable[str]) -> dict[str, int]:
-    """Return by table up to where these targets have it, and segments need it no more."""
-    positions = [_positions(store, name, target) for target in targets]
-    passed = {table: min(of_target.get(table, 0) for of_target in positions) for table in parts.list_tables(store, name)}
-    if pipeline.segment:
-        free = segments.get_cut(store, name).free
-        passed = {table: min(position, free.get(table, 0)) for table, position in passed.items()}
-    return passed
+def _missing(store: Store, name: str, pipeline: Pipeline) -> dict[str, list[Pile]]:
+    """Return what is missing in each target, table by table, that first in which most bytes are."""
+    missing = {target: list(piles.values()) for target, piles in parts.sum_missing(store, name, pipeline.targets).items()}
+    return dict(sorted(missing.items(), key=lambda item: sum(pile.bytes for pile in item[1]), reverse=True))
 
 
 def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]) -> list[str]:

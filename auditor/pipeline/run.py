@@ -158,6 +158,7 @@ class Run:
             if self.stages:
                 check_staging(self.store, self.name, root, read_plan(root).get("start"))
                 self._check_targets()
+                parts.recount(self.store, self.name)
                 orphans = sweep(root, parts.list_paths(self.store, self.name))
                 log.info("%s: %d files of unfinished batches were removed", self.name, len(orphans), extra={"action": "swept"})
             if self.stages and self.events is None:

@@ -268,16 +268,20 @@ class LagRecorder:
             return
         seconds = (now - self._last).total_seconds() if self._last else 0.0
         self._last = now
-        state, merges = pipelines.get_pipeline(self.store, self.name), pipelines.list_merges(self.store, self.name)
+        with self.store.share_connection():
+            state, merged = pipelines.get_pipeline(self.store, self.name), pipelines.count_merged(self.store, self.name)
+            missing = parts.sum_missing(self.store, self.name, self.targets)
         whole = lags.Lag(source_lag(progress, now), progress.lag_bytes, self._rate(("", ""), state.events, seconds))
         by_place: dict[lags.Place, lags.Lag] = {}
         for target in self.targets:
-            reports = merges.get(target, {})
-            piles = parts.sum_parts(self.store, self.name, {table: report.position for table, report in reports.items()})
-            of_tables = {}
-            for table in sorted({*piles, *reports}):
-                pile, merged = piles.get(table, Pile()), reports[table].events if table in reports else 0
-                of_tables[table] = lags.Lag(table_lag(pile, now), pile.bytes, self._rate((target, table), merged, seconds))
+            piles = missing[target]
+            events = dict.fromkeys(piles, 0) | {table: number for (of_target, table), number in merged.items() if of_target == target}
+            rates = {table: rate for table, number in events.items() if (rate := self._rate((target, table), number, seconds))}
+            of_tables = {
+                table: lags.Lag(table_lag(pile, now), pile.bytes, rates.get(table, 0.0))
+                for table in {*piles, *rates}
+                for pile in [piles.get(table, Pile())]
+            }
             by_place |= {(target, table): lag for table, lag in of_tables.items()}
             by_place[target, ""] = _together(list(of_tables.values()), whole.seconds)
         lags.record_lag(self.store, self.name, now, whole, by_place)

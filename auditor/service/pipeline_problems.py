@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from auditor.background import Service
 from auditor.config import Settings
@@ -77,6 +78,23 @@ def _lags(status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem]) -
 def gravest_first(problems: Collection[PipelineProblem]) -> list[PipelineProblem]:
     """Return problems sorted by what they keep from going on, and the newest of a kind first."""
     return sorted(problems, key=lambda problem: (KINDS.index(problem.key.kind), -problem.since.timestamp()))
+
+
+class SharedProblem(NamedTuple):
+    """A problem that tables of a target share, or one of a pipeline."""
+
+    problem: PipelineProblem
+    """The first of them."""
+    tables: int
+    """How many have it."""
+
+
+def share_problems(problems: Iterable[PipelineProblem]) -> list[SharedProblem]:
+    """Return problems in their order, once for all tables of a target that have one of the same kind for the same reason."""
+    found: dict[tuple[str, str, str], list[PipelineProblem]] = {}
+    for problem in problems:
+        found.setdefault((problem.kind, problem.target, problem.reason), []).append(problem)
+    return [SharedProblem(listed[0], len(listed)) for listed in found.values()]
 
 
 log = logging.getLogger(__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import groupby
 
 from auditor.config import Settings
@@ -38,18 +39,25 @@ SHOWN_MIGRATIONS = 20
 """Migrations of targets that are shown, the newest."""
 
 
-def status(settings: Settings, store: Store, name: str, look: bool = True) -> PipelineStatus:
-    """Return the status of a pipeline.
+def status(settings: Settings, store: Store, name: str, look: bool = True, tables: Collection[str] | None = None) -> PipelineStatus:
+    """Return the status of a pipeline; with ``tables`` what it says of tables is of these alone, and so are the sums of targets.
 
-    With ``look`` the source is checked if no process runs that does. Raises UnknownPipeline and StoreError.
+    A few statements of the store, whatever the number of tables. With ``look`` the source is checked if no process runs that does. Raises
+    UnknownPipeline and StoreError.
     """
     pipeline, now = settings.pipeline(name), dt.datetime.now(dt.UTC)
     state = pipelines.get_pipeline(store, name)
     is_running = _is_fresh(state, now)
     progress = watch.check_once(settings, name, state) if look and not is_running else state.progress
-    notes = [note for note in table_notes.list_notes(store, name) if note.reason]
+    with store.share_connection():
+        notes = [note for note in table_notes.list_notes(store, name, tables) if note.reason]
+        reports = pipelines.list_merges(store, name, tables=tables)
+        missing = parts.sum_missing(store, name, pipeline.targets, tables)
+        staged = parts.sum_parts(store, name, tables)
+        migrations = schema_changes.list_migrations(store, name, SHOWN_MIGRATIONS, tables)
+        epochs = [epoch for epoch in _newest_epochs(store, name) if tables is None or epoch.table in tables]
     source_lag, file = _source_lag(progress, state, is_running or look, now), _log_file(state)
-    targets = _Targets(store, name, pipelines.list_merges(store, name), notes, source_lag, now)
+    targets = _Targets(reports, missing, staged.keys(), notes, source_lag, now)
     return PipelineStatus(
         pipeline=name,
         running=is_running,
@@ -73,11 +81,11 @@ def status(settings: Settings, store: Store, name: str, look: bool = True) -> Pi
         batch=progress.batch,
         warnings=progress.warnings,
         notes=progress.notes,
-        tables={table: _staged(pile) for table, pile in sorted(parts.sum_parts(store, name, {}).items())},
+        tables={table: _staged(pile) for table, pile in sorted(staged.items())},
         stopped=[describe_stop(note, file) for note in notes if note.stops],
         skipped=[describe_stop(note, file) for note in notes if note.skip],
-        migrations=[_migration(migration, file) for migration in schema_changes.list_migrations(store, name)[-SHOWN_MIGRATIONS:]],
-        live_summaries=[_live_summaries(epoch) for epoch in _newest_epochs(store, name)],
+        migrations=[_migration(migration, file) for migration in migrations],
+        live_summaries=[_live_summaries(epoch) for epoch in epochs],
         targets={target: targets.status(target, pipeline.max_lag + chosen.every) for target, chosen in pipeline.targets.items()},
     )
 
@@ -164,23 +172,26 @@ def _source_lag(progress: PipelineProgress, state: PipelineState, is_present: bo
     return (now - current_at).total_seconds() if current_at else None
 
 
+_NOTHING = Pile()
+
+
 @dataclass(frozen=True, slots=True)
 class _Targets:
     """What the status of each target of a pipeline is worked out from."""
 
-    store: Store
-    pipeline: str
-    merges: Mapping[str, Mapping[str, MergeReport]]
+    reports: Mapping[str, Mapping[str, MergeReport]]
+    missing: Mapping[str, Mapping[str, Pile]]
+    staged: Collection[str]
+    """The tables of which something was staged."""
     notes: Sequence[TableNote]
     source_lag: float | None
     now: dt.datetime
 
     def status(self, target: str, max_lag: float) -> TargetStatus:
         """Return the status of a target."""
-        reports, stopped = self.merges.get(target, {}), self._stopped(target)
-        pending = parts.sum_parts(self.store, self.pipeline, {table: report.position for table, report in reports.items()})
-        listed = sorted({*reports, *pending, *stopped})
-        tables = {table: self._table(reports.get(table), pending.get(table, Pile()), stopped.get(table)) for table in listed}
+        reports, missing, stopped = self.reports.get(target, {}), self.missing[target], self._stopped(target)
+        listed = sorted({*reports, *self.staged, *stopped})
+        tables = {table: self._table(reports.get(table), missing.get(table, _NOTHING), stopped.get(table)) for table in listed}
         return TargetStatus(
             pending_events=sum(table.pending_events for table in tables.values()),
             pending_bytes=sum(table.pending_bytes for table in tables.values()),
@@ -232,13 +243,37 @@ def _series(target: str | None, table: str | None, points: Sequence[Point]) -> L
 
 def check_table(store: Store, name: str, table: str) -> None:
     """Raise ConfigError unless something of a table was staged, or a target holds it."""
-    known = {
-        *parts.list_tables(store, name),
-        *(merged_table for reports in pipelines.list_merges(store, name).values() for merged_table in reports),
-    }
+    known = _known_tables(store, name)
     if table not in known:
-        shown = ", ".join(sorted(known)[:5]) + (f" and {len(known) - 5:,} more" if len(known) > 5 else "")
-        raise ConfigError(f"pipeline {name!r} has staged nothing of a table {table!r}; it has of {shown or 'no table yet'}")
+        raise ConfigError(f"pipeline {name!r} has staged nothing of a table {table!r}; it has of {_examples(known)}")
+
+
+def match_tables(settings: Settings, store: Store, name: str, patterns: Sequence[str]) -> list[str]:
+    """Return the tables of a pipeline that are called so, or match a pattern; without a point in it, by their names in any database.
+
+    Raises UnknownPipeline, ConfigError if there is none, and StoreError.
+    """
+    settings.pipeline(name)
+    known = _known_tables(store, name)
+    found = {
+        table
+        for pattern in patterns
+        for table in known
+        if pattern == table or fnmatchcase(table if "." in pattern else table.partition(".")[2], pattern)
+    }
+    if not found:
+        named = " or ".join(map(repr, patterns))
+        raise ConfigError(f"pipeline {name!r} has staged nothing of a table {named}; it has of {_examples(known)}")
+    return sorted(found)
+
+
+def _known_tables(store: Store, name: str) -> set[str]:
+    """Return the tables of which something was staged, or that a target holds."""
+    return {*parts.list_tables(store, name), *(table for _, table in pipelines.count_merged(store, name))}
+
+
+def _examples(tables: Collection[str]) -> str:
+    return (", ".join(sorted(tables)[:5]) + (f" and {len(tables) - 5:,} more" if len(tables) > 5 else "")) or "no table yet"
 
 
 def condense(points: Sequence[LagPoint], since: dt.datetime, until: dt.datetime, most: int) -> list[LagPoint]:

@@ -142,7 +142,7 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
     """Return what a reset will forget, a line each. Raises UnknownPipeline and StoreError."""
     pipeline = settings.pipeline(name)
     tables = parts.list_tables(store, name)
-    piles = parts.sum_parts(store, name, {}).values()
+    piles = parts.sum_parts(store, name).values()
     rows, size = sum(pile.rows for pile in piles), sum(pile.bytes for pile in piles)
     return [
         f"the staged parts below {pipeline.staging.path}: {rows:,} events, {size:,} bytes",

@@ -7,10 +7,25 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Row, Table, UniqueConstraint, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Index,
+    Row,
+    Select,
+    Table,
+    UniqueConstraint,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from auditor.model import Part, TableNote
-from auditor.store import pipelines, schema_changes, table_notes
+from auditor.store import pipelines, schema_changes, segments, table_notes
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
 
@@ -34,6 +49,8 @@ parts = Table(
     UniqueConstraint("pipeline", "table_name", "first_position"),
     Index("auditor_parts_last", "pipeline", "last_position"),
     Index("auditor_parts_path", "pipeline", "path"),
+    Index("auditor_parts_missing", "pipeline", "table_name", "last_position"),
+    Index("auditor_parts_age", "pipeline", "staged_at"),
     **MYSQL,
 )
 """The manifest of a pipeline: its parts, each the events of one table and schema between two positions.
@@ -58,13 +75,17 @@ staged_tables = Table(
     Column("table_name", short_text(), primary_key=True),
     Column("staged_through", big_integer(), nullable=False),
     Column("pruned_through", big_integer(), nullable=False),
+    Column("part_count", big_integer(), nullable=False, default=0),
+    Column("row_count", big_integer(), nullable=False, default=0),
+    Column("byte_count", big_integer(), nullable=False, default=0),
     **MYSQL,
 )
-"""For each table of a pipeline the last position of its parts, and that of those that were deleted; 0 for none."""
+"""For each table of a pipeline the last position of its parts, and that of those that were deleted, 0 for none; and what its parts hold,
+so that nobody has to add up the manifest."""
 
 
-PATHS_AT_ONCE = 500
-"""Paths that one statement asks for."""
+AT_ONCE = 500
+"""Paths or parts that one statement names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +117,16 @@ def record_batch(
         at = database_time(connection)
         _write_schemas(connection, pipeline, schemas)
         passed = [(note.table, note.position) for note in notes if note.body.get("advances")]
-        events = _write_parts(connection, pipeline, batch, passed, at)
+        added = _write_parts(connection, pipeline, batch, passed, at)
         through: dict[str, int] = {}
         ends = [(part.table, part.last) for part in batch] + passed
         for table, position in ends:
             through[table] = max(position, through.get(table, 0))
-        _note_tables(connection, pipeline, "staged_through", through)
+        _note_tables(connection, pipeline, "staged_through", through, added)
         table_notes.write_notes(connection, pipeline, notes)
         schema_changes.note_schemas(connection, pipeline, batch, at, catalogue or {})
         newest = max(batch, key=lambda part: part.last, default=None)
+        events = sum(counts.rows for counts in added.values())
         pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
 
     store.write(work)
@@ -118,8 +140,11 @@ def list_parts(store: Store, pipeline: str, table: str, after: int, limit: int =
     return [_part(row) for row in rows]
 
 
-def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, limit: int = 10_000) -> list[Part]:
-    """Return the first parts, of whichever tables, that have events behind a position and begin up to another. Raises StoreError."""
+def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, limit: int | None = 10_000) -> list[Part]:
+    """Return the first parts, or with None all, of whichever tables, that have events behind a position and begin up to another.
+
+    Raises StoreError.
+    """
     wanted = and_(parts.c.pipeline == pipeline, parts.c.last_position > after, parts.c.first_position <= through)
     with store.reading() as connection:
         rows = connection.execute(select(parts).where(wanted).order_by(parts.c.first_position).limit(limit)).all()
@@ -178,66 +203,139 @@ class Pile:
     rows: int = 0
     bytes: int = 0
     oldest: dt.datetime | None = None
-    """When the source committed the last event of the oldest part; None if there is no part."""
+    """When the source committed the last event of the oldest part; None if there is no part, or that was not asked for."""
+
+    def plus(self, other: Pile) -> Pile:
+        """Return the counts of both together."""
+        return Pile(self.parts + other.parts, self.rows + other.rows, self.bytes + other.bytes)
 
 
-def sum_parts(store: Store, pipeline: str, positions: Mapping[str, int]) -> dict[str, Pile]:
-    """Return how much the parts of each table hold that end behind its position; 0 for a table without one. Raises StoreError."""
-    sums = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
-    staged = select(staged_tables.c.table_name, staged_tables.c.staged_through).where(staged_tables.c.pipeline == pipeline)
+_SUMS = (func.count(), func.sum(parts.c.row_count), func.sum(parts.c.byte_count), func.min(parts.c.last_time))
+
+
+def sum_parts(store: Store, pipeline: str, tables: Collection[str] | None = None) -> dict[str, Pile]:
+    """Return how much the parts of each table hold of which events were staged, without the time of the oldest one.
+
+    With ``tables`` of these alone. Raises StoreError.
+    """
+    columns = (staged_tables.c.table_name, staged_tables.c.part_count, staged_tables.c.row_count, staged_tables.c.byte_count)
+    wanted = select(*columns).where(staged_tables.c.pipeline == pipeline)
+    wanted = wanted if tables is None else wanted.where(staged_tables.c.table_name.in_(tables))
     with store.reading() as connection:
-        through = {row.table_name: row.staged_through for row in connection.execute(staged)}
-        piles = dict.fromkeys(through, Pile())
-        if not positions:
-            whole = select(parts.c.table_name, *sums).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
-            return piles | {table: _pile(*row) for table, *row in connection.execute(whole)}
-        for table, last in through.items():
-            if positions.get(table, 0) < last:
-                behind = (parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_position > positions.get(table, 0))
-                piles[table] = _pile(*connection.execute(select(*sums).where(*behind)).one())
-    return piles
+        return {table: Pile(*counts) for table, *counts in connection.execute(wanted)}
+
+
+def recount(store: Store, pipeline: str) -> None:
+    """Add up what the parts of each table hold, and write that where it is not what was counted until now. Raises StoreError."""
+    sums = select(parts.c.table_name, *_SUMS[:-1]).where(parts.c.pipeline == pipeline).group_by(parts.c.table_name)
+
+    def work(connection: Connection) -> None:
+        listed = connection.execute(select(staged_tables).where(staged_tables.c.pipeline == pipeline).with_for_update()).all()
+        held = {table: Pile(number, int(rows), int(size)) for table, number, rows, size in connection.execute(sums)}
+        known = {row.table_name: Pile(row.part_count, row.row_count, row.byte_count) for row in listed}
+        wrong = {table: held.get(table, Pile()) for table, pile in known.items() if held.get(table, Pile()) != pile}
+        if wrong:
+            same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == bindparam("named"))
+            values: dict[str, Any] = {"part_count": bindparam("parts"), "row_count": bindparam("rows"), "byte_count": bindparam("bytes")}
+            right = [{"named": table, "parts": pile.parts, "rows": pile.rows, "bytes": pile.bytes} for table, pile in wrong.items()]
+            connection.execute(update(staged_tables).where(same).values(values), right)
+
+    store.write(work)
+
+
+def sum_missing(store: Store, pipeline: str, targets: Iterable[str], tables: Collection[str] | None = None) -> dict[str, dict[str, Pile]]:
+    """Return by target how much the parts of tables hold that end behind what it reported; a table of which it lacks none is left out.
+
+    One statement a target, whatever the number of tables; ``tables`` are the only ones that are asked for. Raises StoreError.
+    """
+    missing: dict[str, dict[str, Pile]] = {}
+    with store.reading() as connection:
+        for target in targets:
+            rows = connection.execute(_missing(pipeline, target, tables))
+            missing[target] = {table: _pile(*row) for table, *row in rows}
+    return missing
+
+
+def _missing(pipeline: str, target: str, tables: Collection[str] | None) -> Select[Any]:
+    reported = pipelines.merges
+    held = func.coalesce(reported.c.position, 0)
+    of_target = and_(
+        reported.c.pipeline == staged_tables.c.pipeline, reported.c.target == target, reported.c.table_name == staged_tables.c.table_name
+    )
+    of_table = and_(parts.c.pipeline == staged_tables.c.pipeline, parts.c.table_name == staged_tables.c.table_name)
+    joined = staged_tables.outerjoin(reported, of_target).join(parts, and_(of_table, parts.c.last_position > held))
+    wanted = select(staged_tables.c.table_name, *_SUMS).select_from(joined).where(staged_tables.c.pipeline == pipeline)
+    wanted = wanted.where(staged_tables.c.staged_through > held).group_by(staged_tables.c.table_name)
+    return wanted if tables is None else wanted.where(staged_tables.c.table_name.in_(tables))
+
+
+def count_bytes(store: Store, pipeline: str) -> int:
+    """Return how many bytes the parts of a pipeline hold. Raises StoreError."""
+    with store.reading() as connection:
+        return int(
+            connection.execute(select(func.sum(staged_tables.c.byte_count)).where(staged_tables.c.pipeline == pipeline)).scalar() or 0
+        )
 
 
 def _pile(number: int, rows: Any, size: Any, oldest: dt.datetime | None) -> Pile:
     return Pile(number, int(rows or 0), int(size or 0), oldest)
 
 
-def delete_passed(store: Store, pipeline: str, passed: Mapping[str, int], keep: float) -> list[Part]:
-    """Delete the parts that end at or before their table's position in ``passed`` and are older than ``keep`` seconds; return them.
+def delete_passed(store: Store, pipeline: str, keep: float, *, targets: Collection[str] = (), segmented: bool = False) -> list[Part]:
+    """Delete the parts older than ``keep`` seconds that all these targets have, as they reported; return them.
+
+    With ``segmented`` those that segments still need stay. A few statements, whatever the number of tables.
 
     Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
+    passed = _passed(pipeline, targets, segmented).order_by(parts.c.first_position)
 
     def work(connection: Connection) -> list[Part]:
         oldest = database_time(connection) - dt.timedelta(seconds=keep)
-        expired = [
-            row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, oldest)).all()
-        ]
+        expired = connection.execute(passed.where(parts.c.staged_at < oldest)).all()
         _delete_parts(connection, pipeline, expired)
         return [_part(row) for row in expired]
 
     return store.write(work)
 
 
-def delete_oldest(store: Store, pipeline: str, passed: Mapping[str, int], size: int) -> list[Part]:
-    """Delete parts that end at or before their table's position in ``passed``, the oldest first, until so many bytes are free; return them.
+def delete_oldest(store: Store, pipeline: str, size: int, *, targets: Collection[str] = (), segmented: bool = False) -> list[Part]:
+    """Delete parts that all these targets have, the oldest first, until so many bytes are free; return them.
+
+    With ``segmented`` those that segments still need stay.
 
     Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
+    passed = _passed(pipeline, targets, segmented).order_by(parts.c.staged_at, parts.c.first_position, parts.c.number).limit(AT_ONCE)
 
     def work(connection: Connection) -> list[Part]:
-        at = database_time(connection) + dt.timedelta(days=1)
-        expired = [row for table, position in passed.items() for row in connection.execute(_expired(pipeline, table, position, at)).all()]
-        freed, chosen = 0, list[Row[Any]]()
-        for row in sorted(expired, key=lambda row: (row.staged_at, row.first_position)):
-            if freed >= size:
-                break
-            freed += row.byte_count
-            chosen.append(row)
+        chosen, freed = list[Row[Any]](), 0
+        while freed < size and (page := connection.execute(passed.offset(len(chosen))).all()):
+            for row in page:
+                if freed >= size:
+                    break
+                freed += row.byte_count
+                chosen.append(row)
         _delete_parts(connection, pipeline, chosen)
         return [_part(row) for row in chosen]
 
     return store.write(work)
+
+
+def _passed(pipeline: str, targets: Collection[str], segmented: bool) -> Select[Any]:
+    """Return the query of the parts that all targets reported to have, and that no open segment needs."""
+    assert targets or segmented, "else all would be passed"
+    wanted = select(parts).where(parts.c.pipeline == pipeline).with_for_update(of=parts)  # what is counted off is deleted by nobody else
+    for target in targets:
+        reported = pipelines.merges.alias()
+        of_table = (reported.c.pipeline == pipeline, reported.c.target == target, reported.c.table_name == parts.c.table_name)
+        wanted = wanted.where(*of_table, parts.c.last_position <= reported.c.position)
+    if segmented:
+        cut = segments.segmented_tables
+        wanted = wanted.where(
+            cut.c.pipeline == pipeline, cut.c.table_name == parts.c.table_name, parts.c.last_position <= cut.c.free_through
+        )
+    return wanted
 
 
 def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
@@ -270,8 +368,21 @@ def replace_files(store: Store, pipeline: str, moved: Sequence[Part]) -> None:
         }
         for part in moved
     ]
+
+    def work(connection: Connection) -> None:
+        places = (parts.c.table_name.in_({part.table for part in moved}), parts.c.first_position.in_({part.first for part in moved}))
+        listed = select(parts.c.table_name, parts.c.first_position, parts.c.byte_count).where(parts.c.pipeline == pipeline, *places)
+        before = {(row.table_name, row.first_position): row.byte_count for row in connection.execute(listed.with_for_update())}
+        connection.execute(update(parts).where(same).values(values), rows)
+        added: dict[str, Pile] = {}
+        for part in moved:
+            if (part.table, part.first) in before:
+                grown = Pile(bytes=part.bytes - before[part.table, part.first])
+                added[part.table] = added.get(part.table, Pile()).plus(grown)
+        _note_tables(connection, pipeline, "staged_through", dict.fromkeys(added, 0), added)
+
     if rows:
-        store.write(lambda connection: connection.execute(update(parts).where(same).values(values), rows))
+        store.write(work)
 
 
 def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[Part]:
@@ -280,9 +391,9 @@ def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[P
     with store.reading() as connection:
         rows = [
             row
-            for start in range(0, len(listed), PATHS_AT_ONCE)
+            for start in range(0, len(listed), AT_ONCE)
             for row in connection.execute(
-                select(parts).where(parts.c.pipeline == pipeline, parts.c.path.in_(listed[start : start + PATHS_AT_ONCE]))
+                select(parts).where(parts.c.pipeline == pipeline, parts.c.path.in_(listed[start : start + AT_ONCE]))
             )
         ]
     return sorted((_part(row) for row in rows), key=lambda part: (part.first, part.table))
@@ -290,17 +401,15 @@ def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[P
 
 def _delete_parts(connection: Connection, pipeline: str, listed: Sequence[Row[Any]]) -> None:
     """Delete parts within a transaction, and note up to which positions those of each table are gone."""
-    if listed:
-        connection.execute(delete(parts).where(parts.c.number == bindparam("known")), [{"known": row.number} for row in listed])
+    numbers = [row.number for row in listed]
+    for start in range(0, len(numbers), AT_ONCE):
+        connection.execute(delete(parts).where(parts.c.number.in_(numbers[start : start + AT_ONCE])))
     through: dict[str, int] = {}
+    gone: dict[str, Pile] = {}
     for row in listed:
         through[row.table_name] = max(row.last_position, through.get(row.table_name, 0))
-    _note_tables(connection, pipeline, "pruned_through", through)
-
-
-def _expired(pipeline: str, table: str, position: int, oldest: dt.datetime) -> Any:
-    passed = (parts.c.last_position <= position, parts.c.staged_at < oldest)
-    return select(parts).where(parts.c.pipeline == pipeline, parts.c.table_name == table, *passed).order_by(parts.c.first_position)
+        gone[row.table_name] = gone.get(row.table_name, Pile()).plus(Pile(-1, -row.row_count, -row.byte_count))
+    _note_tables(connection, pipeline, "pruned_through", through, gone)
 
 
 def _schema(pipeline: str, schema_id: str) -> Any:
@@ -317,23 +426,27 @@ def _write_schemas(connection: Connection, pipeline: str, schemas: Mapping[str, 
         connection.execute(insert(table_schemas), new)
 
 
-def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], passed: Iterable[tuple[str, int]], at: dt.datetime) -> int:
-    """List parts, with the same number of statements for any number of them; return how many more rows are staged than before.
+def _write_parts(
+    connection: Connection, pipeline: str, batch: Sequence[Part], passed: Iterable[tuple[str, int]], at: dt.datetime
+) -> dict[str, Pile]:
+    """List parts, with the same number of statements for any number of them; return how much more is staged of each table than before.
 
     ``passed`` are tables, and positions of statements that emptied them in this batch.
     """
     if not batch:
-        return 0
+        return {}
     places = (parts.c.table_name.in_({part.table for part in batch}), parts.c.first_position >= min(part.first for part in batch))
-    listed = select(parts.c.number, parts.c.table_name, parts.c.first_position, parts.c.row_count)
+    listed = select(parts.c.number, parts.c.table_name, parts.c.first_position, parts.c.row_count, parts.c.byte_count)
     before = {
         (row.table_name, row.first_position): row for row in connection.execute(listed.where(parts.c.pipeline == pipeline, *places)).all()
     }
-    new, replaced = list[dict[str, Any]](), list[dict[str, Any]]()
+    new, replaced, added = list[dict[str, Any]](), list[dict[str, Any]](), dict[str, Pile]()
     listed_parts = {(part.table, part.first): part for part in batch}.values()
     previous = _find_previous(connection, pipeline, listed_parts, passed)
     for part in listed_parts:
         row = before.get((part.table, part.first))
+        more = Pile(1, part.rows, part.bytes) if row is None else Pile(0, part.rows - row.row_count, part.bytes - row.byte_count)
+        added[part.table] = added.get(part.table, Pile()).plus(more)
         values = {
             "last_position": part.last,
             "row_count": part.rows,
@@ -353,8 +466,7 @@ def _write_parts(connection: Connection, pipeline: str, batch: Sequence[Part], p
         connection.execute(insert(parts), new)
     if replaced:
         connection.execute(update(parts).where(parts.c.number == bindparam("known")), replaced)
-    gone: int = sum(before[part.table, part.first].row_count for part in batch if (part.table, part.first) in before)
-    return sum(part.rows for part in batch) - gone
+    return added
 
 
 def _find_previous(
@@ -368,23 +480,32 @@ def _find_previous(
     return {(part.table, part.first): max((end for end in ends[part.table] if end < part.first), default=0) for part in batch}
 
 
-def _note_tables(connection: Connection, pipeline: str, column: str, through: Mapping[str, int]) -> None:
-    """Raise one of the positions of tables to these, where it is lower."""
+def _note_tables(connection: Connection, pipeline: str, column: str, through: Mapping[str, int], added: Mapping[str, Pile]) -> None:
+    """Raise one of the positions of tables to these, where it is lower, and count what their parts hold more than before."""
     if not through:
         return
     asked = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name.in_(list(through)))
     known = {row.table_name: getattr(row, column) for row in connection.execute(select(staged_tables).where(asked))}
-    new = [
-        {"pipeline": pipeline, "table_name": table, "staged_through": 0, "pruned_through": 0, column: position}
-        for table, position in through.items()
-        if table not in known
-    ]
-    raised = [{"named": table, "raised_to": position} for table, position in through.items() if known.get(table, position) < position]
+    new, changed = list[dict[str, Any]](), list[dict[str, Any]]()
+    for table, position in sorted(through.items()):  # in one order, so that nobody waits for one who waits for them
+        more = added.get(table, Pile())
+        if table not in known:
+            counts = {"part_count": more.parts, "row_count": more.rows, "byte_count": more.bytes}
+            new.append({"pipeline": pipeline, "table_name": table, "staged_through": 0, "pruned_through": 0, **counts, column: position})
+        elif known[table] < position or more != Pile():
+            counts = {"more_parts": more.parts, "more_rows": more.rows, "more_bytes": more.bytes}
+            changed.append({"named": table, "raised_to": max(known[table], position), **counts})
     if new:
         connection.execute(insert(staged_tables), new)
-    if raised:
+    if changed:
         same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == bindparam("named"))
-        connection.execute(update(staged_tables).where(same).values({column: bindparam("raised_to")}), raised)
+        values = {
+            column: bindparam("raised_to"),
+            "part_count": staged_tables.c.part_count + bindparam("more_parts"),
+            "row_count": staged_tables.c.row_count + bindparam("more_rows"),
+            "byte_count": staged_tables.c.byte_count + bindparam("more_bytes"),
+        }
+        connection.execute(update(staged_tables).where(same).values(values), changed)
 
 
 def _part(row: Row[Any]) -> Part:

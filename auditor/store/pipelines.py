@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Row, Table, and_, bindparam, delete, insert, select, update
 
@@ -76,8 +76,7 @@ class PipelineState:
     """Tells this life of the pipeline from others, before a reset or in another store; empty if it never ran."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeReport:
+class MergeReport(NamedTuple):
     """What a target reported of one table."""
 
     position: int
@@ -201,15 +200,43 @@ def report_merges(store: Store, pipeline: str, target: str, news: Mapping[str, M
     store.write(work)
 
 
-def list_merges(store: Store, pipeline: str) -> dict[str, dict[str, MergeReport]]:
-    """Return what each target reported, by target and table. Raises StoreError."""
-    with store.reading() as connection:
-        rows = connection.execute(select(merges).where(merges.c.pipeline == pipeline)).all()
+def list_merges(
+    store: Store, pipeline: str, target: str | None = None, tables: Collection[str] | None = None
+) -> dict[str, dict[str, MergeReport]]:
+    """Return what each target reported, or one of them, by target and table; with ``tables`` of these alone. Raises StoreError."""
+    wanted = _REPORTS.where(merges.c.pipeline == pipeline)
+    wanted = wanted if target is None else wanted.where(merges.c.target == target)
+    wanted = wanted if tables is None else wanted.where(merges.c.table_name.in_(tables))
     reports: dict[str, dict[str, MergeReport]] = {}
-    for row in rows:
-        report = MergeReport(row.position, row.through_time, row.at, row.event_count, row.state, row.reason)
-        reports.setdefault(row.target, {})[row.table_name] = report
+    with store.reading() as connection:
+        for of_target, table, *values in connection.execute(wanted):
+            reports.setdefault(of_target, {})[table] = MergeReport(*values)
     return reports
+
+
+def get_merge(store: Store, pipeline: str, target: str, table: str) -> MergeReport | None:
+    """Return what a target reported of a table; None if it reported nothing of it. Raises StoreError."""
+    return list_merges(store, pipeline, target, [table]).get(target, {}).get(table)
+
+
+_REPORTS = select(
+    merges.c.target,
+    merges.c.table_name,
+    merges.c.position,
+    merges.c.through_time,
+    merges.c.at,
+    merges.c.event_count,
+    merges.c.state,
+    merges.c.reason,
+)
+
+
+def count_merged(store: Store, pipeline: str) -> dict[tuple[str, str], int]:
+    """Return how many events were merged since the pipeline began, by target and table. Raises StoreError."""
+    with store.reading() as connection:
+        columns = (merges.c.target, merges.c.table_name, merges.c.event_count)
+        rows = connection.execute(select(*columns).where(merges.c.pipeline == pipeline))
+        return {(target, table): events for target, table, events in rows}
 
 
 def forget(store: Store, pipeline: str) -> None:
@@ -260,7 +287,8 @@ def update_problems(
 
     def work(connection: Connection) -> tuple[list[PipelineProblem], list[PipelineProblem]]:
         known = {problem.key: problem for problem in _read(connection, pipeline, lock=True)}
-        due, over = [], []
+        due, over = [], [problem for key, problem in known.items() if key not in reasons]
+        new, changed = [], []
         for key, reason in reasons.items():
             before = known.get(key)
             since, notified = (before.since, before.notified) if before else (now, False)
@@ -268,11 +296,12 @@ def update_problems(
             if not notified and (now - since).total_seconds() >= patience(problem):
                 problem = PipelineProblem(**key._asdict(), since=since, reason=reason, notified=True)
                 due.append(problem)
-            _save(connection, pipeline, problem, before)
-        for key, before in known.items():
-            if key not in reasons:
-                connection.execute(delete(problems).where(_same(pipeline, key)))
-                over += [before] if before.notified else []
+            if before is None:
+                new.append(problem)
+            elif problem != before:
+                changed.append(problem)
+        _save(connection, pipeline, new, changed, over)
+        over = [problem for problem in over if problem.notified]
         return due, over
 
     return store.write(work)
@@ -281,11 +310,9 @@ def update_problems(
 def set_unnotified(store: Store, pipeline: str, keys: Iterable[ProblemKey]) -> None:
     """Record that no channel received the notification of these problems, so that it is sent later. Raises StoreError."""
 
-    def work(connection: Connection) -> None:
-        for key in keys:
-            connection.execute(update(problems).where(_same(pipeline, key)).values(notified=False))
-
-    store.write(work)
+    unnotified = update(problems).where(_same(pipeline)).values(notified=False)
+    if rows := [_key(key) for key in keys]:
+        store.write(lambda connection: connection.execute(unnotified, rows))
 
 
 def list_problems(store: Store, pipeline: str) -> list[PipelineProblem]:
@@ -306,14 +333,42 @@ def _problem(row: Row[Any]) -> PipelineProblem:
     )
 
 
-def _save(connection: Connection, pipeline: str, problem: PipelineProblem, before: PipelineProblem | None) -> None:
-    if before is None:
-        key = {"pipeline": pipeline, "kind": KINDS.index(problem.key.kind), "target": problem.key.target, "table_name": problem.key.table}
-        connection.execute(insert(problems).values(**key, since=problem.since, reason=problem.reason, notified=problem.notified))
-    elif problem != before:
-        connection.execute(update(problems).where(_same(pipeline, problem.key)).values(reason=problem.reason, notified=problem.notified))
+def _save(
+    connection: Connection,
+    pipeline: str,
+    new: Sequence[PipelineProblem],
+    changed: Sequence[PipelineProblem],
+    over: Sequence[PipelineProblem],
+) -> None:
+    """Insert, change and delete problems; a few statements, whatever their number."""
+    if new:
+        rows = [
+            {
+                "pipeline": pipeline,
+                "kind": KINDS.index(problem.kind),
+                "target": problem.target,
+                "table_name": problem.table,
+                "since": problem.since,
+                "reason": problem.reason,
+                "notified": problem.notified,
+            }
+            for problem in new
+        ]
+        connection.execute(insert(problems), rows)
+    if changed:
+        values = {"reason": bindparam("new_reason", type_=problems.c.reason.type), "notified": bindparam("now_notified")}
+        now = [{**_key(problem.key), "new_reason": problem.reason, "now_notified": problem.notified} for problem in changed]
+        connection.execute(update(problems).where(_same(pipeline)).values(values), now)
+    if over:
+        connection.execute(delete(problems).where(_same(pipeline)), [_key(problem.key) for problem in over])
 
 
-def _same(pipeline: str, key: ProblemKey) -> ColumnElement[bool]:
-    is_kind = problems.c.kind == KINDS.index(key.kind)
-    return and_(problems.c.pipeline == pipeline, is_kind, problems.c.target == key.target, problems.c.table_name == key.table)
+def _same(pipeline: str) -> ColumnElement[bool]:
+    """Return the condition on a problem whose key is bound as `_key` writes it."""
+    is_kind = problems.c.kind == bindparam("of_kind")
+    place = and_(problems.c.target == bindparam("of_target"), problems.c.table_name == bindparam("of_table"))
+    return and_(problems.c.pipeline == pipeline, is_kind, place)
+
+
+def _key(key: ProblemKey) -> dict[str, Any]:
+    return {"of_kind": KINDS.index(key.kind), "of_target": key.target, "of_table": key.table}

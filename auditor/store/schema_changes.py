@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,10 +158,12 @@ def _is_past(row: Row[Any], position: int, schema_id: str) -> bool:
     return bool(row.position < position or (row.position == position and row.to_schema == schema_id))
 
 
-def list_migrations(store: Store, pipeline: str) -> list[TargetMigration]:
-    """Return the migrations of a pipeline's targets, the newest last. Raises StoreError."""
+def list_migrations(store: Store, pipeline: str, most: int | None = None, tables: Collection[str] | None = None) -> list[TargetMigration]:
+    """Return the migrations of a pipeline's targets, or of some tables, or the ``most`` newest, the newest last. Raises StoreError."""
+    newest = select(migrations).where(migrations.c.pipeline == pipeline).order_by(migrations.c.number.desc()).limit(most)
+    newest = newest if tables is None else newest.where(migrations.c.table_name.in_(tables))
     with store.reading() as connection:
-        rows = connection.execute(select(migrations).where(migrations.c.pipeline == pipeline).order_by(migrations.c.number)).all()
+        rows = connection.execute(newest).all()[::-1]
     return [
         TargetMigration(
             row.target,

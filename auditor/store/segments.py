@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Column, Connection, Integer, Row, Table, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Column, Connection, Integer, Row, Table, and_, bindparam, delete, func, insert, or_, select, update
 
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
@@ -94,13 +94,9 @@ def record_cut(
         known = select(segment_progress.c.replacements).where(segment_progress.c.pipeline == pipeline).with_for_update()
         if (connection.execute(known).scalar_one_or_none() or 0) != cut.replacements:
             return False
-        for segment in ended:
-            same = and_(_of(pipeline, segment.table), segments.c.last_position == segment.last, segments.c.last_row == segment.last_row)
-            connection.execute(delete(segments).where(same))
-            connection.execute(insert(segments).values(_values(pipeline, segment)))
+        _write_ended(connection, pipeline, ended)
         _replace(connection, segment_progress, {"pipeline": pipeline}, {"through": cut.through, "latest_commit": cut.latest_commit})
-        for table, position in cut.free.items():
-            _replace(connection, segmented_tables, {"pipeline": pipeline, "table_name": table}, {"free_through": position})
+        _write_free(connection, pipeline, cut.free)
         for one_more in also:
             one_more(connection, ended)
         return True
@@ -167,15 +163,13 @@ def list_newest(store: Store, pipeline: str, table: str, before: tuple[int, int]
 
 def last_places(store: Store, pipeline: str) -> dict[str, tuple[int, int]]:
     """Return the position and row at which each table's last segment ends. Raises StoreError."""
-    last = select(segments.c.table_name, func.max(segments.c.last_position).label("position")).where(segments.c.pipeline == pipeline)
+    newest = select(segments.c.table_name, func.max(segments.c.last_position).label("position")).where(segments.c.pipeline == pipeline)
+    last = newest.group_by(segments.c.table_name).subquery()
+    joined = segments.join(last, and_(segments.c.table_name == last.c.table_name, segments.c.last_position == last.c.position))
+    wanted = select(segments.c.table_name, segments.c.last_position, func.max(segments.c.last_row)).select_from(joined)
+    wanted = wanted.where(segments.c.pipeline == pipeline).group_by(segments.c.table_name, segments.c.last_position)
     with store.reading() as connection:
-        places = {}
-        for table_row in connection.execute(last.group_by(segments.c.table_name)).all():
-            rows = select(func.max(segments.c.last_row)).where(
-                _of(pipeline, table_row.table_name), segments.c.last_position == table_row.position
-            )
-            places[table_row.table_name] = (table_row.position, connection.execute(rows).scalar_one())
-    return places
+        return {table: (position, row) for table, position, row in connection.execute(wanted)}
 
 
 def forget(store: Store, pipeline: str) -> None:
@@ -186,6 +180,34 @@ def forget(store: Store, pipeline: str) -> None:
             connection.execute(delete(table).where(table.c.pipeline == pipeline))
 
     store.write(work)
+
+
+def _write_ended(connection: Connection, pipeline: str, ended: Sequence[Segment]) -> None:
+    """List segments, instead of those with the same ends."""
+    if ended:
+        same = (segments.c.last_position == bindparam("ends"), segments.c.last_row == bindparam("ends_at"))
+        replaced = delete(segments).where(segments.c.pipeline == pipeline, segments.c.table_name == bindparam("of_table"), *same)
+        connection.execute(replaced, [{"of_table": one.table, "ends": one.last, "ends_at": one.last_row} for one in ended])
+        connection.execute(insert(segments), [_values(pipeline, segment) for segment in ended])
+
+
+AT_ONCE = 500
+"""Tables that one statement names."""
+
+
+def _write_free(connection: Connection, pipeline: str, free: Mapping[str, int]) -> None:
+    """Write up to where tables' parts are no longer needed, where that changed."""
+    of_pipeline = segmented_tables.c.pipeline == pipeline
+    listed = select(segmented_tables.c.table_name, segmented_tables.c.free_through).where(of_pipeline)
+    known = {row.table_name: row.free_through for row in connection.execute(listed)}
+    changed = [table for table, position in free.items() if known.get(table) != position]
+    before = [table for table in changed if table in known]
+    for start in range(0, len(before), AT_ONCE):
+        named = segmented_tables.c.table_name.in_(before[start : start + AT_ONCE])
+        connection.execute(delete(segmented_tables).where(of_pipeline, named))
+    if changed:
+        values = [{"pipeline": pipeline, "table_name": table, "free_through": free[table]} for table in changed]
+        connection.execute(insert(segmented_tables), values)
 
 
 def _replace(connection: Connection, table: Any, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:

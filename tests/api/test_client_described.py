@@ -131,7 +131,7 @@ def call_all(client: Client) -> None:
     client.record_repair(RUN, "other", "by hand", rows=1, keys=[{"id": "1"}])
     client.events()
     client.pipelines()
-    client.pipeline("shop")
+    client.pipeline("shop", table="shop.*")
     client.segments("shop", "shop.orders")
     client.segment_audits()
     client.segment_audit("zones")

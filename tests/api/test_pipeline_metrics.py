@@ -14,13 +14,16 @@ from prometheus_client.registry import Collector
 
 from auditor.api import metrics
 from auditor.api.dependencies import AppState
+from auditor.service.table_states import STANDINGS
 from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import open_store, pipelines
+from tests import many_tables
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 
 ORDERS, LOG = table(id="bigint", item="varchar(40) null"), table("log", (), id="int")
 NAMES = (("pipeline", PIPELINE),)
+TARGET = (*NAMES, ("target", "wh"))
 HELD = (*NAMES, ("table", "shop.orders"), ("target", "wh"))
 
 
@@ -42,8 +45,12 @@ def road(tmp_path: Path) -> Iterator[Road]:
 
 
 def read(road: Road) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return read_of(AppState(road.settings, road.store))
+
+
+def read_of(app: AppState) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     registry = CollectorRegistry()
-    registry.register(Pipelines(AppState(road.settings, road.store)))
+    registry.register(Pipelines(app))
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {(one.name, tuple(sorted(one.labels.items()))): one.value for family in families for one in family.samples}
 
@@ -73,15 +80,40 @@ def test_what_was_staged_and_merged_and_how_far_behind_that_is(road: Road) -> No
     assert found["auditor_pipeline_source_lag_bytes", NAMES] == 777 and found["auditor_pipeline_log_expires_seconds", NAMES] == 3600
     assert found["auditor_pipeline_staged_events_total", NAMES] == found["auditor_pipeline_batch_events", NAMES] == 3
     assert found["auditor_pipeline_source_lag_seconds", NAMES] >= 120
-    assert found["auditor_pipeline_parts", (*NAMES, ("table", "shop.orders"))] == 1
-    assert found["auditor_pipeline_merged_events_total", HELD] == 2 and found["auditor_pipeline_target_lag_seconds", HELD] == 0
-    assert found["auditor_pipeline_target_state", (*NAMES, ("state", "merged"), *HELD[1:])] == 1
-    stopped = (*NAMES, ("state", "stopped"), ("table", "shop.log"), ("target", "wh"))
-    assert found["auditor_pipeline_target_state", stopped] == 1, "it has no key"
-    assert found["auditor_pipeline_target_pending_events", (*NAMES, ("table", "shop.log"), ("target", "wh"))] == 1
-    assert found["auditor_pipeline_target_lag_seconds", (*NAMES, ("table", "shop.log"), ("target", "wh"))] > 0
+    assert found["auditor_pipeline_parts", NAMES] == 2 and found["auditor_pipeline_parts_bytes", NAMES] > 0
+    assert found["auditor_pipeline_merged_events_total", TARGET] == found["auditor_pipeline_table_merged_events_total", HELD] == 2
+    assert found["auditor_pipeline_table_lag_seconds", HELD] == 0 < found["auditor_pipeline_target_lag_seconds", TARGET]
+    assert found["auditor_pipeline_table_state", (*NAMES, ("state", "merged"), *HELD[1:])] == 1
+    log = (("table", "shop.log"), ("target", "wh"))
+    assert found["auditor_pipeline_table_state", (*NAMES, ("state", "stopped"), *log)] == 1, "it has no key"
+    assert found["auditor_pipeline_table_pending_events", (*NAMES, *log)] == found["auditor_pipeline_target_pending_events", TARGET] == 1
+    assert found["auditor_pipeline_table_lag_seconds", (*NAMES, *log)] == found["auditor_pipeline_target_lag_seconds", TARGET]
+    states = {state: found["auditor_pipeline_target_tables", (*NAMES, ("state", state), *TARGET[1:])] for state in STANDINGS}
+    assert states == {"stopped": 1, "lagging": 0, "delayed": 0, "waiting": 0, "merged": 1}
     # A process that reports no longer: what it saw last grows old.
     old = now - dt.timedelta(hours=1)
     pipelines.set_progress(road.store, PIPELINE, progress.model_copy(update={"at": old, "current_at": old, "lag_bytes": 0}))
     found = read(road)
     assert found["auditor_pipeline_running", NAMES] == 0 and found["auditor_pipeline_source_lag_seconds", NAMES] >= 3600
+
+
+def test_of_many_tables_only_those_that_need_attention_are_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, store = many_tables.configure(tmp_path), open_store(f"sqlite:///{tmp_path}/auditor.db")
+    listed = many_tables.create(store, 120)
+    found = read_of(AppState(settings, store))
+
+    def labels() -> set[tuple[str, str]]:
+        samples = [dict(labels) for name, labels in found if name == "auditor_pipeline_table_lag_seconds"]
+        return {(sample["target"], sample["table"]) for sample in samples}
+
+    assert labels() == {("warehouse", f"crm.table_00{number}") for number in ("00", "04", "12")}
+    many = (("pipeline", many_tables.PIPELINE),)
+    assert found["auditor_pipeline_target_tables", (*many, ("state", "merged"), ("target", "lake"))] == 120
+    assert found["auditor_pipeline_target_tables", (*many, ("state", "merged"), ("target", "warehouse"))] == 116
+    assert found["auditor_pipeline_target_pending_events", (*many, ("target", "warehouse"))] == 10 + 10 + 100 + 110 + 12 * 10
+    assert len(found) < 120, "whatever the number of tables"
+    monkeypatch.setattr(metrics, "LABELLED_TABLES", 2)
+    pipelines.report_merges(store, many_tables.PIPELINE, "lake", {table: pipelines.MergeNews(0, "stopped", "why") for table in listed})
+    found = read_of(AppState(settings, store))
+    assert len(labels()) == 4, "at most so many of each target"
+    store.close()

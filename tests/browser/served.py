@@ -22,7 +22,8 @@ from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service.workers import Workers
 from auditor.shapes.access import Scope
-from auditor.store import Store, open_store, tokens
+from auditor.store import Store, open_store, pipelines, tokens
+from tests import many_tables
 from tests.browser import pipeline_samples, segment_samples
 
 TABLES = """
@@ -81,6 +82,7 @@ PAGES = {
     "segment audit": "/segments/zones",
     "pipeline": "/pipelines/shop",
     "paused pipeline": "/pipelines/crm",
+    "pipeline of many tables": "/pipelines/many",
     "pipeline's table": "/pipelines/shop/table?target=warehouse&table=shop.payments",
     "no page": "/nowhere",
     "no audit": "/audits/nobody",
@@ -124,11 +126,12 @@ def settings(directory: Path) -> Settings:
         "rolling": audit("orders", rolling={"per_run": "30%"}, partition={"size": 1000}),
     }
     urls["mysql"] = {"url": "mysql://nobody@localhost/shop"}
-    pipelines = pipeline_samples.configured(str(directory), "mysql", "warehouse")
+    defined = pipeline_samples.configured(str(directory), "mysql", "warehouse")
+    defined[many_tables.PIPELINE] = many_tables.definition(directory, "mysql", "warehouse")
     found = {
         "connections": urls,
         "audits": audits,
-        "pipelines": pipelines,
+        "pipelines": defined,
         "segments": segment_samples.CONFIGURED,
         "store": {"url": f"sqlite:///{directory}/runs.db"},
     }
@@ -167,7 +170,10 @@ def site(directory: Path, *, insecure: bool = False) -> Iterator[Site]:
     now = dt.datetime.now(dt.UTC)
     pipeline_samples.create(configured, store, now)
     segment_samples.create(configured, store, now)
-    pipeline_samples.heartbeat(store, now + dt.timedelta(days=1))  # so that it runs until the last test
+    many_tables.create(store, 80, now)
+    later = now + dt.timedelta(days=1)  # so that they run until the last test
+    pipeline_samples.heartbeat(store, later)
+    pipelines.set_progress(store, many_tables.PIPELINE, many_tables.progress(later))
     workers = Workers(configured, store, 1)
     workers.start()
     try:

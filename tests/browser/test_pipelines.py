@@ -26,7 +26,7 @@ def test_a_table_that_stopped_is_found_from_the_list_with_its_way_out(browse: Br
     page = browse("/")
     page.get_by_role("link", name="Pipelines").click()
     rows = page.locator("table.pipelines tbody tr")
-    expect(rows).to_have_count(4)
+    expect(rows).to_have_count(5)
     expect(rows.filter(has_text="erp")).to_contain_text("No process has reported since")
     shop = rows.filter(has_text="shop.payments")
     expect(shop).to_contain_text("1 stopped")
@@ -46,6 +46,28 @@ def test_a_table_that_stopped_is_found_from_the_list_with_its_way_out(browse: Br
     expect(page.get_by_role("row", name=re.compile("applied .* ALTER TABLE shop.payments ADD COLUMN note"))).to_be_visible()
     page.get_by_role("link", name="in lake").click()
     expect(page.locator("header.top .verdict")).to_have_text("merged")
+
+
+def test_many_tables_are_grouped_the_worst_first_and_found_page_by_page(browse: Browse) -> None:
+    page = browse("/pipelines/many", scope="pipeline")
+    groups, rows, pages = page.locator("#groups tbody tr"), page.locator("#held tbody tr"), page.locator("#held .pages")
+    expect(groups).to_have_count(6)
+    expect(groups.first).to_contain_text("stopped")
+    expect(rows).to_have_count(50)
+    expect(rows.first).to_contain_text("crm.table_0000")
+    expect(pages).to_contain_text("1 to 50 of 160.")
+    page.get_by_role("link", name="80 tables merged in lake").click()
+    expect(pages).to_contain_text("1 to 50 of 80.")
+    page.get_by_role("link", name="Next page").click()
+    expect(pages).to_contain_text("51 to 80 of 80.")
+    expect(rows).to_have_count(30)
+    expect(page.locator("#search")).to_contain_text("Only tables merged in lake.")
+    page.get_by_label("Filter").fill("table_000")
+    expect(rows).to_have_count(10)
+    expect(rows.first).to_contain_text("lake")
+    page.get_by_label("Filter").fill("table_000 nothing")
+    page.get_by_role("link", name="Show all 160").click()
+    expect(pages).to_contain_text("1 to 50 of 160.")
 
 
 def test_the_chart_shows_the_chosen_time_and_describes_the_hovered_point(browse: Browse) -> None:

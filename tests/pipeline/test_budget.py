@@ -32,7 +32,7 @@ def fill(road: Road, *positions: int) -> int:
     """Stage a part at each of these positions, and return the bytes of all parts."""
     for position in positions:
         road.stage(batch(announce(ORDERS, position - 1), insert(ORDERS, position, [str(position), "a text that is not so short"])))
-    return sum(pile.bytes for pile in parts.sum_parts(road.store, PIPELINE, {}).values())
+    return parts.count_bytes(road.store, PIPELINE)
 
 
 def is_back(road: Road, position: int) -> None:

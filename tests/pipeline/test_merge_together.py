@@ -300,3 +300,18 @@ def test_what_another_version_wrote_is_refused(road: Road) -> None:
     assert loader.merge_all() == 0
     reasons = {report.reason for report in pipelines.list_merges(road.store, PIPELINE)["wh"].values()}
     assert len(reasons) == 1 and "writes positions in format 2, and this one reads format 1; use that version, or" in reasons.pop()
+
+
+@pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
+def test_tables_that_fail_are_reported_together(road: Road) -> None:
+    counts = []
+    for number in (3, 30):
+        without_key = [table(f"no_key_{number}_{one}", (), id="bigint") for one in range(number)]
+        road.stage(*(batch(announce(one, 1), insert(one, 10 + number, ["1"])) for one in without_key))
+        with counted(road.store) as statements:
+            assert road.loader().merge_all() == 0
+        counts.append(sum("auditor_merges" in one for one in statements))
+        reports = pipelines.list_merges(road.store, PIPELINE)["wh"]
+        assert {reports[f"shop.{one.table}"].state for one in without_key} == {"stopped"}
+        assert "has no primary key" in reports[f"shop.{without_key[0].table}"].reason
+    assert counts[0] <= counts[1] <= counts[0] + 1, "one more where some are reported for the second time"

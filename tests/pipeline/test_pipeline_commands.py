@@ -166,7 +166,8 @@ def test_a_target_that_is_added_later_is_built_from_kept_parts_or_says_what_it_l
     duck.execute("DROP TABLE shop.orders", "DELETE FROM shop.auditor_positions")
     pipelines.forget(duck.store, PIPELINE)  # as a new target has reported nothing
     assert duck.loader().merge_all() == 2 and duck.rows() == [(1, "a"), (2, "b")]
-    parts.delete_passed(duck.store, PIPELINE, {"shop.orders": 10}, keep=-1)
+    pipelines.report_merges(duck.store, PIPELINE, "wh", {"shop.orders": pipelines.MergeNews(10, "merged")})
+    assert len(parts.delete_passed(duck.store, PIPELINE, -1, targets=["wh"])) == 1
     duck.execute("DELETE FROM shop.auditor_positions")
     pipelines.forget(duck.store, PIPELINE)
     assert duck.loader().merge_all() == 0

@@ -23,6 +23,7 @@ from auditor.pipeline.segments.files import Folder
 from auditor.pipeline.segments.verifying import digest_of
 from auditor.pipeline.segments.writer import open_writer
 from auditor.store import Store, open_store, parts, pipelines, segments
+from tests.many_tables import counted
 from tests.pipeline_events import announce, batch, delete, event, insert, table, update
 
 ORDERS, WIDER = table(id="bigint", item="varchar(40) null"), table(id="bigint", item="varchar(40) null", more="int null")
@@ -208,3 +209,29 @@ def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SegmentFailed, match=r"the segment .*/shop.orders/1.parquet is missing; check that"):
         Folder(str(tmp_path)).read("shop.orders/1.parquet")
+
+
+def test_a_step_asks_the_store_as_often_for_many_tables_as_for_few(tmp_path: Path) -> None:
+    """Of those that change parts are read, and where their open segments begin is written; the others are passed by together."""
+    counts = []
+    for number in (4, 40):
+        many = [table(f"many_{one:02d}", id="bigint") for one in range(number)]
+        root, pipeline = LocalFolder(tmp_path / str(number)), pipeline_in(tmp_path / str(number), rows=3)
+        with closing(open_store(f"sqlite:///{tmp_path}/{number}.db")) as store:
+            writer = open_writer(store, "p", pipeline)
+            for position, changed in ((10, many), (20, many[:2]), (30, many)):
+                events = [batch(announce(one, 1), insert(one, position, ["1"])) for one in changed]
+                written = [part for one in events for part in write_parts(root, [one])]
+                parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
+                if position == 30:
+                    break
+                with counted(store) as statements:
+                    assert writer.step()
+            counts.append(len(statements))
+            assert writer.step()
+            ended = {one.table: segments.list_segments(store, "p", f"shop.{one.table}") for one in many}
+            assert [(len(found), found and found[0].last) for found in ended.values()] == [(1, 30)] * 2 + [(0, [])] * (number - 2)
+            assert segments.last_places(store, "p") == {f"shop.{one.table}": (30, 0) for one in many[:2]}
+            free = segments.get_cut(store, "p").free
+            assert free == {f"shop.{one.table}": 30 if one in many[:2] else 9 for one in many}
+    assert counts[0] == counts[1] < 20

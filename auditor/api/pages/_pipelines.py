@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from auditor.api.authentication import Operator, Reader
@@ -22,14 +22,18 @@ from auditor.pipeline.refresh import use_cases
 from auditor.report import formatting
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_status import check_table, condense, list_lags, status
-from auditor.shapes.pipeline import LagPoint, PipelineProblem, PipelineStatus, TableStatus
+from auditor.service.table_states import FEW_TABLES, TableRow, group_rows, list_rows
+from auditor.shapes.pipeline import LagPoint, PipelineProblem, PipelineStatus
 from auditor.store import pipelines as states
 from auditor.store import refreshes, segments
 
 router = APIRouter()
 
-MOST_TABLES = 200
-"""Tables that a page lists at most; the filter finds the others."""
+PAGE_TABLES = 50
+"""Tables of targets on a page; the filter and the next pages have the others."""
+
+MOST_PROBLEMS = 20
+"""Problems that a page lists, the gravest; those that tables of a target share count as one."""
 
 PipelineState = Literal["running", "paused", "down", "failing", "stopped", "lagging", "never"]
 
@@ -54,16 +58,6 @@ TABLE_LOOKS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow:
-    """A table of a target, with its status."""
-
-    target: str
-    table: str
-    state: str
-    values: TableStatus
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A pipeline with its state, its status, and its tables."""
 
@@ -81,23 +75,16 @@ class Row:
         return sum(row.state not in TABLE_LOOKS for row in self.tables)
 
 
-def build_row(app: AppState, name: str) -> Row:
-    """Build the row of a pipeline. Raises UnknownPipeline and StoreError."""
-    pipeline_status = status(app.configured, app.store, name, look=False)
-    tables = [
-        TableRow(target=target, table=table, state=_table_state(values, target_status.max_lag), values=values)
-        for target, target_status in pipeline_status.targets.items()
-        for table, values in target_status.tables.items()
-    ]
-    tables.sort(key=lambda row: (row.state in TABLE_LOOKS, row.state != "lagging", -row.values.lag_seconds, row.table, row.target))
-    known = pipeline_problems.gravest_first(states.list_problems(app.store, name))
+def build_row(app: AppState, name: str, tables: Collection[str] | None = None) -> Row:
+    """Build the row of a pipeline, with ``tables`` of these alone. Raises UnknownPipeline and StoreError."""
+    pipeline_status = status(app.configured, app.store, name, look=False, tables=tables)
     return Row(
         name=name,
         pipeline=app.configured.pipeline(name),
         state=_state(pipeline_status),
         status=pipeline_status,
-        tables=tables,
-        problems=known,
+        tables=list_rows(pipeline_status),
+        problems=pipeline_problems.gravest_first(states.list_problems(app.store, name)),
     )
 
 
@@ -108,10 +95,6 @@ def _state(pipeline_status: PipelineStatus) -> PipelineState:
         return "never"
     kinds = {key.kind for key in pipeline_problems.find_problems(pipeline_status)}
     return next((kind for kind in ("down", "failing", "stopped", "lagging") if kind in kinds), "running")
-
-
-def _table_state(table: TableStatus, limit: float) -> str:
-    return "lagging" if table.state != "stopped" and table.lag_seconds > limit else table.state
 
 
 def look(state: str) -> tuple[str, str]:
@@ -127,18 +110,64 @@ def pipelines_page(request: Request, app: App, visitor: Reader) -> HTMLResponse:
     return render_page(request, "pipelines.html", visitor=visitor, rows=rows, looks=LOOKS)
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Those of a pipeline's tables that a page lists: by the words of a filter, and by a group that was chosen."""
+
+    words: str
+    target: str
+    state: str
+    rows: Sequence[TableRow]
+    number: int
+    """The number of the page, from 1."""
+    matching: int
+
+    @property
+    def first(self) -> int:
+        """The number of the first row, from 1."""
+        return (self.number - 1) * PAGE_TABLES + 1
+
+    @property
+    def has_next(self) -> bool:
+        """Whether there is a page behind this one."""
+        return self.number * PAGE_TABLES < self.matching
+
+    def query(self, number: int) -> str:
+        """Return the query of another page of the same tables."""
+        chosen = {"q": self.words, "target": self.target, "state": self.state}
+        return urlencode({name: value for name, value in chosen.items() if value} | {"page": number})
+
+
+def _list_tables(rows: Sequence[TableRow], words: str, target: str, state: str, number: int) -> Listing:
+    wanted = words.lower().split()
+    matching = [
+        row
+        for row in rows
+        if target in ("", row.target)
+        and state in ("", row.state)
+        and all(word in f"{row.table} {row.target} {row.state}".lower() for word in wanted)
+    ]
+    number = max(1, min(number, -(-len(matching) // PAGE_TABLES)))
+    return Listing(words, target, state, matching[(number - 1) * PAGE_TABLES : number * PAGE_TABLES], number, len(matching))
+
+
 @router.get("/pipelines/{name}")
-def pipeline_page(request: Request, app: App, visitor: Reader, name: str, q: str = "", span: Span = "day") -> HTMLResponse:
-    """Show a pipeline with those of its tables that match all words of ``q``."""
+def pipeline_page(
+    request: Request,
+    app: App,
+    visitor: Reader,
+    name: str,
+    q: str = "",
+    target: str = "",
+    state: str = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    span: Span = "day",
+) -> HTMLResponse:
+    """Show a pipeline with a page of its tables that match all words of ``q``, and are of a target and state if these are given."""
     row = build_row(app, name)
     stored = states.get_pipeline(app.store, name)
-    words = q.lower().split()
-    matching = [
-        table_row
-        for table_row in row.tables
-        if all(word in f"{table_row.table} {table_row.target} {table_row.state}".lower() for word in words)
-    ]
     history = list_lags(app.configured, app.store, name, since=begin(span))
+    are_many = len({table_row.table for table_row in row.tables}) > FEW_TABLES
     return render_page(
         request,
         "pipeline.html",
@@ -147,10 +176,10 @@ def pipeline_page(request: Request, app: App, visitor: Reader, name: str, q: str
         look=look,
         looks=LOOKS,
         place=_log_place(stored.source_offset),
-        tables=matching[:MOST_TABLES],
-        matching=len(matching),
-        most=MOST_TABLES,
-        q=q,
+        groups=group_rows(row.tables) if are_many else [],
+        listing=_list_tables(row.tables, q, target, state, page),
+        problems=pipeline_problems.share_problems(row.problems),
+        most=MOST_PROBLEMS,
         chart=build_chart(history.points_of(None), span, row.pipeline.max_lag),
         spans=SPANS,
         runs_here=app.pipelines is not None and name in app.pipelines.names,
@@ -196,7 +225,7 @@ def table_page(
     request: Request, app: App, visitor: Reader, name: str, target: str, table: str, span: Span = "day", before: str = ""
 ) -> HTMLResponse:
     """Show a table of a target; ``before`` is the place of the last segment of the previous page."""
-    row = build_row(app, name)
+    row = build_row(app, name, [table])
     shown = next((table_row for table_row in row.tables if (table_row.target, table_row.table) == (target, table)), None)
     if shown is None:
         check_table(app.store, name, table)

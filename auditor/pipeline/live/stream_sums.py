@@ -125,7 +125,7 @@ class StreamSums:
 
     def time_of(self, position: int) -> dt.datetime | None:
         """Return when the source committed the last event of the table up to a position."""
-        report = pipelines.list_merges(self.store, self.pipeline).get(self.subject.target, {}).get(self.subject.table)
+        report = pipelines.get_merge(self.store, self.pipeline, self.subject.target, self.subject.table)
         if report and report.position <= position:
             return report.through_time
         ended = [part for part in parts.list_parts(self.store, self.pipeline, self.subject.table, 0) if part.last <= position]
@@ -153,6 +153,6 @@ class StreamSums:
         offset = pipelines.get_pipeline(self.store, self.pipeline).source_offset
         if not offset or Place(offset["file"], int(offset["position"])).order < end.order:
             return False
-        staged = parts.list_tables(self.store, self.pipeline).get(self.subject.table)
-        report = pipelines.list_merges(self.store, self.pipeline).get(self.subject.target, {}).get(self.subject.table)
-        return staged is None or (report is not None and report.position >= staged.staged_through)
+        staged = parts.get_table(self.store, self.pipeline, self.subject.table)
+        report = pipelines.get_merge(self.store, self.pipeline, self.subject.target, self.subject.table)
+        return (report.position if report else 0) >= staged.staged_through

@@ -72,7 +72,7 @@ def merge_through(session: Session, where: Where, table: str, position: int, rea
             f"the target {where.target} holds {table} up to {describe(held.position)} already, and {describe(position)} is earlier"
         )
     done: list[Merged] = []
-    staged = parts.list_tables(where.store, where.pipeline)[table]
+    staged = parts.get_table(where.store, where.pipeline, table)
     while held.position < position:
         _check_columns(where, table, held, position)
         if (merged := merge_next(session, where, table, held, staged, ready, through=position)) is None:

@@ -51,7 +51,7 @@ def check_target(session: Session, where: Where) -> str:
     held = read_positions(session, where)
     reported = {
         table: report.position
-        for table, report in pipelines.list_merges(where.store, where.pipeline).get(where.target, {}).items()
+        for table, report in pipelines.list_merges(where.store, where.pipeline, where.target).get(where.target, {}).items()
         if report.position
     }
     if isinstance(session, Committing):

@@ -38,12 +38,16 @@ from auditor.shapes.pipeline import MergeState
 from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
-from auditor.store.pipelines import MergeNews
+from auditor.store.pipelines import MOST_NAMED, MergeNews
 from auditor.waits import waits
 from dialects import Session
 from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
+
+
+MOST_UNREPORTED = 100
+"""Tables that failed before the store is told of them, while others go on."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,8 @@ class Loader:
     closing: Callable[[Session], None] = lambda _: None
     """Called with each session before it is closed, for those who count what it cost."""
     _failures: dict[str, _Failure] = field(default_factory=dict)
+    _unreported: dict[str, tuple[int | None, MergeState, str]] = field(default_factory=dict)
+    """Where tables that failed stand, how, and why, until the store is told of all of them together."""
     _held: dict[str, Held] = field(default_factory=dict)
     """What the target held when it was last looked at: while nothing more is staged, it is not opened."""
     _said: Mapping[str, Identity] = field(default_factory=dict)
@@ -156,6 +162,8 @@ class Loader:
         except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader in silence
             log.error("%s: an unexpected error", self.target, exc_info=True, extra={"action": "merge_unexpected"})
             self._fail("", MergeFailed(f"an unexpected {type(error).__name__}; the log has its traceback"))
+        finally:
+            self._report_failures()
         return 0
 
     def _merge_tables(self) -> int:
@@ -499,7 +507,7 @@ class Loader:
 
         Of a table that lacks nothing, no reason of before holds any more.
         """
-        reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
+        reports = pipelines.list_merges(self.where.store, self.where.pipeline, self.target).get(self.target, {})
         stands: dict[str, MergeNews] = {}
         for table, held in positions.items():
             is_past = table in reports and reports[table].state != "merged" and table not in self._failures
@@ -510,6 +518,9 @@ class Loader:
 
     def _report(self, merged: Mapping[str, Merged], seconds: float) -> None:
         reach("merge.report")
+        for table in merged:
+            self._unreported.pop(table, None)
+        self._report_failures()
         about = (self.where.store, self.where.pipeline, self.target)
         news = {table: MergeNews(one.position, "merged", events=one.events, time=one.time) for table, one in merged.items()}
         pipelines.report_merges(*about, news)
@@ -529,7 +540,7 @@ class Loader:
         pipelines.report_merges(self.where.store, self.where.pipeline, self.target, news)
 
     def _fail(self, table: str, error: AuditorError, position: int | None = None) -> None:
-        """Let a table (or with '' the whole target) wait, longer each time, and report why."""
+        """Let a table (or with '' the whole target) wait, longer each time, and note why, to be reported."""
         self._waiting.add(table)
         failure = self._failures.setdefault(table, _Failure())
         wait = failure.backoff.fail()
@@ -538,12 +549,25 @@ class Loader:
         state: MergeState = "delayed" if error.retryable else "stopped"
         extra = {"action": f"merge_{state}", "target": self.target, "table": table, "again_in": wait}
         log.warning("%s: %s: %s", self.target, table or "every table", reason, extra=extra)
+        self._unreported[table] = (position, state, reason)
+        if len(self._unreported) >= MOST_UNREPORTED:
+            self._report_failures()
+
+    def _report_failures(self) -> None:
+        """Report the tables that failed since the last report; a few statements, whatever their number."""
+        failed, self._unreported = self._unreported, {}
+        if not failed:
+            return
+        about = (self.where.store, self.where.pipeline)
         try:
-            reports = pipelines.list_merges(self.where.store, self.where.pipeline).get(self.target, {})
-            named = [table] if table else list(parts.list_tables(self.where.store, self.where.pipeline))
-            known = {name: reports[name].position if name in reports else 0 for name in named}
-            news = {name: MergeNews(there if position is None else position, state, reason) for name, there in known.items()}
-            pipelines.report_merges(self.where.store, self.where.pipeline, self.target, news)
+            if whole := failed.get(""):
+                failed = dict.fromkeys(parts.list_tables(*about), whole)
+            reports = pipelines.list_merges(*about, self.target, list(failed) if len(failed) <= MOST_NAMED else None).get(self.target, {})
+            news = {}
+            for table, (position, state, reason) in failed.items():
+                there = reports[table].position if table in reports else 0
+                news[table] = MergeNews(there if position is None else position, state, reason)
+            pipelines.report_merges(*about, self.target, news)
         except StoreError as unreported:
             log.warning("%s: the store cannot be told: %s", self.target, unreported, extra={"action": "report_failed"})
 

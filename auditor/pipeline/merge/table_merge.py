@@ -371,7 +371,7 @@ def _stage(session: Session, target: TargetTable, is_distinct: bool, ready: dict
 
 def _check_new(session: Session, where: Where, table: str, held: Held, target: TargetTable, statement: str) -> None:
     """Raise TableStopped if the target has had a table that it lacks: made anew, it would have the rows alone that come from now on."""
-    report = pipelines.list_merges(where.store, where.pipeline).get(where.target, {}).get(table)
+    report = pipelines.get_merge(where.store, where.pipeline, where.target, table)
     if not held.schema_id and (held.position or not report or not report.events):
         return
     again = "reset the pipeline, and copy its tables again"
@@ -386,7 +386,7 @@ def _check_new(session: Session, where: Where, table: str, held: Held, target: T
 
 def _check_marked(where: Where, table: str) -> None:
     """Raise TableStopped if rows were merged into a table that carries no position now, so that it is not the one of then."""
-    report = pipelines.list_merges(where.store, where.pipeline).get(where.target, {}).get(table)
+    report = pipelines.get_merge(where.store, where.pipeline, where.target, table)
     if report and report.position and report.events:
         raise TableStopped(
             f"{table}: rows of it were merged, and the target's table does not say so: it was made anew, or restored from an earlier time;"

@@ -43,8 +43,7 @@ class Arrival:
                 if not is_staged(refresh.progress, offset):
                     lacking.setdefault("", []).append(refresh.table)
                     continue
-                staged = parts.list_tables(self.store, self.pipeline).get(refresh.table)
-                self._needed[refresh.refresh] = staged.staged_through if staged else 0
+                self._needed[refresh.refresh] = parts.get_table(self.store, self.pipeline, refresh.table).staged_through
             for target in self.targets:
                 merged = merges.get(target, {}).get(refresh.table)
                 if (merged.position if merged else 0) < self._needed[refresh.refresh]:

@@ -151,7 +151,7 @@ class _Mending:
         return copied
 
     def _targets(self, first: int) -> list[str]:
-        merges = pipelines.list_merges(self.store, self.bad.name)
+        merges = pipelines.list_merges(self.store, self.bad.name, tables=[self.table])
         return [name for name, tables in merges.items() if self.table in tables and tables[self.table].position >= first]
 
 

@@ -116,7 +116,7 @@ def _cut(store: Store, side: Side, writer: SegmentWriter) -> None:
     while writer.step():
         pass
     root = folder_at(side.pipeline.staging.path)
-    gone = parts.delete_passed(store, side.listed_as, segments.get_cut(store, side.listed_as).free, 0)
+    gone = parts.delete_passed(store, side.listed_as, 0, segmented=True)
     try:
         root.delete(part.path for part in gone)
     except OSError as error:

@@ -130,7 +130,11 @@ class SegmentWriter:
         """Return up to which position is cut next, and the parts of each table that have events until there."""
         for table in parts.list_tables(self.store, self.pipeline):
             self._tables.setdefault(table, _Table())
-        found = {table: self._list(table, state.through, staged) for table, state in self._tables.items()}
+        together = {table for table, state in self._tables.items() if state.through == after}
+        found = {table: [] if table in together else self._list(table, state.through, staged) for table, state in self._tables.items()}
+        for part in parts.list_parts_of_all(self.store, self.pipeline, after, staged, limit=None) if together else ():
+            if part.table in together:
+                found[part.table].append(part)
         through, events = staged, 0
         for part in sorted((one for some in found.values() for one in some if one.last > after), key=lambda one: one.last):
             events += part.rows

@@ -360,6 +360,8 @@ def _pipeline_tables() -> None:
     )
     _index("auditor_parts_last", "auditor_parts", "pipeline", "last_position")
     _index("auditor_parts_path", "auditor_parts", "pipeline", "path")
+    _index("auditor_parts_missing", "auditor_parts", "pipeline", "table_name", "last_position")
+    _index("auditor_parts_age", "auditor_parts", "pipeline", "staged_at")
     _table(
         "auditor_table_schemas",
         Column("pipeline", short_text(), primary_key=True),
@@ -372,6 +374,9 @@ def _pipeline_tables() -> None:
         Column("table_name", short_text(), primary_key=True),
         Column("staged_through", big_integer(), nullable=False),
         Column("pruned_through", big_integer(), nullable=False),
+        Column("part_count", big_integer(), nullable=False),
+        Column("row_count", big_integer(), nullable=False),
+        Column("byte_count", big_integer(), nullable=False),
     )
     _table(
         "auditor_merges",
