@@ -79,16 +79,21 @@ def _file_name(parts: Sequence[Part]) -> str:
     return f"{min((part.first for part in parts), default=0):019d}-{hashlib.sha256(listed.encode()).hexdigest()[:12]}{ENDING}"
 
 
-def copy_parts(root: Folder, parts: Sequence[Part], name: str, into: Folder) -> list[Part]:
-    """Copy the blocks of parts of whichever files below ``root`` into a new one of this name, and return the parts as they are there.
+def copy_parts(root: Folder, parts: Sequence[Part], name: str, into: Folder) -> list[tuple[Part, Part]]:
+    """Copy the blocks of parts of whichever files below ``root`` into a new one of this name; return each part, and as it is there.
 
     Raises PartDamaged, and as `write_parts` does.
     """
+    return write_copies(((part, checked_blocks(root, part)) for part in parts), name, into)
+
+
+def write_copies(read: Iterable[tuple[Part, Iterable[bytes]]], name: str, into: Folder) -> list[tuple[Part, Part]]:
+    """Write the blocks of parts into a new file of this name; return each part, and as it is there. Raises as `write_parts` does."""
     file = EventFile(into)
     try:
-        moved = [replace(part, blocks=tuple(file.write(block) for block in checked_blocks(root, part))) for part in parts]
+        moved = [(part, replace(part, blocks=tuple(file.write(block) for block in blocks))) for part, blocks in read]
         path = file.finish(f"{name}{ENDING}")
-        return [replace(part, path=path) for part in moved]
+        return [(old, replace(new, path=path)) for old, new in moved]
     except BaseException:
         file.abandon()
         raise

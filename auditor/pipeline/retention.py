@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from auditor.config import Pipeline
 from auditor.errors import StagingFailed, StagingFull
 from auditor.model import Part
+from auditor.pipeline.emptied_files import EmptiedFiles
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.live.staged_sums import sums_path
 from auditor.pipeline.part_writer import copy_parts
@@ -37,8 +38,11 @@ class Retention:
     store: Store
     name: str
     root: Folder
-    _emptied: list[str] = field(default_factory=list)
-    """Files whose parts were copied out of them, where a reader may still look for these."""
+    emptied: EmptiedFiles = field(init=False)
+    """Files whose parts were copied out of them."""
+
+    def __post_init__(self) -> None:
+        self.emptied = EmptiedFiles(self.store, self.name, self.root)
 
     def prune(self, pipeline: Pipeline) -> int:
         """Delete the parts that are not needed, and return their number.
@@ -47,12 +51,10 @@ class Retention:
         crash in between is swept when the pipeline starts. A target that never reported has passed nothing. Raises StoreError, and
         StagingFailed if a file cannot be deleted or written.
         """
-        emptied, self._emptied = self._emptied, []
-        with _failures(self.root):
-            self.root.delete(emptied)
+        self.emptied.delete()
         passed = _passed(self.store, self.name, pipeline, pipeline.targets)
         deleted = parts.delete_passed(self.store, self.name, passed, pipeline.staging.keep)
-        self._emptied = _delete_files(self.store, self.name, self.root, deleted)
+        self.emptied.add(delete_files(self.store, self.name, self.root, deleted, passed))
         return len(deleted)
 
 
@@ -66,7 +68,8 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
     budget = pipeline.staging.budget
     if budget is None or (over := _size(store, name) - budget) <= 0:
         return 0
-    deleted = parts.delete_oldest(store, name, _passed(store, name, pipeline, pipeline.targets), over)
+    passed = _passed(store, name, pipeline, pipeline.targets)
+    deleted = parts.delete_oldest(store, name, passed, over)
     over -= parts.totals(deleted)[1]
     behind = _by_lag(store, name, pipeline)
     for number, target in enumerate(behind[:-1] if pipeline.staging.when_full == "drop" else (), 1):
@@ -82,7 +85,7 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
                 "%s: %d events that are missing in target %s were dropped, as parts fill their budget; its tables must be copied again"
             )
             log.error(sentence, name, rows, target, extra=extra)
-    emptied = _delete_files(store, name, root, deleted)
+    emptied = delete_files(store, name, root, deleted, passed)
     with _failures(root):
         root.delete(emptied)  # at once, because room is needed; who reads there looks again
     if over > 0:
@@ -141,8 +144,12 @@ def _passed(store: Store, name: str, pipeline: Pipeline, targets: Iterable[str])
     return passed
 
 
-def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]) -> list[str]:
-    """Delete the files in which no part is left, and copy what is left of others that are mostly unused; return the paths of these."""
+def delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part], passed: Mapping[str, int]) -> list[str]:
+    """Delete the files in which no part is left, and copy what is left of others that are mostly unused; return the paths of these.
+
+    Nothing is copied of a file all of whose parts end at or before their table's position in ``passed``: they are deleted soon.
+    Raises StoreError and StagingFailed.
+    """
     if not deleted:
         return []
     paths = {part.path for part in deleted}
@@ -152,7 +159,8 @@ def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]
     epochs = [epoch.id for epoch in live_epochs.list_epochs(store, pipeline=name)]
     with _failures(root):
         root.delete(sorted(paths - left.keys()) + [sums_path(part, epoch) for part in deleted for epoch in epochs])
-        unused = [path for path, kept in left.items() if parts.totals(kept)[1] < USED_SHARE * _bytes_of(root, path)]
+        held = {path: kept for path, kept in left.items() if any(part.last > passed.get(part.table, 0) for part in kept)}
+        unused = [path for path, kept in held.items() if parts.totals(kept)[1] < USED_SHARE * _bytes_of(root, path)]
         _gather(store, name, root, [part for path in unused for part in left[path]])
     rows, size = parts.totals(deleted)
     log.info("%s: %d parts with %d events were deleted", name, len(deleted), rows, extra={"action": "pruned", "bytes": size})

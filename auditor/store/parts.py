@@ -121,6 +121,15 @@ def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, lim
     return [_part(row) for row in rows]
 
 
+def list_parts_behind(store: Store, pipeline: str, after: int, limit: int) -> list[Part]:
+    """Return the first parts, of whichever tables, that end behind a position, in the order of their ends. Raises StoreError."""
+    wanted = and_(parts.c.pipeline == pipeline, parts.c.last_position > after)
+    order = (parts.c.last_position, parts.c.first_position, parts.c.table_name)
+    with store.reading() as connection:
+        rows = connection.execute(select(parts).where(wanted).order_by(*order).limit(limit)).all()
+    return [_part(row) for row in rows]
+
+
 def list_tables(store: Store, pipeline: str) -> dict[str, StagedTable]:
     """Return the tables of a pipeline of which events were staged. Raises StoreError."""
     with store.reading() as connection:
@@ -146,6 +155,16 @@ def list_paths(store: Store, pipeline: str) -> set[str]:
     """Return the paths of all parts of a pipeline. Raises StoreError."""
     with store.reading() as connection:
         return set(connection.execute(select(parts.c.path).where(parts.c.pipeline == pipeline)).scalars())
+
+
+def find_listed(store: Store, pipeline: str, paths: Collection[str]) -> set[str]:
+    """Return which of these files have parts. Raises StoreError."""
+    asked, found = sorted(paths), set[str]()
+    with store.reading() as connection:
+        for start in range(0, len(asked), PATHS_AT_ONCE):
+            some = (parts.c.pipeline == pipeline, parts.c.path.in_(asked[start : start + PATHS_AT_ONCE]))
+            found.update(connection.execute(select(parts.c.path).where(*some).distinct()).scalars())
+    return found
 
 
 def list_unknown(store: Store, pipeline: str, schema_ids: Iterable[str]) -> list[str]:
@@ -245,28 +264,39 @@ def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
     store.write(work)
 
 
-def replace_files(store: Store, pipeline: str, moved: Sequence[Part]) -> None:
-    """List other files, and blocks of these, for parts whose events were written again, unless they are listed no more.
+def replace_files(store: Store, pipeline: str, moved: Sequence[tuple[Part, Part]], joined_through: int | None = None) -> None:
+    """List other files, and blocks of these, for parts whose events were written again: each as it was listed, and as it is now.
 
-    Raises StoreError.
+    Nothing is changed of a part that is listed no more, or in another file than it was. ``joined_through``: up to which position the files
+    of batches are joined with it. Raises StoreError.
     """
     same = and_(
-        parts.c.pipeline == pipeline, parts.c.table_name == bindparam("in_table"), parts.c.first_position == bindparam("first_of_part")
+        parts.c.pipeline == pipeline,
+        parts.c.table_name == bindparam("in_table"),
+        parts.c.first_position == bindparam("first_of_part"),
+        parts.c.path == bindparam("old_path"),
     )
     values = {name: bindparam(f"new_{name}", type_=parts.c[name].type) for name in ("path", "byte_count", "checksum", "blocks")}
     rows = [
         {
-            "in_table": part.table,
-            "first_of_part": part.first,
-            "new_path": part.path,
-            "new_byte_count": part.bytes,
-            "new_checksum": part.checksum,
-            "new_blocks": part.blocks,
+            "in_table": old.table,
+            "first_of_part": old.first,
+            "old_path": old.path,
+            "new_path": new.path,
+            "new_byte_count": new.bytes,
+            "new_checksum": new.checksum,
+            "new_blocks": new.blocks,
         }
-        for part in moved
+        for old, new in moved
     ]
-    if rows:
-        store.write(lambda connection: connection.execute(update(parts).where(same).values(values), rows))
+
+    def work(connection: Connection) -> None:
+        if rows:
+            connection.execute(update(parts).where(same).values(values), rows)
+        if joined_through is not None:
+            pipelines.note_joined(connection, pipeline, joined_through)
+
+    store.write(work)
 
 
 def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[Part]:

@@ -13,6 +13,7 @@ from auditor import config
 from auditor.cli import main
 from auditor.errors import PartDamaged, StagingFailed
 from auditor.pipeline.folders import S3Folder, folder_at
+from auditor.pipeline.joining import Joining
 from auditor.pipeline.retention import Retention
 from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.pipeline.watch import disk_room
@@ -21,6 +22,7 @@ from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 from tests.servers import s3
+from tests.waits import SetWaits
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 BUCKET = "staging"
@@ -103,6 +105,18 @@ def test_a_part_of_another_batch_is_noticed_and_a_reset_deletes_all(road: Road) 
         list(read_part(folder, part, 0))
     assert main(["pipeline", "reset", PIPELINE, "--name-again", PIPELINE, "--config", str(road.config_file)]) == 0
     assert list(folder.names()) == []
+
+
+def test_files_in_s3_are_joined_and_merged(road: Road, set_waits: SetWaits) -> None:
+    folder = folder_of(road)
+    for position in range(10, 140, 10):
+        road.stage_task(batch(announce(ORDERS, position - 1), insert(ORDERS, position, [str(position), "a"])))
+    joiner = Joining(road.store, PIPELINE, folder)
+    assert joiner.join() == 11 and len(list(folder.names())) == 13 + 2
+    set_waits(part_reader=0.0)
+    assert joiner.join() == 0 and set(folder.names()) == parts.list_paths(road.store, PIPELINE) and len(list(folder.names())) == 4
+    assert road.loader().merge_all() == 13 and road.rows() == [(position, "a") for position in range(10, 140, 10)]
+    assert sweep(folder, parts.list_paths(road.store, PIPELINE)) == []
 
 
 def test_a_bucket_that_is_not_there_is_named(bucket: str) -> None:

@@ -20,6 +20,7 @@ from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.folders import Folder, folder_at
+from auditor.pipeline.retention import delete_files
 from auditor.pipeline.segments.registering import read_anew
 from auditor.pipeline.segments.sides import Side
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
@@ -116,9 +117,11 @@ def _cut(store: Store, side: Side, writer: SegmentWriter) -> None:
     while writer.step():
         pass
     root = folder_at(side.pipeline.staging.path)
-    gone = parts.delete_passed(store, side.listed_as, segments.get_cut(store, side.listed_as).free, 0)
+    free = segments.get_cut(store, side.listed_as).free
+    gone = parts.delete_passed(store, side.listed_as, free, 0)
+    emptied = delete_files(store, side.listed_as, root, gone, free)
     try:
-        root.delete(part.path for part in gone)
+        root.delete(emptied)  # at once: none but this process reads there
     except OSError as error:
         raise SegmentFailed(f"parts below {root} cannot be deleted: {error.strerror}; delete them") from error
 

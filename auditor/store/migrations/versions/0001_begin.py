@@ -339,6 +339,7 @@ def _pipeline_tables() -> None:
         Column("paused_by", Words()),
         Column("paused_at", Moment()),
         Column("incarnation", short_text(64)),
+        Column("joined_through", big_integer()),
     )
     _table(
         "auditor_parts",
