@@ -550,12 +550,14 @@ def _segment_tables() -> None:
         Column("schema_id", short_text(64), nullable=False),
         Column("sha256", short_text(64), nullable=False),
         Column("encoding", Integer(), nullable=False),
-        Column("path", Words(), nullable=False),
+        Column("path", short_text(), nullable=False),
+        Column("blocks", Json(), nullable=False),
         Column("began", Moment(), nullable=False),
         Column("ended", Moment(), nullable=False),
         Column("gtid", Words()),
         Column("first_gtid", Words()),
     )
+    op.create_index("auditor_segments_path", "auditor_segments", ["pipeline", "path"])
     _table(
         "auditor_segmented_tables",
         Column("pipeline", short_text(), primary_key=True),
