@@ -88,32 +88,33 @@ class Joining:
 
     def _join(self, files: Sequence[_File]) -> int:
         """Join the files of one tick, and list them; return how many have no part any more."""
-        moved = [one for some in _chosen(files) for one in self._copy(some)]
+        chosen = list(_chosen(files))
+        moved = [one for some in chosen for one in self._copy(some)]
         parts.replace_files(self.store, self.name, moved, files[-1].last)
-        paths = {old.path for old, _ in moved}
-        empty = paths - parts.find_listed(self.store, self.name, paths)
-        self.emptied.add(empty)
-        if empty:
-            into, size = len({new.path for _, new in moved}), parts.totals(new for _, new in moved)[1]
-            extra = {"action": "joined", "pipeline": self.name, "files": len(empty), "parts": len(moved), "bytes": size}
-            log.info("%s: %d files were joined into %d", self.name, len(empty), into, extra=extra)
-        return len(empty)
+        old_paths, new_paths = {file.path for some in chosen for file in some}, {new.path for _, new in moved}
+        listed = parts.find_listed(self.store, self.name, old_paths | new_paths)
+        self.emptied.add((old_paths | new_paths) - listed)  # new ones too, where all parts were deleted meanwhile
+        tried = {(part.table, part.first) for some in chosen for file in some for part in file.parts}
+        left = [part for part in parts.list_parts_of(self.store, self.name, old_paths & listed) if (part.table, part.first) in tried]
+        if left:
+            kept, sentence = (
+                sorted({part.path for part in left}),
+                "%s: %d parts in %s are damaged or missing, and stay until they are restaged",
+            )
+            extra = {"action": "not_joined", "pipeline": self.name, "files": len(kept), "parts": len(left)}
+            log.warning(sentence, self.name, len(left), ", ".join(kept), extra=extra)
+        if moved:
+            joined, size = len(old_paths - listed), parts.totals(new for _, new in moved)[1]
+            extra = {"action": "joined", "pipeline": self.name, "files": joined, "parts": len(moved), "bytes": size}
+            log.info("%s: %d files were joined into %d", self.name, joined, len(new_paths), extra=extra)
+        return len(old_paths - listed)
 
     def _copy(self, files: Sequence[_File]) -> list[tuple[Part, Part]]:
         """Copy the parts of files into a new one, which a replay writes again; return each, and as it is there."""
         listed = "\n".join(f"{part.table} {part.first} {part.schema_id}" for file in files for part in file.parts)
         first = min(part.first for file in files for part in file.parts)
         name = f"{first:019d}_{hashlib.sha256(listed.encode()).hexdigest()[:12]}"
-        return write_copies((one for file in files for one in self._read(file)), name, self.root)
-
-    def _read(self, file: _File) -> Iterator[tuple[Part, list[bytes]]]:
-        left = len(file.parts)
-        for part, blocks in read_whole_parts(self.root, file.path, file.parts):
-            left -= 1
-            yield part, blocks
-        if left:
-            sentence = "%s: %d parts of %s are damaged or missing, and stay there until they are staged again"
-            log.warning(sentence, self.name, left, file.path, extra={"action": "not_joined", "pipeline": self.name})
+        return write_copies((one for file in files for one in read_whole_parts(self.root, file.path, file.parts)), name, self.root)
 
 
 def _files(listed: Sequence[Part]) -> list[_File]:

@@ -208,7 +208,7 @@ def test_damaged_parts_stay_where_they_are(store: Store, tmp_path: Path, caplog:
     truncated.write_bytes(truncated.read_bytes()[: -hit.blocks[0][1]])
     joiner = Joining(store, "p", root)
     assert joiner.join() == 3
-    assert "1 parts of" in caplog.text and "3 parts of" in caplog.text and "are damaged or missing, and stay there" in caplog.text
+    assert f"5 parts in {', '.join(paths[:3])} are damaged or missing, and stay until they are restaged" in caplog.text
     joiner.join()
     left = [(part.table, part.path) for part in all_parts(store) if part.path in paths[:3]]
     assert sorted(left) == sorted([("shop.t1", paths[0]), *((f"shop.t{n}", paths[1]) for n in range(3)), ("shop.t2", paths[2])])
@@ -229,6 +229,27 @@ def test_a_part_that_was_moved_meanwhile_is_not_moved_back(store: Store, tmp_pat
     monkeypatch.setattr(parts, "replace_files", replace_files)
     Joining(store, "p", root).join()
     assert [part.table for part in all_parts(store) if part.path == "batches/restaged.1.arrows"] == [chosen.table]
+
+
+def test_parts_that_are_deleted_meanwhile_leave_no_file(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
+) -> None:
+    set_waits(part_reader=0.0)
+    root = LocalFolder(tmp_path / "staging")
+    stage(store, root, 2, every(10, 0, 70))
+    plain = parts.replace_files
+
+    def replace_files(*given: Any) -> None:
+        merged(store, 10_000_000, 0, 1)
+        Retention(store, "p", root).prune(pipeline_of(root.path))
+        plain(*given)
+
+    joiner = Joining(store, "p", root)
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "replace_files", replace_files)
+        joiner.join()
+    joiner.join()
+    assert not all_parts(store) and not names(root.path)
 
 
 def test_expired_parts_of_joined_files(store: Store, tmp_path: Path, set_waits: SetWaits) -> None:

@@ -143,11 +143,13 @@ class JoinedFiles(SegmentFolder):
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield batches that are large enough for a block, and the rest."""
     held: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         held.append(batch)
-        if sum(one.num_rows for one in held) >= ROWS_PER_GROUP or sum(one.nbytes for one in held) >= GROUP_BYTES:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_PER_GROUP or size >= GROUP_BYTES:
             yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held = []
+            held, rows, size = [], 0, 0
     if held:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
