@@ -113,6 +113,8 @@ class Waits:
     """Between two looks of a running pipeline at its driver of batches, and at the store."""
     retention_poll: float = 60.0
     """Between two looks for parts that may be deleted; how long parts are kept is a setting: ``staging: keep``."""
+    part_reader: float = 300.0
+    """For readers of staged events that were copied into another file, before the file is deleted in which they were."""
     spark_answer: float = 60.0
     """For a Spark Connect server to say that a session is alive."""
     spark_release: float = 5.0

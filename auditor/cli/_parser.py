@@ -448,7 +448,7 @@ def _add_segments_command(command: AddCommand) -> None:
     actions = segments.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
     summaries = {
         "status": "show what both sides of a segment audit registered, and what is wrong between them",
-        "verify": "read the files of both sides anew, check them against manifest and register, and name the first event that differs",
+        "verify": "read the segments of both sides anew, check them against manifest and register, and name the first event that differs",
         "copy": "mend one side's segments from the other: copied, verified, then switched",
         "reset": "forget the register of a segment audit; files and manifests stay",
     }

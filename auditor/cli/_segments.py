@@ -57,7 +57,7 @@ def _verify(options: argparse.Namespace) -> int:
         listed = [
             {
                 "table": table.table,
-                "files": table.files,
+                "segments": table.segments,
                 "problems": [{**dataclasses.asdict(problem), "first_difference": text or None} for problem, text in table.problems],
                 "findings": [
                     {"kind": each.kind, "sentence": segment_audits.describe(each, sides), "first_difference": text or None}
@@ -75,7 +75,7 @@ def _verify(options: argparse.Namespace) -> int:
                 print(segment_audits.describe(each, sides) + (f"\n  {text}" if text else ""))
         wrong = sum(len(table.problems) for table in verified)
         print(
-            f"{sum(table.files for table in verified):,} files of {len(verified)} {'table' if len(verified) == 1 else 'tables'}:"
+            f"{sum(table.segments for table in verified):,} segments of {len(verified)} {'table' if len(verified) == 1 else 'tables'}:"
             f" {wrong:,} are wrong"
         )
     return 1 if any(table.problems or table.findings for table in verified) else 0
@@ -93,7 +93,7 @@ def _copy(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json([dataclasses.asdict(repair) for repair in repairs])
     else:
-        print("\n".join([*lines, *([] if repairs else [f"nothing differs, and all files of {bad} hold what was hashed"])]))
+        print("\n".join([*lines, *([] if repairs else [f"nothing differs, and all segments of {bad} hold what was hashed"])]))
     return 1 if any(repair.refused for repair in repairs) else 0
 
 

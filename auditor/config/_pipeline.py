@@ -75,9 +75,10 @@ class SegmentSettings(Strict):
     """How the stream is cut into segments, and where these are kept."""
 
     path: str | None = None
-    """A folder, or ``s3://bucket/prefix``; None for the folder ``segments`` in that of the staging."""
+    """An archive, with a file for each segment of each table: a folder, or ``s3://bucket/prefix``; None to keep segments in the staging's
+    folder, those of all tables in one file."""
     format: Literal["parquet", "csv"] = "parquet"
-    """The format of the files."""
+    """The format of an archive's files."""
     rows: int = Field(10_000, ge=1)
     """Events of a segment at most."""
     bytes: Size = 64_000_000
@@ -85,10 +86,12 @@ class SegmentSettings(Strict):
     age: Duration = Field(60.0, ge=1)
     """Seconds: segments of all tables end where the stream's commit time passes a multiple of it."""
     kms_key: str | None = None
-    """The key of AWS KMS by which files on S3 are encrypted."""
+    """The key of AWS KMS by which an archive's files on S3 are encrypted."""
 
     @model_validator(mode="after")
-    def _key_of_s3(self) -> SegmentSettings:
+    def _of_an_archive(self) -> SegmentSettings:
+        if "format" in self.model_fields_set and self.path is None:
+            raise ValueError("format is that of an archive's files; give the archive's path, or remove it")
         if self.kms_key is not None and not (self.path or "").startswith("s3://"):
             raise ValueError("kms_key encrypts files on S3; give a path such as s3://bucket/prefix, or remove it")
         return self

@@ -63,7 +63,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The events of one table and schema from one place of the stream to another, both inclusive, and the file that holds them.
+    """The events of one table and schema from one place of the stream to another, both inclusive, and where they are kept.
 
     Two writers of one stream cut it alike: a segment is known by its table and its last event, and equal if ``sha256`` is.
     """
@@ -85,7 +85,7 @@ class Segment:
     encoding: int
     """Version of that text: `auditor.pipeline.segments.event_text.VERSION`."""
     path: str
-    """Of its file, relative to the folder of the segments."""
+    """Of its file, relative to the folder of the staging, or to that of the archive."""
     began: dt.datetime
     """When the source committed its first event."""
     ended: dt.datetime
@@ -94,6 +94,8 @@ class Segment:
     """Global id of its last event's transaction; with ``last_row`` it names the same place on every server."""
     first_gtid: str | None = None
     """Global id of its first event's transaction; None if there is none, or an earlier release listed the segment."""
+    blocks: tuple[tuple[int, int], ...] = ()
+    """Where its record batches are in a file of all tables: offset and bytes of each; none in an archive, where the file is its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

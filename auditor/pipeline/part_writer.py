@@ -79,16 +79,21 @@ def _file_name(parts: Sequence[Part]) -> str:
     return f"{min((part.first for part in parts), default=0):019d}-{hashlib.sha256(listed.encode()).hexdigest()[:12]}{ENDING}"
 
 
-def copy_parts(root: Folder, parts: Sequence[Part], name: str, into: Folder) -> list[Part]:
-    """Copy the blocks of parts of whichever files below ``root`` into a new one of this name, and return the parts as they are there.
+def copy_parts(root: Folder, parts: Sequence[Part], name: str, into: Folder) -> list[tuple[Part, Part]]:
+    """Copy the blocks of parts of whichever files below ``root`` into a new one of this name; return each part, and as it is there.
 
     Raises PartDamaged, and as `write_parts` does.
     """
+    return write_copies(((part, checked_blocks(root, part)) for part in parts), name, into)
+
+
+def write_copies(read: Iterable[tuple[Part, Iterable[bytes]]], name: str, into: Folder) -> list[tuple[Part, Part]]:
+    """Write the blocks of parts into a new file of this name; return each part, and as it is there. Raises as `write_parts` does."""
     file = EventFile(into)
     try:
-        moved = [replace(part, blocks=tuple(file.write(block) for block in checked_blocks(root, part))) for part in parts]
+        moved = [(part, replace(part, blocks=tuple(file.write(block) for block in blocks))) for part, blocks in read]
         path = file.finish(f"{name}{ENDING}")
-        return [replace(part, path=path) for part in moved]
+        return [(old, replace(new, path=path)) for old, new in moved]
     except BaseException:
         file.abandon()
         raise
@@ -203,20 +208,21 @@ class _UnfinishedPart:
 
 
 class EventFile:
-    """The file of a task, which is begun with its first block: a stream of Arrow's."""
+    """A file of events in a folder below ``root``, which is begun with its first block: a stream of Arrow's."""
 
-    def __init__(self, root: Folder) -> None:
-        self._root = root
+    def __init__(self, root: Folder, folder: str = BATCHES) -> None:
+        self._root, self._folder = root, folder
         self._new_file: NewFile | None = None
-        self._size = 0
+        self.size = 0
+        """Bytes that were written."""
 
     def write(self, block: bytes) -> tuple[int, int]:
         """Write a block, and return where it is. Raises StagingFull and StagingFailed."""
         with self._failures():
             if self._new_file is None:
-                self._new_file = self._root.new_file(BATCHES)
+                self._new_file = self._root.new_file(self._folder)
                 self._write(ARROW_SCHEMA.serialize().to_pybytes())
-            begin = self._size
+            begin = self.size
             self._write(block)
         return begin, len(block)
 
@@ -227,7 +233,7 @@ class EventFile:
         with self._failures():
             self._write(END_OF_STREAM)
             self._new_file.finish(name)
-        return f"{BATCHES}/{name}"
+        return f"{self._folder}/{name}"
 
     def abandon(self) -> None:
         """Delete what was written."""
@@ -238,7 +244,7 @@ class EventFile:
     def _write(self, content: bytes) -> None:
         assert self._new_file is not None
         self._new_file.file.write(content)
-        self._size += len(content)
+        self.size += len(content)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

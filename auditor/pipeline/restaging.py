@@ -9,7 +9,6 @@ import logging
 import secrets
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,12 +73,12 @@ def _stage_again(settings: Settings, store: Store, pipeline: str, root: Folder, 
             if [_same(staged) for staged in written] != [_same(part)]:
                 raise PartsGone(f"{sentence}: the log has other events there now; {way_out}")
             [copy] = written
-            [new_part] = copy_parts(LocalFolder(Path(scratch)), [copy], f"{part.first:019d}.{secrets.token_hex(4)}", into=root)
+            [(_, new_part)] = copy_parts(LocalFolder(Path(scratch)), [copy], f"{part.first:019d}.{secrets.token_hex(4)}", into=root)
     except ChangeStreamError as error:
         if error.retryable:
             raise
         raise PartsGone(f"{sentence}: {error}; {way_out}") from error
-    parts.replace_files(store, pipeline, [replace(new_part, time=part.time)])
+    parts.replace_files(store, pipeline, [(part, new_part)])
     extra = {"action": "part_restaged", "pipeline": pipeline, "table": part.table, "position": part.first}
     log.warning("%s: %s; it was staged again from the source's log", pipeline, why, extra=extra)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from auditor.config import Pipeline
 from auditor.errors import StagingFailed, StagingFull
 from auditor.model import Part
+from auditor.pipeline.emptied_files import EmptiedFiles
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.live.staged_sums import sums_path
 from auditor.pipeline.part_writer import copy_parts
@@ -38,8 +39,11 @@ class Retention:
     store: Store
     name: str
     root: Folder
-    _emptied: list[str] = field(default_factory=list)
-    """Files whose parts were copied out of them, where a reader may still look for these."""
+    emptied: EmptiedFiles = field(init=False)
+    """Files whose parts were copied out of them."""
+
+    def __post_init__(self) -> None:
+        self.emptied = EmptiedFiles(self.store, self.name, self.root)
 
     def prune(self, pipeline: Pipeline) -> int:
         """Delete the parts that are not needed, and return their number.
@@ -48,12 +52,10 @@ class Retention:
         crash in between is swept when the pipeline starts. A target that never reported has passed nothing. Raises StoreError, and
         StagingFailed if a file cannot be deleted or written.
         """
-        emptied, self._emptied = self._emptied, []
-        with _failures(self.root):
-            self.root.delete(emptied)
-        keep, segmented = pipeline.staging.keep, pipeline.segment is not None
-        deleted = parts.delete_passed(self.store, self.name, keep, targets=list(pipeline.targets), segmented=segmented)
-        self._emptied = _delete_files(self.store, self.name, self.root, deleted)
+        self.emptied.delete()
+        targets, segmented = list(pipeline.targets), pipeline.segment is not None
+        deleted = parts.delete_passed(self.store, self.name, pipeline.staging.keep, targets=targets, segmented=segmented)
+        self.emptied.add(delete_files(self.store, self.name, self.root, deleted, targets=targets, segmented=segmented))
         return len(deleted)
 
 
@@ -67,8 +69,8 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
     budget = pipeline.staging.budget
     if budget is None or (over := parts.count_bytes(store, name) - budget) <= 0:
         return 0
-    segmented = pipeline.segment is not None
-    deleted = parts.delete_oldest(store, name, over, targets=list(pipeline.targets), segmented=segmented)
+    targets, segmented = list(pipeline.targets), pipeline.segment is not None
+    deleted = parts.delete_oldest(store, name, over, targets=targets, segmented=segmented)
     over -= parts.totals(deleted)[1]
     behind = list(_missing(store, name, pipeline))
     for number, target in enumerate(behind[:-1] if pipeline.staging.when_full == "drop" else (), 1):
@@ -84,7 +86,7 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
                 "%s: %d events that are missing in target %s were dropped, as parts fill their budget; its tables must be copied again"
             )
             log.error(sentence, name, rows, target, extra=extra)
-    emptied = _delete_files(store, name, root, deleted)
+    emptied = delete_files(store, name, root, deleted, targets=targets, segmented=segmented)
     with _failures(root):
         root.delete(emptied)  # at once, because room is needed; who reads there looks again
     if over > 0:
@@ -120,8 +122,14 @@ def _missing(store: Store, name: str, pipeline: Pipeline) -> dict[str, list[Pile
     return dict(sorted(missing.items(), key=lambda item: sum(pile.bytes for pile in item[1]), reverse=True))
 
 
-def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]) -> list[str]:
-    """Delete the files in which no part is left, and copy what is left of others that are mostly unused; return the paths of these."""
+def delete_files(
+    store: Store, name: str, root: Folder, deleted: Sequence[Part], *, targets: Collection[str] = (), segmented: bool = False
+) -> list[str]:
+    """Delete the files in which no part is left, and copy what is left of others that are mostly unused; return the paths of these.
+
+    Nothing is copied of a file all of whose parts ``targets``, and segments, do not need any more: they are deleted soon. Raises StoreError
+    and StagingFailed.
+    """
     if not deleted:
         return []
     paths = {part.path for part in deleted}
@@ -131,7 +139,9 @@ def _delete_files(store: Store, name: str, root: Folder, deleted: Sequence[Part]
     epochs = [epoch.id for epoch in live_epochs.list_epochs(store, pipeline=name)]
     with _failures(root):
         root.delete(sorted(paths - left.keys()) + [sums_path(part, epoch) for part in deleted for epoch in epochs])
-        unused = [path for path, kept in left.items() if parts.totals(kept)[1] < USED_SHARE * _bytes_of(root, path)]
+        young = parts.count_passed(store, name, left, targets=targets, segmented=segmented)
+        held = {path: kept for path, kept in left.items() if len(kept) > young.get(path, 0)}
+        unused = [path for path, kept in held.items() if parts.totals(kept)[1] < USED_SHARE * _bytes_of(root, path)]
         _gather(store, name, root, [part for path in unused for part in left[path]])
     rows, size = parts.totals(deleted)
     log.info("%s: %d parts with %d events were deleted", name, len(deleted), rows, extra={"action": "pruned", "bytes": size})

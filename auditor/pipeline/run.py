@@ -33,6 +33,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.executors import require
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging
+from auditor.pipeline.joining import Joining
 from auditor.pipeline.merge.identity import check_target
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
@@ -170,6 +171,7 @@ class Run:
                 watching.start()
             session = self._start_spark(resources) if self._needs_spark() else None
             self._loaders(session, root, resources)
+            self._start(self._housekeeping(root), resources)
             try:
                 self._keep_running(session, root, watch)
             except Exception as error:  # of Python or of Java
@@ -281,8 +283,7 @@ class Run:
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
-        backoff, next_start, next_retention = Backoff(waits().first_retry, waits().longest_retry), 0.0, 0.0
-        retention = Retention(self.store, self.name, root)
+        backoff, next_start = Backoff(waits().first_retry, waits().longest_retry), 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -305,9 +306,6 @@ class Run:
                         self._report(error)
                 elif driver is not None and driver.batches:
                     backoff.succeed()
-                if now >= next_retention:
-                    next_retention = now + waits().retention_poll
-                    self._prune(retention)
                 self.stop.wait(waits().run_poll)
         finally:
             self.stop.set()
@@ -373,11 +371,18 @@ class Run:
         if not error.retryable:
             raise error
 
-    def _prune(self, retention: Retention) -> None:
-        try:
+    def _housekeeping(self, root: Folder) -> Service:
+        """Return what deletes the parts that nobody needs, and, where they are staged, joins the files of batches."""
+        retention, joining = Retention(self.store, self.name, root), Joining(self.store, self.name, root, self.stop.is_set)
+
+        def keep_house() -> None:
             retention.prune(self.settings.pipeline(self.name))
-        except AuditorError as error:
-            log.warning("%s: parts could not be deleted: %s", self.name, error, extra={"action": "retention_failed"})
+            if self.stages:
+                joining.join()
+
+        failure, fields = f"{self.name}: parts could not be deleted, or joined", {"pipeline": self.name}
+        every = waits().retention_poll
+        return Service("retention", keep_house, every, failure=failure, action="retention_failed", fields=fields, stopping=self.stop)
 
     def _keep(self, kind: leases.Kind, name: str) -> AbstractContextManager[None]:
         """Have a lease for a block, and stop the run if another process takes it over. Raises LeaseTaken."""

@@ -8,7 +8,7 @@ file again. It is written under another name, and takes its place at once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -82,6 +82,30 @@ def checked_blocks(root: Folder, part: Part) -> Iterator[bytes]:
     if hashed.hexdigest() != part.checksum:
         raise PartDamaged(f"{_named(root, part)} has other bytes than were written")
     yield from held or (root.read(part.path, offset, size) for offset, size in part.blocks)
+
+
+def read_whole_parts(root: Folder, path: str, listed: Sequence[Part]) -> Iterator[tuple[Part, list[bytes]]]:
+    """Yield the parts of a file, of those that are listed, whose blocks are as they were written, and these; they are read by one request.
+
+    Raises StagingFailed.
+    """
+    begin, end = span_of(listed)
+    try:
+        content = root.read(path, begin, end - begin)
+    except (FileNotFoundError, PartDamaged):
+        return
+    except OSError as error:
+        raise StagingFailed(f"the staged file {root}/{path} cannot be read: {error}") from error
+    for part in listed:
+        blocks = [content[offset - begin : offset - begin + size] for offset, size in part.blocks]
+        if path.endswith(ENDING) and hashlib.sha256(b"".join(blocks)).hexdigest() == part.checksum:
+            yield part, blocks
+
+
+def span_of(listed: Sequence[Part]) -> tuple[int, int]:
+    """Return between which bytes of their file the blocks of parts are."""
+    blocks = [block for part in listed for block in part.blocks]
+    return min(offset for offset, _ in blocks), max(offset + size for offset, size in blocks)
 
 
 def folder_name(table: str) -> str:

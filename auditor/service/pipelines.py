@@ -34,6 +34,7 @@ from auditor.store import events, leases, live_epochs, parts, pipelines, refresh
 from auditor.waits import waits
 
 if TYPE_CHECKING:
+    from auditor.config import Pipeline
     from auditor.pipeline.check import Finding
     from auditor.service.pipeline_processes import PipelineProcesses
     from auditor.shapes.audit import ProposedAudit, ProposedTable
@@ -148,7 +149,7 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
         f"the staged parts below {pipeline.staging.path}: {rows:,} events, {size:,} bytes",
         f"the position in the change stream of {pipeline.source.connection}",
         *(["what its tracker knows of tables; that server's own stay until it begins anew"] if pipeline.tracker else []),
-        *(["which segments there are; their files stay"] if segments.last_places(store, name) else []),
+        *([_of_segments(pipeline)] if segments.last_places(store, name) else []),
         *(
             f"nothing of the register of segment audit {audit}; then run: auditor segments reset {shell_word(audit)}"
             for audit, segment_audit in settings.segments.items()
@@ -159,6 +160,11 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
             for target in (() if from_targets else pipeline.targets)
         ),
     ]
+
+
+def _of_segments(pipeline: Pipeline) -> str:
+    in_archive = pipeline.segment and pipeline.segment.path
+    return "which segments there are; their files stay" if in_archive else "the segments of its stream, with their files"
 
 
 def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False) -> str:

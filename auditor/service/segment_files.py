@@ -27,16 +27,16 @@ class Verified:
     """What `verify` found of one table."""
 
     table: str
-    files: int
-    """Files that were read."""
+    segments: int
+    """Segments that were read."""
     problems: tuple[tuple[FileProblem, str], ...]
-    """What is wrong with files, each with the first event that differs from the other side's, where that is known; else ''."""
+    """What is wrong with them, each with the first event that differs from the other side's, where that is known; else ''."""
     findings: tuple[tuple[Finding, str], ...]
     """What is wrong between the two sides, each with the first event that differs, or why that is not known; '' where a side has none."""
 
 
 def verify(settings: Settings, store: Store, audit: str, table: str | None = None) -> Iterator[Verified]:
-    """Read the files of both sides anew, and yield what is wrong with them and between them, table by table.
+    """Read the segments of both sides anew, and yield what is wrong with them and between them, table by table.
 
     Raises UnknownAudit, ConfigError for a table without segments, and StoreError.
     """
@@ -47,10 +47,10 @@ def verify(settings: Settings, store: Store, audit: str, table: str | None = Non
         raise ConfigError(f"{audit} has no segments of {table!r}; it has of {', '.join(state.table for state in tables) or 'no table yet'}")
     for state in chosen:
         problems = [problem for side in sides for problem in check_files(store, audit, side, state.table)]
-        files = sum(1 for side in sides if not side.is_anew for _ in list_files(store, side, state.table))
+        read = sum(1 for side in sides if not side.is_anew for _ in list_files(store, side, state.table))
         told = [(finding, _first_difference(store, sides, finding)) for finding in list_findings(store, audit, state)]
         damaged = [(problem, _first_damage(store, sides, audit, problem)) for problem in problems]
-        yield Verified(state.table, files, tuple(damaged), tuple(told))
+        yield Verified(state.table, read, tuple(damaged), tuple(told))
 
 
 def sides_of(settings: Settings, store: Store, audit: str) -> tuple[Side, Side]:

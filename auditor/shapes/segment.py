@@ -24,7 +24,7 @@ class SegmentEntry(Shape):
     schema_id: str
     sha256: str
     encoding: int = Field(description="Version of the text that is hashed.")
-    path: str = Field(description="Of its file, relative to the folder of the segments.")
+    path: str = Field(description="Of its file, relative to the folder of the staging, or to that of the archive.")
     began: dt.datetime
     ended: dt.datetime
     gtid: str | None

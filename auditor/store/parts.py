@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -151,6 +152,15 @@ def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, lim
     return [_part(row) for row in rows]
 
 
+def list_parts_behind(store: Store, pipeline: str, after: int, limit: int) -> list[Part]:
+    """Return the first parts, of whichever tables, that end behind a position, in the order of their ends. Raises StoreError."""
+    wanted = and_(parts.c.pipeline == pipeline, parts.c.last_position > after)
+    order = (parts.c.last_position, parts.c.first_position, parts.c.table_name)
+    with store.reading() as connection:
+        rows = connection.execute(select(parts).where(wanted).order_by(*order).limit(limit)).all()
+    return [_part(row) for row in rows]
+
+
 def list_tables(store: Store, pipeline: str) -> dict[str, StagedTable]:
     """Return the tables of a pipeline of which events were staged. Raises StoreError."""
     with store.reading() as connection:
@@ -176,6 +186,16 @@ def list_paths(store: Store, pipeline: str) -> set[str]:
     """Return the paths of all parts of a pipeline. Raises StoreError."""
     with store.reading() as connection:
         return set(connection.execute(select(parts.c.path).where(parts.c.pipeline == pipeline)).scalars())
+
+
+def find_listed(store: Store, pipeline: str, paths: Collection[str]) -> set[str]:
+    """Return which of these files have parts. Raises StoreError."""
+    asked, found = sorted(paths), set[str]()
+    with store.reading() as connection:
+        for start in range(0, len(asked), AT_ONCE):
+            some = (parts.c.pipeline == pipeline, parts.c.path.in_(asked[start : start + AT_ONCE]))
+            found.update(connection.execute(select(parts.c.path).where(*some).distinct()).scalars())
+    return found
 
 
 def list_unknown(store: Store, pipeline: str, schema_ids: Iterable[str]) -> list[str]:
@@ -288,7 +308,8 @@ def delete_passed(store: Store, pipeline: str, keep: float, *, targets: Collecti
 
     Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
-    passed = _passed(pipeline, targets, segmented).order_by(parts.c.first_position)
+    passed = _passed(pipeline, targets, segmented).with_for_update(of=parts)  # what is counted off is deleted by nobody else
+    passed = passed.order_by(parts.c.first_position)
 
     def work(connection: Connection) -> list[Part]:
         oldest = database_time(connection) - dt.timedelta(seconds=keep)
@@ -306,7 +327,8 @@ def delete_oldest(store: Store, pipeline: str, size: int, *, targets: Collection
 
     Files in which no part is left are no longer part of the pipeline from then on; delete them afterwards. Raises StoreError.
     """
-    passed = _passed(pipeline, targets, segmented).order_by(parts.c.staged_at, parts.c.first_position, parts.c.number).limit(AT_ONCE)
+    passed = _passed(pipeline, targets, segmented).with_for_update(of=parts)
+    passed = passed.order_by(parts.c.staged_at, parts.c.first_position, parts.c.number).limit(AT_ONCE)
 
     def work(connection: Connection) -> list[Part]:
         chosen, freed = list[Row[Any]](), 0
@@ -322,10 +344,22 @@ def delete_oldest(store: Store, pipeline: str, size: int, *, targets: Collection
     return store.write(work)
 
 
+def count_passed(
+    store: Store, pipeline: str, paths: Collection[str], *, targets: Collection[str] = (), segmented: bool = False
+) -> dict[str, int]:
+    """Return by file how many parts in it all these targets have, and, with ``segmented``, no segment needs. Raises StoreError."""
+    listed, passed = sorted(paths), _passed(pipeline, targets, segmented)
+    found: Counter[str] = Counter()
+    with store.reading() as connection:
+        for start in range(0, len(listed), AT_ONCE):
+            found.update(row.path for row in connection.execute(passed.where(parts.c.path.in_(listed[start : start + AT_ONCE]))))
+    return dict(found)
+
+
 def _passed(pipeline: str, targets: Collection[str], segmented: bool) -> Select[Any]:
     """Return the query of the parts that all targets reported to have, and that no open segment needs."""
     assert targets or segmented, "else all would be passed"
-    wanted = select(parts).where(parts.c.pipeline == pipeline).with_for_update(of=parts)  # what is counted off is deleted by nobody else
+    wanted = select(parts).where(parts.c.pipeline == pipeline)
     for target in targets:
         reported = pipelines.merges.alias()
         of_table = (reported.c.pipeline == pipeline, reported.c.target == target, reported.c.table_name == parts.c.table_name)
@@ -348,41 +382,47 @@ def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
     store.write(work)
 
 
-def replace_files(store: Store, pipeline: str, moved: Sequence[Part]) -> None:
-    """List other files, and blocks of these, for parts whose events were written again, unless they are listed no more.
+def replace_files(store: Store, pipeline: str, moved: Sequence[tuple[Part, Part]], joined_through: int | None = None) -> None:
+    """List other files, and blocks of these, for parts whose events were written again: each as it was listed, and as it is now.
 
-    Raises StoreError.
+    Nothing is changed of a part that is listed no more, or in another file than it was. ``joined_through``: up to which position the files
+    of batches are joined with it. Raises StoreError.
     """
     same = and_(
-        parts.c.pipeline == pipeline, parts.c.table_name == bindparam("in_table"), parts.c.first_position == bindparam("first_of_part")
+        parts.c.pipeline == pipeline,
+        parts.c.table_name == bindparam("in_table"),
+        parts.c.first_position == bindparam("first_of_part"),
+        parts.c.path == bindparam("old_path"),
     )
     values = {name: bindparam(f"new_{name}", type_=parts.c[name].type) for name in ("path", "byte_count", "checksum", "blocks")}
     rows = [
         {
-            "in_table": part.table,
-            "first_of_part": part.first,
-            "new_path": part.path,
-            "new_byte_count": part.bytes,
-            "new_checksum": part.checksum,
-            "new_blocks": part.blocks,
+            "in_table": old.table,
+            "first_of_part": old.first,
+            "old_path": old.path,
+            "new_path": new.path,
+            "new_byte_count": new.bytes,
+            "new_checksum": new.checksum,
+            "new_blocks": new.blocks,
         }
-        for part in moved
+        for old, new in moved
     ]
 
     def work(connection: Connection) -> None:
-        places = (parts.c.table_name.in_({part.table for part in moved}), parts.c.first_position.in_({part.first for part in moved}))
-        listed = select(parts.c.table_name, parts.c.first_position, parts.c.byte_count).where(parts.c.pipeline == pipeline, *places)
-        before = {(row.table_name, row.first_position): row.byte_count for row in connection.execute(listed.with_for_update())}
-        connection.execute(update(parts).where(same).values(values), rows)
-        added: dict[str, Pile] = {}
-        for part in moved:
-            if (part.table, part.first) in before:
-                grown = Pile(bytes=part.bytes - before[part.table, part.first])
-                added[part.table] = added.get(part.table, Pile()).plus(grown)
-        _note_tables(connection, pipeline, "staged_through", dict.fromkeys(added, 0), added)
+        if rows:
+            places = (parts.c.table_name.in_({old.table for old, _ in moved}), parts.c.first_position.in_({old.first for old, _ in moved}))
+            listed = select(parts.c.table_name, parts.c.first_position, parts.c.path).where(parts.c.pipeline == pipeline, *places)
+            before = {(row.table_name, row.first_position): row.path for row in connection.execute(listed.with_for_update())}
+            connection.execute(update(parts).where(same).values(values), rows)
+            added: dict[str, Pile] = {}
+            for old, new in moved:
+                if before.get((old.table, old.first)) == old.path:
+                    added[old.table] = added.get(old.table, Pile()).plus(Pile(bytes=new.bytes - old.bytes))
+            _note_tables(connection, pipeline, "staged_through", dict.fromkeys(added, 0), added)
+        if joined_through is not None:
+            pipelines.note_joined(connection, pipeline, joined_through)
 
-    if rows:
-        store.write(work)
+    store.write(work)
 
 
 def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[Part]:

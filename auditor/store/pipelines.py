@@ -30,11 +30,12 @@ pipelines = Table(
     Column("paused_by", Words()),
     Column("paused_at", Moment()),
     Column("incarnation", short_text(64)),
+    Column("joined_through", big_integer()),
     **MYSQL,
 )
 """What a pipeline staged: up to which position, when its source committed that, when it was staged, the offset of the stream's last batch,
-as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; who paused it when; and
-its incarnation, which its staging and its targets carry too."""
+as its source writes it, and how many events; why it is stopped; what its process last saw of source and staging; who paused it when; its
+incarnation, which its staging and its targets carry too; and up to which position its files were joined."""
 
 merges = Table(
     "auditor_merges",
@@ -74,6 +75,8 @@ class PipelineState:
     paused_at: dt.datetime | None = None
     incarnation: str = ""
     """Tells this life of the pipeline from others, before a reset or in another store; empty if it never ran."""
+    joined_through: int = 0
+    """Up to which position the files of its batches were joined; 0 if none was."""
 
 
 class MergeReport(NamedTuple):
@@ -99,8 +102,9 @@ def get_pipeline(store: Store, pipeline: str) -> PipelineState:
         return PipelineState()
     staged = (row.staged_through, row.staged_time, row.staged_at, row.source_offset)
     progress = PipelineProgress.model_validate(row.progress or {})
+    paused = (row.paused_by or "", row.paused_at)
     return PipelineState(
-        row.paused, *staged, row.reason, row.event_count or 0, progress, row.paused_by or "", row.paused_at, row.incarnation or ""
+        row.paused, *staged, row.reason, row.event_count or 0, progress, *paused, row.incarnation or "", row.joined_through or 0
     )
 
 
@@ -155,6 +159,11 @@ def note_staged(
         staged["event_count"] = before + events
     ended = {"source_offset": offset} if offset is not None else {}
     _write(connection, pipeline, reason="", **staged, **ended)
+
+
+def note_joined(connection: Connection, pipeline: str, through: int) -> None:
+    """Record within a transaction up to which position the files of batches were joined."""
+    connection.execute(update(pipelines).where(pipelines.c.pipeline == pipeline).values(joined_through=through))
 
 
 MOST_NAMED = 500

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Column, Connection, Integer, Row, Table, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Column, Connection, Index, Integer, Row, Table, and_, bindparam, delete, func, insert, or_, select, update
 
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.store.database import Store
-from auditor.store.schema import MYSQL, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 
 segments = Table(
     "auditor_segments",
@@ -27,14 +27,19 @@ segments = Table(
     Column("schema_id", short_text(64), nullable=False),
     Column("sha256", short_text(64), nullable=False),
     Column("encoding", Integer(), nullable=False),
-    Column("path", Words(), nullable=False),
+    Column("path", short_text(), nullable=False),
+    Column("blocks", Json(), nullable=False),
     Column("began", Moment(), nullable=False),
     Column("ended", Moment(), nullable=False),
     Column("gtid", Words()),
     Column("first_gtid", Words()),
+    Index("auditor_segments_path", "pipeline", "path"),
     **MYSQL,
 )
-"""The segments of a pipeline's tables, each with its digest and its file."""
+"""The segments of a pipeline's tables, each with its digest, its file, and where it is in that."""
+
+PATHS_AT_ONCE = 500
+"""Paths that one statement asks for."""
 
 segmented_tables = Table(
     "auditor_segmented_tables",
@@ -161,6 +166,26 @@ def list_newest(store: Store, pipeline: str, table: str, before: tuple[int, int]
         return [_segment(row) for row in connection.execute(wanted.order_by(*order).limit(limit)).all()]
 
 
+def list_segments_of(store: Store, pipeline: str, paths: Collection[str]) -> list[Segment]:
+    """Return the segments, of whichever tables, that are in these files. Raises StoreError."""
+    with store.reading() as connection:
+        return [_segment(row) for some in _in_files(pipeline, paths) for row in connection.execute(select(segments).where(some)).all()]
+
+
+def find_listed(store: Store, pipeline: str, paths: Collection[str]) -> set[str]:
+    """Return which of these files have segments. Raises StoreError."""
+    with store.reading() as connection:
+        listed = (connection.execute(select(segments.c.path).where(some).distinct()).scalars() for some in _in_files(pipeline, paths))
+        return {path for found in listed for path in found}
+
+
+def _in_files(pipeline: str, paths: Collection[str]) -> Iterator[Any]:
+    """Yield the conditions of statements that ask for segments in these files."""
+    asked = sorted(paths)
+    for start in range(0, len(asked), PATHS_AT_ONCE):
+        yield and_(segments.c.pipeline == pipeline, segments.c.path.in_(asked[start : start + PATHS_AT_ONCE]))
+
+
 def last_places(store: Store, pipeline: str) -> dict[str, tuple[int, int]]:
     """Return the position and row at which each table's last segment ends. Raises StoreError."""
     newest = select(segments.c.table_name, func.max(segments.c.last_position).label("position")).where(segments.c.pipeline == pipeline)
@@ -231,11 +256,13 @@ def _values(pipeline: str, segment: Segment) -> dict[str, Any]:
         "sha256": segment.sha256,
         "encoding": segment.encoding,
     }
-    file = {"path": segment.path, "began": segment.began, "ended": segment.ended, "gtid": segment.gtid, "first_gtid": segment.first_gtid}
-    return {"pipeline": pipeline, "table_name": segment.table, **places, **counts, **file}
+    file = {"path": segment.path, "blocks": segment.blocks}
+    log = {"began": segment.began, "ended": segment.ended, "gtid": segment.gtid, "first_gtid": segment.first_gtid}
+    return {"pipeline": pipeline, "table_name": segment.table, **places, **counts, **file, **log}
 
 
 def _segment(row: Row[Any]) -> Segment:
     places = (row.first_position, row.first_row, row.last_position, row.last_row)
     counts = (row.row_count, row.byte_count, row.schema_id, row.sha256, row.encoding)
-    return Segment(row.table_name, *places, *counts, row.path, row.began, row.ended, row.gtid, row.first_gtid)
+    blocks = tuple((offset, size) for offset, size in row.blocks)
+    return Segment(row.table_name, *places, *counts, row.path, row.began, row.ended, row.gtid, row.first_gtid, blocks)

@@ -45,6 +45,8 @@ class Crashed(BaseException):
 class World(LiveRoad):
     """The pipeline, its audits, and the hooks by which a fault gets in."""
 
+    archives = True
+
     def __init__(self, folder: Path, empty_store: Path, source: LiveEngine, into: str, name: str, scans: Sequence[str]) -> None:
         """``name`` is the table's, and its schema's in the target; ``scans`` are the settings of audits, each with its name before it."""
         shutil.copy(empty_store, folder / "auditor.db")  # making one takes longer than a merge

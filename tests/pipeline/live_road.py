@@ -37,12 +37,15 @@ class LiveRoad:
     """What texts are masked with; that of the store in a pipeline that runs."""
     notes = False
     """Whether statements that change tables are noted."""
+    archives = False
+    """Whether each segment has a file of its own."""
 
     def __init__(
         self, folder: Path, source: LiveEngine, tables: str, columns: str = "{}", into: str = "", schema: str = "shop",
         audits: str = "{}", name: str = PIPELINE, store: str = "",
     ) -> None:  # fmt: skip
         self.name, self.schema, store = name, schema, store or f"sqlite:///{folder}/auditor.db"
+        archive = f', path: "{folder}/archive"' if self.archives else ""
         into = into or f"duckdb:///{folder}/warehouse.duckdb"
         self.database = urlsplit(source.url).path.strip("/")
         self.config_file = folder / "auditor.yaml"
@@ -58,7 +61,7 @@ pipelines:
     source: {{connection: source, tables: ["{tables}"]}}
     columns: {columns}
     staging: {{path: "{folder}/staging"}}
-    segment: {{rows: 100}}
+    segment: {{rows: 100{archive}}}
     targets: {{wh: {{connection: warehouse, schema: {schema}, every: 0s}}}}
 """
         )

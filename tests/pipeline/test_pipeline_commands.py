@@ -138,7 +138,9 @@ def test_reset_forgets_what_it_says_once_the_name_was_written_again(duck: Road, 
 
 
 def test_segments_are_listed_and_verified(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
-    text = duck.config_file.read_text().replace("    targets:", "    segment: {rows: 2, format: csv}\n    targets:")
+    text = duck.config_file.read_text().replace(
+        "    targets:", f"    segment: {{rows: 2, format: csv, path: {duck.folder}/archive}}\n    targets:"
+    )
     duck.config_file.write_text(text)
     duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"], ["3", "c"], ["4", "d"])))
     assert open_segment_writer(duck.store, PIPELINE, config.load(duck.config_file).pipeline(PIPELINE)).step()
@@ -146,7 +148,7 @@ def test_segments_are_listed_and_verified(duck: Road, capsys: pytest.CaptureFixt
     told = capsys.readouterr()
     assert told.out.count("shop.orders 2026-11-01T00:00:10Z         2 events  ") == 2
     assert "2 segments of 1 tables; 2 of them hold what was hashed" in told.err
-    [first, second] = sorted((duck.root / "segments").rglob("*.csv"))
+    [first, second] = sorted((duck.folder / "archive").rglob("*.csv"))
     assert first.read_text().splitlines()[1].endswith(',,"[""1"",""a""]"')
     first.write_text(first.read_text().replace('""a""', '""b""'))
     second.unlink()
@@ -157,6 +159,15 @@ def test_segments_are_listed_and_verified(duck: Road, capsys: pytest.CaptureFixt
     assert "has no segments of 'other'; it has of shop.orders" in capsys.readouterr().err
     assert command(duck, "reset", PIPELINE, "--name-again", PIPELINE) == 0
     assert "which segments there are; their files stay" in capsys.readouterr().out and first.exists()
+
+
+def test_a_reset_deletes_the_segments_of_the_staging(duck: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    duck.config_file.write_text(duck.config_file.read_text().replace("    targets:", "    segment: {rows: 2}\n    targets:"))
+    duck.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"], ["3", "c"])))
+    assert open_segment_writer(duck.store, PIPELINE, config.load(duck.config_file).pipeline(PIPELINE)).step()
+    assert len(list((duck.root / "segments").iterdir())) == 1
+    assert command(duck, "reset", PIPELINE, "--name-again", PIPELINE) == 0
+    assert "the segments of its stream, with their files" in capsys.readouterr().out and not (duck.root / "segments").exists()
 
 
 def test_a_target_that_is_added_later_is_built_from_kept_parts_or_says_what_it_lacks(duck: Road) -> None:

@@ -62,7 +62,7 @@ def test_writers_of_other_formats_and_batches_match(store: Store, tmp_path: Path
     assert shown.standing.status == "match" and shown.standing.verified_through == report.verified_through is not None
     assert runs.get_run(store, report.run).verdict is Verdict.MATCH
     found_files = list(segment_files.verify(settings, store, "zones"))
-    assert [(one.problems, one.findings) for one in found_files] == [((), ())] * 2 and sum(one.files for one in found_files) > 20
+    assert [(one.problems, one.findings) for one in found_files] == [((), ())] * 2 and sum(one.segments for one in found_files) > 20
 
 
 def test_an_audit_that_came_later_catches_up(store: Store, tmp_path: Path) -> None:

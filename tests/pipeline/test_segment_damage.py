@@ -64,7 +64,7 @@ DAMAGE_TO_FILES: dict[Callable[[Path], None], str] = {
 
 @pytest.mark.parametrize("name", ["eu", pytest.param("shop", marks=pytest.mark.slow)])  # CSV, and Parquet
 def test_damaged_files_are_found_and_mended(store: Store, tmp_path: Path, name: str) -> None:
-    settings = settings_in(tmp_path)
+    settings = settings_in(tmp_path, parquet=True)
     for one in SIDES:
         stage_all(settings, store, one, transactions(14))
     damaged = [first_file(settings, store, name, number)[0] for number in range(len(DAMAGE_TO_FILES))]
@@ -79,6 +79,28 @@ def test_damaged_files_are_found_and_mended(store: Store, tmp_path: Path, name: 
     mended = segment_files.copy(settings, store, "zones", good, None, by="ada")
     assert len(mended) == len(damaged) and all(one.copied and not one.refused for one in mended)
     assert verify(settings, store).problems == () and run(settings, store).verdict is Verdict.MATCH
+
+
+def test_a_damaged_segment_in_a_file_of_many_is_mended_alone(store: Store, tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    for one in SIDES:
+        stage_all(settings, store, one, transactions(14))
+    path, listed = first_file(settings, store, "shop", 2)
+    [(offset, size)] = listed.blocks
+    content = path.read_bytes()
+    edited = content[offset : offset + size].replace(b"item 5", b"item !", 1)
+    path.write_bytes(content[:offset] + edited + content[offset + size :])
+    [(problem, text)] = verify(settings, store).problems
+    assert problem.sentence.startswith(f"the segment of shop.orders in {path} does not hold the events that were hashed: it has 4 of 4")
+    assert "column item, after: 'item !' in shop, 'item 5' in eu" in text
+    [mended] = segment_files.copy(settings, store, "zones", "eu", None, by="ada")
+    assert mended.replaced == () and mended.copied[0].startswith("segments-copied/"), "the other segments of the file are listed"
+    assert verify(settings, store).problems == () and run(settings, store).verdict is Verdict.MATCH
+    copied, listed = first_file(settings, store, "shop", 2)
+    copied.write_bytes(copied.read_bytes()[:-40])
+    assert "is missing" not in verify(settings, store).problems[0][0].sentence
+    [mended] = segment_files.copy(settings, store, "zones", "eu", None, by="ada")
+    assert mended.replaced == (listed.path,) and verify(settings, store).problems == ()
 
 
 def test_a_manifest_that_was_edited_is_found(store: Store, tmp_path: Path) -> None:
@@ -96,7 +118,7 @@ def test_a_manifest_that_was_edited_is_found(store: Store, tmp_path: Path) -> No
 
 
 def test_both_sides_damaged_are_not_mended(store: Store, tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
+    settings = settings_in(tmp_path, parquet=True)
     for one in SIDES:
         stage_all(settings, store, one, transactions(12))
         _truncate(first_file(settings, store, one)[0])

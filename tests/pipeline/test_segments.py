@@ -11,16 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from auditor.config import Pipeline
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.joining import Joining
+from auditor.pipeline.part_writer import EventFile, write_parts
 from auditor.pipeline.retention import Retention
+from auditor.pipeline.segments import folders as segment_folders
 from auditor.pipeline.segments import writer as writers
-from auditor.pipeline.segments.files import Folder
-from auditor.pipeline.segments.verifying import digest_of
+from auditor.pipeline.segments.files import Archive
+from auditor.pipeline.segments.verifying import check_segment, digest_of
 from auditor.pipeline.segments.writer import open_writer
 from auditor.store import Store, open_store, parts, pipelines, segments
 from tests.many_tables import counted
@@ -100,7 +104,7 @@ def identity(found: dict[str, list[Segment]]) -> Any:
 
 
 def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them writes CSV, with other batches and parts, and dies before, between and after its files and its manifest."""
+    """One of them has an archive of CSV, and other batches and parts, and dies before, between and after its files and its manifest."""
     transactions = stream(7, 240)
     rule = {"rows": 17, "bytes": "600", "age": "60s"}
     calm = pipeline_in(tmp_path / "calm", **rule)
@@ -112,21 +116,22 @@ def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, mon
     troubled = pipeline_in(tmp_path / "troubled", format="csv", path=str(tmp_path / "files"), **rule)
     chance, deaths = random.Random(2), 0
     writer = open_writer(store, "troubled", troubled)
-    record, write = segments.record_cut, Folder.write
+    record, write = segments.record_cut, Archive._write
 
     def die(work: Any) -> Any:
         def dying(*arguments: Any) -> Any:
             moment = chance.random()
             if moment < 0.1:
                 raise KeyboardInterrupt
-            work(*arguments)
+            done = work(*arguments)
             if moment > 0.95:
                 raise KeyboardInterrupt
+            return done
 
         return dying
 
     monkeypatch.setattr(segments, "record_cut", die(record))
-    monkeypatch.setattr(Folder, "write", die(write))
+    monkeypatch.setattr(Archive, "_write", die(write))
     for _ in stage(store, tmp_path / "troubled", "troubled", transactions, random.Random(3)):
         for _ in range(1000):
             try:
@@ -146,9 +151,9 @@ def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, mon
     for name, some in (("calm", one), ("troubled", other)):
         folder = open_writer(store, name, calm if name == "calm" else troubled).folder
         for segment in (each for found in some.values() for each in found):
-            events = folder.read(segment.path)
+            events = folder.read(segment)
             assert (events.num_rows, digest_of(events)) == (segment.rows, segment.sha256)
-    assert events.to_pylist() == folder.read(segment.path).to_pylist()
+    assert events.to_pylist() == folder.read(segment).to_pylist()
 
 
 def test_text_of_events(store: Store, tmp_path: Path) -> None:
@@ -206,11 +211,6 @@ def test_no_segment_spans_parts_that_were_deleted(store: Store, tmp_path: Path, 
     assert found == [(10, 20, 3), (40, 50, 3)]
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SegmentFailed, match=r"the segment .*/shop.orders/1.parquet is missing; check that"):
-        Folder(str(tmp_path)).read("shop.orders/1.parquet")
-
-
 def test_a_step_asks_the_store_as_often_for_many_tables_as_for_few(tmp_path: Path) -> None:
     """Of those that change parts are read, and where their open segments begin is written; the others are passed by together."""
     counts = []
@@ -235,3 +235,163 @@ def test_a_step_asks_the_store_as_often_for_many_tables_as_for_few(tmp_path: Pat
             free = segments.get_cut(store, "p").free
             assert free == {f"shop.{one.table}": 30 if one in many[:2] else 9 for one in many}
     assert counts[0] == counts[1] < 20
+
+
+def test_a_missing_file_is_named(store: Store, tmp_path: Path) -> None:
+    for number, pipeline in enumerate((pipeline_in(tmp_path, rows=3), pipeline_in(tmp_path, rows=3, path=str(tmp_path / "archive")))):
+        for _ in stage(store, tmp_path, f"p{number}", [insert(ORDERS, 10, *[["1", "a"]] * 4)], random.Random(1)):
+            pass
+        assert open_writer(store, f"p{number}", pipeline).step()
+        [segment] = segments.list_segments(store, f"p{number}", "shop.orders")
+        for path in [*tmp_path.glob("segments/*"), *tmp_path.glob("archive/*/*")]:
+            path.unlink()
+        with pytest.raises(SegmentFailed, match=r"(segment .*/.*arrows|/archive/shop.orders/0.*parquet) is missing; check that"):
+            writers.folder_of(pipeline).read(segment)
+        other = pipeline_in(tmp_path, rows=3, **({} if number else {"path": str(tmp_path / "archive")}))
+        with pytest.raises(
+            SegmentFailed, match=r"(was written into an archive; give its path|is in the staging's folder; remove segment: path)"
+        ):
+            writers.folder_of(other).read(segment)
+
+
+def minutes(count: int, tables: int) -> Iterator[list[tuple[TableSchema, Events]]]:
+    """Batches of ten seconds, each with a transaction over all tables."""
+    schemas = [table(f"t{number}", id="bigint", item="varchar(40) null") for number in range(tables)]
+    for second in range(0, 60 * count + 10, 10):
+        at = {"time": T0 + dt.timedelta(seconds=second)}
+        yield [(one, [{**event, **at} for event in insert(one, 10 * second + 10, [str(second), "a"], ["b", None])]) for one in schemas]
+
+
+def stage_minutes(store: Store, root: Path, name: str, count: int, tables: int, pipeline: Pipeline) -> None:
+    """Stage minutes of a stream, and cut them after each batch."""
+    writer = open_writer(store, name, pipeline)
+    for found in minutes(count, tables):
+        written = write_parts(LocalFolder(root), [batch(announce(schema, 1), events) for schema, events in found])
+        parts.record_batch(store, name, [one.part for one in written if one.part.rows], {}, None)
+        assert writer.step()
+
+
+@pytest.mark.parametrize("tables", [3, 60])
+def test_a_tick_is_one_file_whatever_the_number_of_tables(store: Store, tmp_path: Path, tables: int) -> None:
+    """It holds the same segments as an archive, which has a file for each."""
+    plain, archiving = pipeline_in(tmp_path / "a", age="60s"), pipeline_in(tmp_path / "b", age="60s", path=str(tmp_path / "archive"))
+    for name, pipeline in (("a", plain), ("b", archiving)):
+        stage_minutes(store, tmp_path / name, name, 3, tables, pipeline)
+    names = [f"shop.t{number}" for number in range(tables)]
+    found, other = ({one: segments.list_segments(store, name, one) for one in names} for name in ("a", "b"))
+    assert identity(found) == identity(other) and {len(some) for some in found.values()} == {3}
+    assert len(list((tmp_path / "a/segments").iterdir())) == 3
+    assert len(list((tmp_path / "archive").glob("*/*.parquet"))) == 3 * tables
+    folders = writers.folder_of(plain), writers.folder_of(archiving)
+    for full_name in names[:3]:
+        for pair in zip(found[full_name], other[full_name], strict=True):
+            assert [check_segment(folder, segment) for folder, segment in zip(folders, pair, strict=True)] == ["", ""]
+            assert len(pair[0].blocks) == 1 and folders[0].read(pair[0]).equals(folders[1].read(pair[1]))
+    listed = segments.list_segments_of(store, "a", {found["shop.t0"][1].path})
+    assert sorted(segment.table for segment in listed) == sorted(names) and {segment.path for segment in listed} == {listed[0].path}
+
+
+def test_segments_of_joined_parts_are_the_same(store: Store, tmp_path: Path) -> None:
+    """Parts are joined while the process cuts, and deleted."""
+    pipeline = pipeline_in(tmp_path / "a", age="60s", rows=7)
+    stage_minutes(store, tmp_path / "a", "a", 4, 3, pipeline)
+    for some in minutes(4, 3):
+        written = write_parts(LocalFolder(tmp_path / "b"), [batch(announce(schema, 1), events) for schema, events in some])
+        parts.record_batch(store, "b", [one.part for one in written if one.part.rows], {}, None)
+    assert Joining(store, "b", LocalFolder(tmp_path / "b")).join() == 24
+    other = pipeline_in(tmp_path / "b", age="60s", rows=7)
+    assert open_writer(store, "b", other).step()
+    names = [f"shop.t{number}" for number in range(3)]
+    calm, two = ({one: segments.list_segments(store, name, one) for one in names} for name in ("a", "b"))
+    assert identity(calm) == identity(two)
+    assert not any(check_segment(writers.folder_of(other), segment) for some in two.values() for segment in some)
+    news = {one: pipelines.MergeNews(100_000, "merged") for one in names}
+    pipelines.report_merges(store, "b", "t", news)
+    assert Retention(store, "b", LocalFolder(tmp_path / "b")).prune(other) == 3 * 24 and not list((tmp_path / "b/batches").glob("*_*"))
+    assert not any(check_segment(writers.folder_of(other), segment) for some in two.values() for segment in some)
+
+
+class Killed(BaseException):
+    """Ends a step as a kill does."""
+
+
+@pytest.mark.parametrize("step", ["block", "finish", "record", "recorded"])
+def test_a_killed_step_leaves_a_file_that_is_swept(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    pipeline = pipeline_in(tmp_path, age="60s")
+    stage_minutes(store, tmp_path, "p", 2, 3, pipeline)
+    before = sorted((tmp_path / "segments").iterdir())
+    for schema, events in next(iter(minutes(0, 3))):
+        later = [{**one, "position": 100_000, "time": T0 + dt.timedelta(seconds=300)} for one in events]
+        written = write_parts(LocalFolder(tmp_path), [batch(announce(schema, 1), later)])
+        parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    def recorded(*given: Any) -> None:
+        plain(*given)
+        raise Killed
+
+    def left_unfinished(file: EventFile) -> None:
+        assert file._new_file
+        file._new_file.file.close()
+
+    plain = segments.record_cut
+    with monkeypatch.context() as patch:
+        if step == "block":
+            found, write = iter(range(2)), EventFile.write
+            patch.setattr(EventFile, "write", lambda *given: killed() if next(found, None) is None else write(*given))
+            patch.setattr(EventFile, "abandon", left_unfinished)
+        elif step == "finish":
+            patch.setattr(EventFile, "finish", killed)
+            patch.setattr(EventFile, "abandon", left_unfinished)
+        else:
+            patch.setattr(segments, "record_cut", killed if step == "record" else recorded)
+        with pytest.raises(Killed):
+            open_writer(store, "p", pipeline).step()
+    left = sorted((tmp_path / "segments").iterdir())
+    assert len(left) == len(before) + 1 and set(before) < set(left)
+    (tmp_path / "segments-copied").mkdir()
+    (tmp_path / "segments-copied" / "9.1.arrows").write_text("what another process copies")
+    writer = open_writer(store, "p", pipeline)
+    writer._begin()
+    assert sorted((tmp_path / "segments").iterdir()) == (left if step == "recorded" else before)
+    while writer.step():
+        pass
+    listed = [segment for number in range(3) for segment in segments.list_segments(store, "p", f"shop.t{number}")]
+    assert len(listed) == 9 and not any(check_segment(writer.folder, segment) for segment in listed)
+    assert {f"segments/{path.name}" for path in (tmp_path / "segments").iterdir()} == {segment.path for segment in listed}
+    assert (tmp_path / "segments-copied" / "9.1.arrows").exists()
+
+
+def test_a_large_step_is_several_files(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_folders, "FILE_BYTES", 3_000)
+    pipeline = pipeline_in(tmp_path, age="60s")
+    stage_minutes(store, tmp_path, "p", 1, 6, pipeline)
+    listed = [segment for number in range(6) for segment in segments.list_segments(store, "p", f"shop.t{number}")]
+    paths = {segment.path for segment in listed}
+    assert 1 < len(paths) < 6 and paths == {f"segments/{path.name}" for path in (tmp_path / "segments").iterdir()}
+    assert not any(check_segment(folder, segment) for folder in [writers.folder_of(pipeline)] for segment in listed)
+
+
+def test_a_block_that_rots_is_found_and_never_read_as_another(store: Store, tmp_path: Path) -> None:
+    """Whichever byte of a file changes, and to what: what is read is refused, or what was hashed."""
+    pipeline = pipeline_in(tmp_path, age="60s")
+    stage_minutes(store, tmp_path, "p", 1, 2, pipeline)
+    folder = writers.folder_of(pipeline)
+    [segment] = segments.list_segments(store, "p", "shop.t0")
+    [(offset, size)] = segment.blocks
+    path, chance = tmp_path / segment.path, random.Random(5)
+    whole, events = path.read_bytes(), folder.read(segment)
+    for _ in range(1500):
+        content, place = bytearray(whole), offset + chance.randrange(size)
+        content[place] = chance.randrange(256)
+        path.write_bytes(content)
+        if not check_segment(folder, segment):
+            hashed = ["kind", "gtid", "row", "before", "after"]
+            assert folder.read(segment).select(hashed).equals(events.select(hashed))
+
+
+def test_a_format_is_that_of_an_archive(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="format is that of an archive's files; give the archive's path, or remove it"):
+        pipeline_in(tmp_path, format="csv")

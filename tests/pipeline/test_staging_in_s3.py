@@ -13,14 +13,18 @@ from auditor import config
 from auditor.cli import main
 from auditor.errors import PartDamaged, StagingFailed
 from auditor.pipeline.folders import S3Folder, folder_at
+from auditor.pipeline.joining import Joining
 from auditor.pipeline.retention import Retention
+from auditor.pipeline.segments.verifying import check_segment
+from auditor.pipeline.segments.writer import open_writer
 from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.pipeline.watch import disk_room
-from auditor.store import parts
+from auditor.store import parts, segments
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 from tests.servers import s3
+from tests.waits import SetWaits
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 BUCKET = "staging"
@@ -101,6 +105,38 @@ def test_a_part_of_another_batch_is_noticed_and_a_reset_deletes_all(road: Road) 
     folder.put(part.path, folder.get(other.path))
     with pytest.raises(PartDamaged, match="has other bytes than were written"):
         list(read_part(folder, part, 0))
+    assert main(["pipeline", "reset", PIPELINE, "--name-again", PIPELINE, "--config", str(road.config_file)]) == 0
+    assert list(folder.names()) == []
+
+
+def test_files_in_s3_are_joined_and_merged(road: Road, set_waits: SetWaits) -> None:
+    folder = folder_of(road)
+    for position in range(10, 140, 10):
+        road.stage_task(batch(announce(ORDERS, position - 1), insert(ORDERS, position, [str(position), "a"])))
+    joiner = Joining(road.store, PIPELINE, folder)
+    assert joiner.join() == 11 and len(list(folder.names())) == 13 + 2
+    set_waits(part_reader=0.0)
+    assert joiner.join() == 0 and set(folder.names()) == parts.list_paths(road.store, PIPELINE) and len(list(folder.names())) == 4
+    assert road.loader().merge_all() == 13 and road.rows() == [(position, "a") for position in range(10, 140, 10)]
+    assert sweep(folder, parts.list_paths(road.store, PIPELINE)) == []
+
+
+def test_segments_in_s3_are_read_by_range_swept_and_reset(road: Road, tmp_path: Path) -> None:
+    folder, others = folder_of(road), table("others", id="bigint", item="varchar(40) null")
+    road.config_file.write_text(road.config_file.read_text().replace("    targets:", "    segment: {rows: 2}\n    targets:"))
+    pipeline = config.load(road.config_file).pipeline(PIPELINE)
+    road.stage_task(*(batch(announce(one, 9), insert(one, 10, ["1", "a"], ["2", "b"], ["3", "c"])) for one in (ORDERS, others)))
+    folder.put("segments/0000000000000000010-left.1.arrows", b"of a step that was killed")
+    writer = open_writer(road.store, PIPELINE, pipeline)
+    assert writer.step()
+    listed = [one for name in ("orders", "others") for one in segments.list_segments(road.store, PIPELINE, f"shop.{name}")]
+    assert {one.path for one in listed} == {path for path in folder.names() if path.startswith("segments/")} and len(listed) == 2
+    assert [check_segment(writer.folder, one) for one in listed] == ["", ""]
+    assert [writer.folder.read(one)["after"].to_pylist() for one in listed] == [[["1", "a"], ["2", "b"]]] * 2
+    folder.delete([listed[0].path])
+    assert "the segment of shop.orders in s3://" in check_segment(writer.folder, listed[0])
+    folder.put(listed[0].path, b"shorter")
+    assert "the segment of shop.others in s3://" in check_segment(writer.folder, listed[1])
     assert main(["pipeline", "reset", PIPELINE, "--name-again", PIPELINE, "--config", str(road.config_file)]) == 0
     assert list(folder.names()) == []
 

@@ -72,16 +72,16 @@ def _write(log: LiveLog) -> None:
 
 
 def _configure(folder: Path, url: str, store: str) -> Path:
-    def pipeline(name: str, form: str) -> str:
+    def pipeline(name: str, kept: str = "") -> str:
         return (
             f"  {name}:\n    source: {{connection: shop, tables: [audited]}}\n    staging: {{path: '{folder}/{name}'}}\n"
-            f"    segment: {{rows: 700, bytes: 80KB, age: 2s, format: {form}}}\n    targets: {{duck: {{connection: duck, schema: main}}}}\n"
+            f"    segment: {{rows: 700, bytes: 80KB, age: 2s{kept}}}\n    targets: {{duck: {{connection: duck, schema: main}}}}\n"
         )
 
-    path = folder / "auditor.yaml"
+    path, archive = folder / "auditor.yaml", f", path: '{folder}/archive', format: csv"
     path.write_text(
         f"connections:\n  shop: {{url: '{url}'}}\n  duck: {{url: 'duckdb:///x.duckdb', write: {{url: 'duckdb:///x.duckdb'}}}}\n"
-        f"audits: {{}}\npipelines:\n{pipeline('east', 'parquet')}{pipeline('west', 'csv')}segments:\n  zones: {{pipelines: [east, west]}}\n"
+        f"audits: {{}}\npipelines:\n{pipeline('east')}{pipeline('west', archive)}segments:\n  zones: {{pipelines: [east, west]}}\n"
         f"store: {{url: '{store}'}}\n"
     )
     return path

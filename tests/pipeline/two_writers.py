@@ -1,4 +1,4 @@
-"""Two pipelines that write segments of one stream, one as Parquet and one as CSV, and the audit of both."""
+"""Two pipelines that write segments of one stream, one into files of all tables and one as CSV, and the audit of both."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ORDERS = table(id="bigint", item="varchar(40) null")
 SIDES = ("shop", "eu")
 
 
-def settings_in(root: Path, *, replica: bool = False, **audit: Any) -> Settings:
-    """Two pipelines of one stream, of which one writes CSV, and an audit of both."""
+def settings_in(root: Path, *, replica: bool = False, parquet: bool = False, **audit: Any) -> Settings:
+    """Two pipelines of one stream, of which one has an archive of CSV, and the other one of Parquet if that is asked for; and an audit."""
 
     def pipeline(name: str, **segment: Any) -> dict[str, Any]:
         return {
@@ -34,12 +34,15 @@ def settings_in(root: Path, *, replica: bool = False, **audit: Any) -> Settings:
             "targets": {"wh": {"connection": "duck", "schema": "main"}},
         }
 
-    duck = f"duckdb:///{root}/x.duckdb"
+    duck, archive = f"duckdb:///{root}/x.duckdb", {"path": str(root / "parquet")} if parquet else {}
     return validate_settings(
         {
             "connections": {"mysql": {"url": MYSQL}, "replica": {"url": REPLICA}, "duck": {"url": duck, "write": {"url": duck}}},
             "audits": {},
-            "pipelines": {"shop": pipeline("shop"), "eu": pipeline("eu", format="csv", path=str(root / "csv"))},
+            "pipelines": {
+                "shop": pipeline("shop", **archive),
+                "eu": pipeline("eu", format="csv", path=str(root / "csv")),
+            },
             "segments": {"zones": {"pipelines": SIDES, **audit}},
             "store": {"url": f"sqlite:///{root}/auditor.db"},
         }

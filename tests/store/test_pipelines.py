@@ -93,8 +93,9 @@ def test_parts_are_deleted_once_they_are_passed_and_old(store: Store, pipeline: 
 def test_the_oldest_passed_parts_go_until_there_is_room(store: Store, pipeline: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "AT_ONCE", 2)
     batches = [[part(10 * number + 1, 10 * number + 5), part(10 * number + 2, 10 * number + 4, "shop.items")] for number in range(4)]
-    for batch in batches:
+    for number, batch in enumerate(batches):
         parts.record_batch(store, pipeline, batch, {})
+        batch[:] = [replace(one, previous=one.last - 10 if number else 0) for one in batch]
     pipelines.report_merges(store, pipeline, "wh", {"shop.orders": MergeNews(99, "merged"), "shop.items": MergeNews(15, "merged")})
     assert parts.delete_oldest(store, pipeline, 2500, targets=["wh"]) == [*batches[0], batches[1][0]]
     assert parts.delete_oldest(store, pipeline, 10_000, targets=["wh"]) == [batches[1][1], batches[2][0], batches[3][0]]
@@ -123,8 +124,9 @@ def test_what_tables_hold_is_counted_as_parts_come_and_go(store: Store, pipeline
         if chance.random() < 0.3:
             parts.delete_oldest(store, pipeline, 3000, targets=["wh"])
         if batch and chance.random() < 0.3:
-            gone = part(5, 6, "shop.items")
-            parts.replace_files(store, pipeline, [*(replace(one, bytes=one.bytes + chance.randint(-9, 9)) for one in batch), gone])
+            gone, elsewhere = part(5, 6, "shop.items"), replace(batch[0], path="another")
+            moved = [(one, replace(one, bytes=one.bytes + chance.randint(-9, 9))) for one in batch]
+            parts.replace_files(store, pipeline, [*moved, (gone, gone), (elsewhere, replace(elsewhere, bytes=0))])
         assert parts.sum_parts(store, pipeline) == {table: added_up()[table] for table in parts.list_tables(store, pipeline)}
         assert parts.count_bytes(store, pipeline) == sum(pile.bytes for pile in added_up().values())
     with store.engine.begin() as connection:

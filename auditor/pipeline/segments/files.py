@@ -1,4 +1,6 @@
-"""Files of segments: Parquet, or CSV of one dialect, in a folder or below an S3 URL. Each appears as a whole or not at all.
+"""An archive of segments, with a file for each: Parquet, or CSV of one dialect, in a folder or below an S3 URL, for other programs to read.
+
+Each file appears as a whole or not at all.
 
 The CSV is RFC 4180 in UTF-8 with a header and LF; every text stands in quotation marks, and NULL is an empty field without them. ``time``
 is ISO 8601 in UTC with six digits of the second; ``before`` and ``after`` are JSON arrays of texts and nulls.
@@ -14,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +24,11 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from auditor.errors import SegmentFailed
+from auditor.model import Segment
 from auditor.pipeline.events import ARROW_SCHEMA
 from auditor.pipeline.folders import FILE_MODE, FOLDER_MODE
-from auditor.pipeline.staged_parts import ROWS_PER_GROUP
+from auditor.pipeline.segments.folders import Blocks, SegmentFolder, Stretch
+from auditor.pipeline.staged_parts import ROWS_PER_GROUP, folder_name
 from dialects import extras
 
 Format = Literal["parquet", "csv"]
@@ -38,44 +43,62 @@ _TEXTS = {name: pa.string() for name in ARROW_SCHEMA.names}
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """Where segments are kept: a local folder, or ``s3://bucket/prefix``, whose files can be encrypted by a key of AWS KMS."""
+class Archive(SegmentFolder):
+    """A local folder, or ``s3://bucket/prefix``, whose files can be encrypted by a key of AWS KMS."""
 
-    url: str
+    path: str
+    form: Format
     kms_key: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The folder's path, or its URL."""
+        return self.path
 
     @property
     def is_s3(self) -> bool:
         """Return whether the files are objects of S3."""
-        return self.url.startswith("s3://")
+        return self.path.startswith("s3://")
 
-    def write(self, path: str, form: Format, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write a file of events, replacing one of the same name. Raises SegmentFailed."""
+    def write(self, stretches: Iterable[Stretch], *, are_copies: bool = False) -> list[tuple[str, Blocks]]:
+        """Write a file for each segment, in the place of one of its name."""
+        return [(self._write(stretch, f".{uuid4().hex[:8]}" if are_copies else ""), ()) for stretch in stretches]
+
+    def _write(self, stretch: Stretch, mark: str) -> str:
+        path = f"{folder_name(stretch.table)}/{stretch.first:019d}-{stretch.first_row}{mark}.{self.form}"
         with self._failures(path), tempfile.TemporaryDirectory(dir=None if self.is_s3 else self._made(path)) as temporary:
             unfinished = Path(temporary) / "unfinished"
             with os.fdopen(os.open(unfinished, os.O_CREAT | os.O_WRONLY, FILE_MODE), "wb") as handle:
-                (_write_parquet if form == "parquet" else _write_csv)(handle, batches)
+                (_write_parquet if self.form == "parquet" else _write_csv)(handle, stretch.events)
                 handle.flush()
                 os.fsync(handle.fileno())
             if self.is_s3:
                 self._upload(unfinished, path)
             else:
-                unfinished.replace(Path(self.url) / path)
+                unfinished.replace(Path(self.path) / path)
+        return path
 
-    def read(self, path: str) -> pa.Table:
-        """Return the events of a file. Raises SegmentFailed if it is missing or damaged."""
+    def read(self, segment: Segment) -> pa.Table:
+        """Return the events of a segment's file."""
+        path = segment.path
+        if segment.blocks:
+            raise SegmentFailed(f"the segment {path} of {segment.table} is in the staging's folder; remove segment: path to read it")
         with self._failures(path):
             if not self.is_s3:
-                return _read(Path(self.url) / path)
+                return _read(Path(self.path) / path)
             with tempfile.TemporaryDirectory() as temporary:
                 found = Path(temporary, Path(path).name)
                 bucket, key = self._object(path)
                 self._client().download_file(bucket, key, str(found))
                 return _read(found)
 
+    def place_of(self, segment: Segment) -> str:
+        """Return the path of a segment's file."""
+        return f"{self.path}/{segment.path}"
+
     def _made(self, path: str) -> Path:
         """Create the folders of a local file, readable by their owner alone, and return the inmost."""
-        folder = Path(self.url)
+        folder = Path(self.path)
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         (folder / path).parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
         return (folder / path).parent
@@ -90,7 +113,7 @@ class Folder:
         client.upload_file(str(file), bucket, key, ExtraArgs=extra, Config=whole)
 
     def _object(self, path: str) -> tuple[str, str]:
-        bucket, _, prefix = self.url.removeprefix("s3://").partition("/")
+        bucket, _, prefix = self.path.removeprefix("s3://").partition("/")
         return bucket, "/".join(one for one in (prefix.strip("/"), path) if one)
 
     def _client(self) -> Any:
@@ -105,13 +128,15 @@ class Folder:
         try:
             yield
         except FileNotFoundError as error:
-            raise SegmentFailed(f"the segment {self.url}/{path} is missing; check that this process reaches its folder") from error
+            raise SegmentFailed(f"the segment {self.path}/{path} is missing; check that this process reaches its folder") from error
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:  # of an edited CSV: no JSON, no UTF-8, or another header
-            raise SegmentFailed(f"the segment {self.url}/{path}: {error}") from error
+            raise SegmentFailed(f"the segment {self.path}/{path}: {error}") from error
         except Exception as error:
             if not self.is_s3 or type(error).__module__.partition(".")[0] not in ("botocore", "boto3"):
                 raise
-            raise SegmentFailed(f"the segment {self.url}/{path}: {error}; check the bucket, and the credentials of this process") from error
+            raise SegmentFailed(
+                f"the segment {self.path}/{path}: {error}; check the bucket, and the credentials of this process"
+            ) from error
 
 
 def _write_parquet(handle: Any, batches: Iterable[pa.RecordBatch]) -> None:

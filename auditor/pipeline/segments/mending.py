@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,10 +13,10 @@ from auditor.escaping import shell_word
 from auditor.model import RegisteredSegment, Segment
 from auditor.pipeline.poison import place_text
 from auditor.pipeline.segments.checking import check_files, list_findings
+from auditor.pipeline.segments.folders import Stretch
 from auditor.pipeline.segments.registering import Registration, by_position, register_of, registrations_of
 from auditor.pipeline.segments.sides import Side, find_file, side_of
 from auditor.pipeline.segments.verifying import check_segment
-from auditor.pipeline.staged_parts import folder_name
 from auditor.store import Store, pipelines, segment_register, segments
 from auditor.store.segment_register import FIRST
 
@@ -35,7 +34,7 @@ class Mended:
     copied: tuple[str, ...] = ()
     """Paths of the new files."""
     replaced: tuple[str, ...] = ()
-    """Paths of the files that the manifest no longer lists; they stay until you delete them."""
+    """Paths of the files in which the manifest lists no segment any more; they stay until you delete them."""
     refused: str = ""
     """Why nothing was copied; empty if it was."""
     targets: tuple[str, ...] = ()
@@ -127,7 +126,8 @@ class _Mending:
         registrations = [one for one in registrations_of(self.settings, self.bad.name) if one.register.by == "position"]
         also = partial(_register, registrations, self.table, start, end, copies)
         gone = segments.replace_listed(self.store, self.bad.listed_as, self.table, (start, end), copies, also)
-        paths = tuple(one.path for one in copies), tuple(one.path for one in gone)
+        emptied = {one.path for one in gone} - segments.find_listed(self.store, self.bad.listed_as, {one.path for one in gone})
+        paths = tuple(one.path for one in copies), tuple(sorted(emptied))
         return replace(named, copied=paths[0], replaced=paths[1], targets=tuple(self._targets(start[0])))
 
     def _refuse(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment]) -> str:
@@ -141,11 +141,9 @@ class _Mending:
 
     def _write(self, one: Segment) -> Segment:
         """Write a copy of a segment into the bad side's folder, under a new name, and verify it. Raises SegmentFailed."""
-        settings = self.bad.pipeline.segment
-        assert settings
-        path = f"{folder_name(one.table)}/{one.first:019d}-{one.first_row}.{uuid.uuid4().hex[:8]}.{settings.format}"
-        copied = replace(one, path=path)
-        self.bad.folder.write(path, settings.format, self.good.folder.read(one.path).to_batches())
+        stretch = Stretch(one.table, one.first, one.first_row, self.good.folder.read(one).to_batches())
+        [(path, blocks)] = self.bad.folder.write([stretch], are_copies=True)
+        copied = replace(one, path=path, blocks=blocks)
         if wrong := check_segment(self.bad.folder, copied):
             raise SegmentFailed(f"the copy is wrong, and the manifest stays as it was: {wrong}")
         return copied

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadMaxBytes
@@ -20,6 +19,7 @@ from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.folders import Folder, folder_at
+from auditor.pipeline.retention import delete_files
 from auditor.pipeline.segments.registering import read_anew
 from auditor.pipeline.segments.sides import Side
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
@@ -117,25 +117,32 @@ def _cut(store: Store, side: Side, writer: SegmentWriter) -> None:
         pass
     root = folder_at(side.pipeline.staging.path)
     gone = parts.delete_passed(store, side.listed_as, 0, segmented=True)
+    emptied = delete_files(store, side.listed_as, root, gone, segmented=True)
     try:
-        root.delete(part.path for part in gone)
+        root.delete(emptied)  # at once: none but this process reads there
     except OSError as error:
         raise SegmentFailed(f"parts below {root} cannot be deleted: {error.strerror}; delete them") from error
 
 
 def _delete_matching(store: Store, audit: str, side: Side) -> None:
-    """Delete the files of segments that match: the other side has the same events."""
-    folder = Path(side.folder.url)
+    """Delete the files all of whose segments match: the other side has the same events."""
+    matching: set[tuple[str, int, int]] = set()
+    paths: set[str] = set()
     for table in segments.last_places(store, side.listed_as):
         listed = segment_register.list_entries(store, audit, table, side.name, verdicts=("match",), newest=True)
         last_places = {(one.last, one.end[1]) for one in listed}
         after = (min((last for last, _ in last_places), default=0), -1)
         for one in segments.list_segments(store, side.listed_as, table, after):
             if (one.last, one.last_row) in last_places:
-                try:
-                    (folder / one.path).unlink(missing_ok=True)
-                except OSError as error:
-                    raise SegmentFailed(f"{folder / one.path} cannot be deleted: {error.strerror}; delete it") from error
+                matching.add((table, one.last, one.last_row))
+                paths.add(one.path)
+    listed_there = segments.list_segments_of(store, side.listed_as, paths)
+    needed = {one.path for one in listed_there if (one.table, one.last, one.last_row) not in matching}
+    root = folder_at(side.pipeline.staging.path)
+    try:
+        root.delete(sorted(paths - needed))
+    except OSError as error:
+        raise SegmentFailed(f"segments below {root} cannot be deleted: {error.strerror or error}; delete them") from error
 
 
 def forget(store: Store, side: Side) -> None:

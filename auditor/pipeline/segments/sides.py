@@ -9,7 +9,7 @@ from typing import Any
 from auditor.config import ANEW, Pipeline, Settings
 from auditor.errors import ConfigError
 from auditor.model import RegisteredSegment, Segment
-from auditor.pipeline.segments.files import Folder
+from auditor.pipeline.segments.folders import SegmentFolder
 from auditor.pipeline.segments.writer import folder_of
 from auditor.store import Store, parts, segments
 
@@ -26,8 +26,8 @@ class Side:
     is_anew: bool = False
 
     @property
-    def folder(self) -> Folder:
-        """Where its files are."""
+    def folder(self) -> SegmentFolder:
+        """Where its segments are."""
         return folder_of(self.pipeline)
 
 
@@ -64,7 +64,7 @@ def find_file(store: Store, side: Side, entry: RegisteredSegment) -> Segment | N
 
 def read_events(side: Side, found: list[Segment]) -> list[dict[str, Any]]:
     """Return the events of segments, as rows. Raises SegmentFailed."""
-    return [row for one in found for row in side.folder.read(one.path).to_pylist()]
+    return [row for one in found for row in side.folder.read(one).to_pylist()]
 
 
 def column_names(store: Store, side: Side, schema_id: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Read the files of segments anew: check them against what the manifest and the register say, and find the first event that differs."""
+"""Read segments anew: check them against what the manifest and the register say, and find the first event that differs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.pipeline.poison import place_text
 from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
-from auditor.pipeline.segments.files import Folder
+from auditor.pipeline.segments.folders import SegmentFolder
 
 LENGTH = 60
 """Characters of a value that are shown."""
@@ -28,20 +28,20 @@ def digest_of(events: pa.Table) -> str:
     return found.hexdigest()
 
 
-def check_segment(folder: Folder, segment: Segment) -> str:
-    """Return what is wrong with a segment's file; '' if it holds what was hashed, at the places that the manifest says."""
+def check_segment(folder: SegmentFolder, segment: Segment) -> str:
+    """Return what is wrong with a segment where it is kept; '' if that holds what was hashed, at the places that the manifest says."""
     if segment.encoding != VERSION:
         return f"its digest has version {segment.encoding}, and this release makes {VERSION}; it cannot be verified"
     try:
-        events = folder.read(segment.path)
+        events = folder.read(segment)
     except SegmentFailed as error:
         return str(error)
     if digest_of(events) != segment.sha256:
-        return f"{folder.url}/{segment.path} does not hold the events that were hashed: it has {events.num_rows:,} of {segment.rows:,}"
+        return f"{folder.place_of(segment)} does not hold the events that were hashed: it has {events.num_rows:,} of {segment.rows:,}"
     return _check_places(folder, segment, events)
 
 
-def _check_places(folder: Folder, segment: Segment, events: pa.Table) -> str:
+def _check_places(folder: SegmentFolder, segment: Segment, events: pa.Table) -> str:
     """Return what is wrong with that of a file's events that is not hashed, because it differs between servers."""
     listed = events.select(["database", "table", "schema_id", "position", "row", "time"]).to_pydict()
     names = {f"{database}.{table}" for database, table in zip(listed["database"], listed["table"], strict=True)}
@@ -52,7 +52,7 @@ def _check_places(folder: Folder, segment: Segment, events: pa.Table) -> str:
         *(["positions"] if places != sorted(places) or (places[0], places[-1]) != _bounds(segment) else []),
         *(["times"] if (listed["time"][0], listed["time"][-1]) != (segment.began, segment.ended) else []),
     ]
-    return f"{folder.url}/{segment.path} has other {' and '.join(wrong)} than the manifest says" if wrong else ""
+    return f"{folder.place_of(segment)} has other {' and '.join(wrong)} than the manifest says" if wrong else ""
 
 
 def _bounds(segment: Segment) -> tuple[tuple[int, int], tuple[int, int]]:

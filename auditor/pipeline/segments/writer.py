@@ -1,12 +1,13 @@
-"""Cut what a pipeline staged into segments, and write their files."""
+"""Cut what a pipeline staged into segments, and write these: those that end with one step are one file, whatever their tables."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,10 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.segments import registering
 from auditor.pipeline.segments.cut import Numbers, Open, Rule, find_ends, find_ticks
 from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
-from auditor.pipeline.segments.files import Folder, Format
+from auditor.pipeline.segments.files import Archive
+from auditor.pipeline.segments.folders import Blocks, JoinedFiles, SegmentFolder, Stretch
 from auditor.pipeline.segments.registering import Registration
-from auditor.pipeline.staged_parts import folder_name, read_part
+from auditor.pipeline.staged_parts import read_part
 from auditor.store import Store, parts, pipelines, segments
 from auditor.store.segments import Cut
 
@@ -58,8 +60,7 @@ class SegmentWriter:
     pipeline: str
     root: StagingFolder
     """The folder of the staging."""
-    folder: Folder
-    format: Format
+    folder: SegmentFolder
     rule: Rule
     registrations: tuple[Registration, ...] = ()
     """The sides of segment audits that the pipeline is."""
@@ -80,10 +81,12 @@ class SegmentWriter:
             return False
         through, found = self._next_parts(before.through, staged)
         ticks, clock = self._ticks(found, before, through)
-        ended: list[Segment] = []
         try:
-            for table, listed in sorted(found.items()):
-                ended += [self._join(table, *places) for places in self._count(self._tables[table], listed, ticks, through)]
+            ended = self._write(
+                (table, *places)
+                for table, listed in sorted(found.items())
+                for places in self._count(self._tables[table], listed, ticks, through)
+            )
             free = {name: _free(state, through) for name, state in self._tables.items()}
             cut = Cut(through, clock, free, before.replacements)
             recorded = segments.record_cut(self.store, self.pipeline, ended, cut, [one.enter for one in self._registered])
@@ -106,6 +109,7 @@ class SegmentWriter:
         places = segments.last_places(self.store, self.pipeline)
         self._tables = {table: _Table(place, place[0] - 1) for table, place in places.items()}
         cut = segments.get_cut(self.store, self.pipeline)
+        self.folder.sweep(min(cut.free.values(), default=0), partial(segments.find_listed, self.store, self.pipeline))
         for table, staged in parts.list_tables(self.store, self.pipeline).items():
             if staged.pruned_through > cut.free.get(table, 0):  # while no segments were kept; a segment must not span what is gone
                 if table in places:
@@ -173,23 +177,27 @@ class SegmentWriter:
             state.open = left
         state.through = through
 
-    def _join(self, table: str, first: Place, last: Place) -> Segment:
-        """Write the file of a segment, and return it with its digest."""
-        found = self._list(table, first[0] - 1, last[0])
-        path = f"{folder_name(table)}/{first[0]:019d}-{first[1]}.{self.format}"
-        read = _Digested()
-        self.folder.write(path, self.format, read.passed(_events(self.root, found, first, _next(last))))
-        sha256 = read.hash.hexdigest()
-        return Segment(
-            table, *first, *last, read.rows, read.bytes, read.schema_id, sha256, VERSION, path, read.began, read.ended, read.gtid,
-            read.first_gtid,
-        )  # fmt: skip
+    def _write(self, ended: Iterable[tuple[str, Place, Place]]) -> list[Segment]:
+        """Write segments, each given by its table and its first and last place, and return them with their digests."""
+        read: list[_Digested] = []
+
+        def stretches() -> Iterator[Stretch]:
+            for table, first, last in ended:
+                found = self._list(table, first[0] - 1, last[0])
+                read.append(_Digested(table, first, last))
+                yield Stretch(table, *first, read[-1].passed(_events(self.root, found, first, _next(last))))
+
+        written = self.folder.write(stretches())
+        return [one.segment(*place) for one, place in zip(read, written, strict=True)]
 
 
 @dataclass(slots=True)
 class _Digested:
     """What was seen of a segment's events while they were written."""
 
+    table: str
+    first: Place
+    last: Place
     hash: hashlib._Hash = field(default_factory=hashlib.sha256)
     rows: int = 0
     bytes: int = 0
@@ -209,6 +217,14 @@ class _Digested:
             self.rows, self.bytes, self.schema_id = self.rows + batch.num_rows, self.bytes + len(text), batch["schema_id"][0].as_py()
             self.ended, self.gtid = batch["time"][-1].as_py(), batch["gtid"][-1].as_py()
             yield batch
+
+    def segment(self, path: str, blocks: Blocks) -> Segment:
+        """Return the segment once all its events are in a file."""
+        sha256 = self.hash.hexdigest()
+        return Segment(
+            self.table, *self.first, *self.last, self.rows, self.bytes, self.schema_id, sha256, VERSION, path, self.began, self.ended,
+            self.gtid, self.first_gtid, blocks,
+        )  # fmt: skip
 
 
 def _events(root: StagingFolder, found: Sequence[Part], first: Place, before: Place) -> Iterator[pa.RecordBatch]:
@@ -235,10 +251,12 @@ def _free(state: _Table, through: int) -> int:
     return state.first[0] - 1 if state.first else through
 
 
-def folder_of(pipeline: Pipeline) -> Folder:
-    """Return where a pipeline's segments are kept."""
-    path = pipeline.segment.path if pipeline.segment else None
-    return Folder(path or f"{pipeline.staging.path}/segments", pipeline.segment.kms_key if pipeline.segment else None)
+def folder_of(pipeline: Pipeline) -> SegmentFolder:
+    """Return where a pipeline's segments are kept: in the staging's folder, or in an archive if one is asked for."""
+    settings = pipeline.segment
+    if settings is None or settings.path is None:
+        return JoinedFiles(folder_at(pipeline.staging.path))
+    return Archive(settings.path, settings.format, settings.kms_key)
 
 
 def open_writer(store: Store, name: str, pipeline: Pipeline, registrations: tuple[Registration, ...] = ()) -> SegmentWriter:
@@ -246,4 +264,4 @@ def open_writer(store: Store, name: str, pipeline: Pipeline, registrations: tupl
     settings = pipeline.segment
     assert settings
     rule = Rule(settings.rows, settings.bytes, settings.age)
-    return SegmentWriter(store, name, folder_at(pipeline.staging.path), folder_of(pipeline), settings.format, rule, registrations)
+    return SegmentWriter(store, name, folder_at(pipeline.staging.path), folder_of(pipeline), rule, registrations)

@@ -339,6 +339,7 @@ def _pipeline_tables() -> None:
         Column("paused_by", Words()),
         Column("paused_at", Moment()),
         Column("incarnation", short_text(64)),
+        Column("joined_through", big_integer()),
     )
     _table(
         "auditor_parts",
@@ -555,12 +556,14 @@ def _segment_tables() -> None:
         Column("schema_id", short_text(64), nullable=False),
         Column("sha256", short_text(64), nullable=False),
         Column("encoding", Integer(), nullable=False),
-        Column("path", Words(), nullable=False),
+        Column("path", short_text(), nullable=False),
+        Column("blocks", Json(), nullable=False),
         Column("began", Moment(), nullable=False),
         Column("ended", Moment(), nullable=False),
         Column("gtid", Words()),
         Column("first_gtid", Words()),
     )
+    op.create_index("auditor_segments_path", "auditor_segments", ["pipeline", "path"])
     _table(
         "auditor_segmented_tables",
         Column("pipeline", short_text(), primary_key=True),
