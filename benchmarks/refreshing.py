@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ class _Costs:
         self._groups: dict[str, Callable[[], float]] = {
             "source": lambda: process.cpu_seconds(source),
             "target": lambda: sum(process.cpu_seconds(pid) for pid in process.process_tree(target)) + process.reaped_seconds(target),
-            **{name: (lambda name=name: self._of_pipeline(name)) for name in ("Spark's Java", "Python workers", "driver")},
+            **{name: partial(self._of_pipeline, name) for name in ("Spark's Java", "Python workers", "driver")},
         }
         self._pipeline, self._cursor, self._reader = pipeline, cursor, reader
         self._cpu = {name: seconds() for name, seconds in self._groups.items()}
