@@ -207,9 +207,20 @@ def list_merges(store: Store, pipeline: str) -> dict[str, dict[str, MergeReport]
         rows = connection.execute(select(merges).where(merges.c.pipeline == pipeline)).all()
     reports: dict[str, dict[str, MergeReport]] = {}
     for row in rows:
-        report = MergeReport(row.position, row.through_time, row.at, row.event_count, row.state, row.reason)
-        reports.setdefault(row.target, {})[row.table_name] = report
+        reports.setdefault(row.target, {})[row.table_name] = _report(row)
     return reports
+
+
+def find_merge(store: Store, pipeline: str, target: str, table: str) -> MergeReport | None:
+    """Return what a target reported of a table; None for nothing. Raises StoreError."""
+    of_table = (merges.c.pipeline == pipeline, merges.c.target == target, merges.c.table_name == table)
+    with store.reading() as connection:
+        row = connection.execute(select(merges).where(*of_table)).one_or_none()
+    return None if row is None else _report(row)
+
+
+def _report(row: Row[Any]) -> MergeReport:
+    return MergeReport(row.position, row.through_time, row.at, row.event_count, row.state, row.reason)
 
 
 def forget(store: Store, pipeline: str) -> None:

@@ -22,7 +22,7 @@ from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.refresh import carrier, chunk_writer
+from auditor.pipeline.refresh import carrier, chunk_writer, source_tables
 from auditor.pipeline.refresh import use_cases as service
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.refresh.chunk_writer import ChunkWriter, Sending
@@ -466,6 +466,16 @@ def test_an_error_that_concerns_every_table_ends_all_at_the_first(
     assert state == "failed" and reason.startswith("the source is read_only") and all(one.ended for one in failed)
     assert len([one for one in caplog.records if "read_only" in one.getMessage()]) == 1
     assert list(refresh_lines([service.show(one) for one in failed])) == [f"12 tables: failed: {reason}"]
+
+
+def test_a_schema_that_the_source_does_not_log_is_refused(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_many(engine, 2, 2)
+    ask_for_many(road, 2)
+    monkeypatch.setattr(source_tables, "log_ignores", lambda _, schema: schema == "auditor_refresh")
+    assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 2
+    [reason] = {one.reason for one in refreshes.list_refreshes(road.store, PIPELINE) if one.state == "failed"}
+    assert reason.startswith("the source does not log what is written into auditor_refresh; correct its settings")
+    assert dict(find_obstacles(road.settings, PIPELINE, []))["refreshes"] == reason
 
 
 def test_a_source_that_is_not_reached_is_said_once(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:

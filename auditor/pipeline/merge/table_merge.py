@@ -129,6 +129,8 @@ class Step:
     tasks: Sequence[LoadTask]
     changes: pa.Table | None = None
     """The last change of each key, of few events; None if they are loaded by tasks."""
+    intervals: int = 0
+    """The intervals of keys beside these, in which nothing is to be deleted."""
     rows: int | None = None
     """How many rows of the last transaction are merged for a trial, which is undone; None if it is none."""
 
@@ -163,12 +165,14 @@ def plan(
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
     is_read_here = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
     is_read_here = is_read_here and sum(part.bytes for part in chosen) <= here
-    changes = read_last_changes(tasks, session.dialect) if is_read_here else None
-    staged = _stage(session, target, changes is not None, ready, table)
+    is_empty = is_new and session.dialect.writing.MERGES_RANGES
+    read = read_last_changes(tasks, session.dialect, is_empty) if is_read_here else None
+    staged = _stage(session, target, read is not None, ready, table)
     tasks = [replace(task, table=staged) for task in tasks]
     last = max(part.last for part in chosen)
     position = last if bound is None else min(last, bound)
-    return Step(table, held, position, chosen, staged, is_new, attempt, tasks, changes, rows)
+    changes, intervals = (read.rows, read.intervals) if read else (None, 0)
+    return Step(table, held, position, chosen, staged, is_new, attempt, tasks, changes, intervals, rows)
 
 
 def merge(session: Session, where: Where, steps: Sequence[Step], ready: dict[str, TargetTable]) -> dict[str, Merged]:
@@ -321,7 +325,7 @@ def _load_here(session: Session, counts: Mapping[tuple[str, int], int], step: St
     if step.changes is not None:
         count = session.loading.load(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)
         if count == step.changes.num_rows:
-            return 0  # changes that are read here have no intervals
+            return step.intervals
         return _check_staged(session, step, step.changes.num_rows)
     loaded = 0
     for task in step.tasks:
@@ -364,7 +368,7 @@ def _stage(session: Session, target: TargetTable, is_distinct: bool, ready: dict
 
 def _check_new(session: Session, where: Where, table: str, held: Held, target: TargetTable, statement: str) -> None:
     """Raise TableStopped if the target has had a table that it lacks: made anew, it would have the rows alone that come from now on."""
-    report = pipelines.list_merges(where.store, where.pipeline).get(where.target, {}).get(table)
+    report = pipelines.find_merge(where.store, where.pipeline, where.target, table)
     if not held.schema_id and (held.position or not report or not report.events):
         return
     again = "reset the pipeline, and copy its tables again"
@@ -379,7 +383,7 @@ def _check_new(session: Session, where: Where, table: str, held: Held, target: T
 
 def _check_marked(where: Where, table: str) -> None:
     """Raise TableStopped if rows were merged into a table that carries no position now, so that it is not the one of then."""
-    report = pipelines.list_merges(where.store, where.pipeline).get(where.target, {}).get(table)
+    report = pipelines.find_merge(where.store, where.pipeline, where.target, table)
     if report and report.position and report.events:
         raise TableStopped(
             f"{table}: rows of it were merged, and the target's table does not say so: it was made anew, or restored from an earlier time;"
@@ -434,7 +438,7 @@ def _merge_one(session: Session, where: Where, step: Step, load: Load) -> None:
     intervals = load(step)
     if intervals:
         check_alone(session, where, step.table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
-    bounds = _set_bounds_aside(session, step.target, step.attempt) if intervals else ()
+    bounds = _set_bounds_aside(session, step.target, step.attempt) if intervals and step.changes is None else ()
     session.execute_all(step.target.statements.merge(step.attempt, bounds))
 
 

@@ -153,16 +153,24 @@ def _without_comments(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def open_writer(settings: Settings, name: str) -> Any:
-    """Return a connection by which refreshes write, which the caller closes. Raises RefreshRefused if it leads to another server."""
-    writer = writer_of(settings, name)
+    """Return a connection by which refreshes write, which the caller closes.
+
+    Raises RefreshRefused if it leads to another server, or what is written would not be logged, and ChangeStreamError without a log.
+    """
+    writer, schema = writer_of(settings, name), refreshes_of(settings, name).schema
     connection = writer.connect()
     try:
         with closing(source_of(settings, name).connect()) as reader:
             there, here = identify_server(connection), identify_server(reader)
+            is_ignored = log_ignores(reader, schema)
         if there != here:
             raise RefreshRefused(
                 f"the connection {writer.name!r}, by which refreshes write, leads to another server ({there}) than the one whose log is"
                 f" read ({here}); let both lead to the same one"
+            )
+        if is_ignored:
+            raise RefreshRefused(
+                f"the source does not log what is written into {schema}; correct its settings binlog_do_db and binlog_ignore_db"
             )
     except BaseException:
         connection.close()
@@ -272,8 +280,6 @@ def _check_source(connection: Any, schema: str) -> Iterator[str]:
             "the source has no engine BLACKHOLE, so refresh tables hold a chunk's rows until it is written; on MariaDB run: INSTALL SONAME"
             " 'ha_blackhole', there and on its replicas"
         )
-    if log_ignores(connection, schema):
-        yield f"the source does not log what is written into {schema}; correct its settings binlog_do_db and binlog_ignore_db"
     granted_rights = _rights(connection, schema)
     lacking = [right for right in RIGHTS_NEEDED if not granted_rights & {right, "ALL PRIVILEGES"}]
     if lacking and has_chunks(connection, schema):
