@@ -206,8 +206,8 @@ class _Costs:
         result.statements, result.commits = statements - self._statements, commits - self._commits
 
     def _of_pipeline(self, name: str) -> float:
-        tree = process.process_tree(self._pipeline)
-        return sum(process.cpu_seconds(pid) for pid in tree if road.group_of(process.command_line(pid)) == name)
+        tree = [pid for pid in process.process_tree(self._pipeline) if road.group_of(process.command_line(pid)) == name]
+        return sum(process.cpu_seconds(pid) + process.reaped_seconds(pid) for pid in tree)
 
     def _counted(self) -> tuple[int, int]:
         self._cursor.execute("SHOW GLOBAL STATUS LIKE 'Questions'")

@@ -451,6 +451,19 @@ def test_a_table_that_fails_stops_none_beside_it(road: LiveRoad, engine: LiveEng
     assert "has no table" in states["02"][1] and "has no primary key" in states["04"][1] and states["05"][1]
 
 
+def test_a_table_whose_rows_somebody_holds_is_sent_behind_the_others(road: LiveRoad, engine: LiveEngine) -> None:
+    fill_many(engine, 5, 3)
+    ask_for_many(road, 5)
+    with closing(mysql.connect(engine.url)) as holder, holder.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE refreshed_many_01 SET item = 'held' WHERE id = 1")
+        with armed("chunk.committed", lambda: cursor.execute("COMMIT"), nth=4):
+            assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 5
+    assert {one.state for one in refreshes.list_refreshes(road.store, PIPELINE)} == {"done"}
+    road.merge()
+    assert road.query("SELECT item FROM shop.refreshed_many_01 WHERE id = 1") == [("held",)]
+
+
 def test_an_error_that_concerns_every_table_ends_all_at_the_first(
     road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

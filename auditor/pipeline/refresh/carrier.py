@@ -169,8 +169,8 @@ class Carrier:
             return
         writer = ChunkWriter(source.tables(), writer_of(self.settings, self.pipeline), secrets.token_hex(16))
         begin()
-        has_begun, failures = False, 0
-        while (unfinished := [member for member in members if not member.has_ended]) and not self._is_ending():
+        has_begun, failures, order = False, 0, list(members)
+        while (unfinished := [member for member in order if not member.has_ended]) and not self._is_ending():
             sendings = [member.sending for member in unfinished if member.sending]
             try:
                 if not has_begun:
@@ -196,6 +196,8 @@ class Carrier:
                     self._fail(failed, error)
                 else:
                     failures += 1
+                    if failed:  # the others do not wait for what its rows wait for
+                        order = [*(member for member in order if member is not failed), failed]
                     self.stopped.wait(waits().first_retry * failures)
                 has_begun = False
 

@@ -220,6 +220,7 @@ class ChunkWriter:
             if sending.table and sending.table.holds_rows:
                 self.at_work = sending
                 ask(connection, fill("refresh_clear", refresh_table=sending.table.name))
+        self.at_work = None
         return [Written(sending, rows, seconds) for sending, _, rows in written]
 
     def finish(self, sendings: Sequence[Sending]) -> None:
