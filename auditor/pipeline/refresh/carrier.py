@@ -169,14 +169,14 @@ class Carrier:
             return
         writer = ChunkWriter(source.tables(), writer_of(self.settings, self.pipeline), secrets.token_hex(16))
         begin()
-        has_begun, failures, order = False, 0, list(members)
+        has_begun, failures, order, alone = False, 0, list(members), list[Sending]()
         while (unfinished := [member for member in order if not member.has_ended]) and not self._is_ending():
             sendings = [member.sending for member in unfinished if member.sending]
             try:
                 if not has_begun:
                     writer.begin(sendings)
-                    if not failures and len(sendings) > 1:
-                        writer.count(sendings)
+                    if len(sendings) > 1:
+                        writer.count([sending for sending in sendings if not any(sending is one for one in alone)])
                     has_begun = True
                     self._note(unfinished, [], source, writer)
                     continue
@@ -198,6 +198,7 @@ class Carrier:
                     failures += 1
                     if failed:  # the others do not wait for what its rows wait for
                         order = [*(member for member in order if member is not failed), failed]
+                        alone += [failed.sending] if failed.sending else []
                     self.stopped.wait(waits().first_retry * failures)
                 has_begun = False
 
