@@ -11,7 +11,23 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import copies, cost, data, duel, live, load, measurements, process, ratios, repairing, road, shuffled, stream, tables
+from benchmarks import (
+    copies,
+    cost,
+    data,
+    duel,
+    live,
+    load,
+    measurements,
+    process,
+    ratios,
+    refreshing,
+    repairing,
+    road,
+    shuffled,
+    stream,
+    tables,
+)
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
 from benchmarks.results import Results
@@ -19,7 +35,7 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, RELADIFF_2, DataValidation, P
 from benchmarks.servers import Servers, open_servers
 from tests.servers.process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "tables", "live", "shuffled", "repair")
+PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "tables", "refresh", "live", "shuffled", "repair")
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -41,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     tools = (
         _available_tools(options.tools, results)
-        if set(parts) - {"cost", "ratios", "load", "stream", "road", "tables", "live", "shuffled", "repair"}
+        if set(parts) - {"cost", "ratios", "load", "stream", "road", "tables", "refresh", "live", "shuffled", "repair"}
         else []
     )
     results.tools = {tool.name: tool.description for tool in tools}
@@ -74,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "tables" in parts:
                 for engine in _chosen(tables.ENGINES, options):
                     results.tables += tables.measure(servers, engine, options.scenarios, 5.0 if options.quick else tables.SECONDS)
+            if "refresh" in parts:
+                for engine in _chosen(refreshing.ENGINES, options):
+                    results.refreshes += refreshing.measure(servers, engine, options.scenarios, options.full)
             if "live" in parts:
                 for pair in live.PAIRS:
                     if not options.engines or pair.partition("-")[0] in options.engines:
@@ -203,7 +222,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=int, metavar="N", help="rows per table (default: 1,000,000; 20,000 with --quick)")
     parser.add_argument("--only", action="append", choices=PARTS, help="run only this part; may be repeated (default: all parts)")
     parser.add_argument("--quick", action="store_true", help="small tables and one run each, to check that everything works")
-    parser.add_argument("--full", action="store_true", help="in parts growth and repair, also measure ten times the rows")
+    parser.add_argument(
+        "--full", action="store_true", help="in parts growth and repair, also measure ten times the rows, in part refresh also 2,000 tables"
+    )
     parser.add_argument("--repeat", type=int, metavar="N", help="runs per measurement (default: 5, of runs above 10 s 3; 1 with --quick)")
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=["mysql-postgres", "mariadb-redshift", "mariadb-replica"],
                         help="source-target pairs of part duel; growth, threads and load use the first (default: %(default)s)")  # fmt: skip

@@ -16,6 +16,7 @@ from benchmarks.duel import Row
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
 from benchmarks.ratios import Ratios
+from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
 from benchmarks.results import Results
 from benchmarks.road import Road
@@ -50,6 +51,7 @@ def merge(results: Results, directory: Path) -> Results:
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
         tables=list({entry.scenario: entry for entry in (*before.tables, *results.tables)}.values()),
+        refreshes=list({(entry.engine, entry.tables): entry for entry in (*before.refreshes, *results.refreshes)}.values()),
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
         shuffled=list({(cost.order, cost.rows): cost for cost in (*before.shuffled, *results.shuffled)}.values()),
         copies=list({(copy.target, copy.road, copy.rows): copy for copy in (*before.copies, *results.copies)}.values()),
@@ -67,6 +69,7 @@ def read(directory: Path) -> Results:
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
     results.tables = [Tables(**entry) for entry in values.get("tables", ())]
+    results.refreshes = [Refreshed(**entry) for entry in values.get("refreshes", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]
     results.lives = [LiveCost(**entry) for entry in values.get("lives", ())]
     results.shuffled = [ShuffledCost(**entry) for entry in values.get("shuffled", ())]

@@ -141,6 +141,14 @@ def cpu_seconds(pid: int) -> float:
     return 0.0
 
 
+def reaped_seconds(pid: int) -> float:
+    """Return the CPU time of the children of a process that have ended; 0 if it has ended."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[13]) + int(fields[14])) / CLOCK_TICKS
+    return 0.0
+
+
 def load_average() -> str:
     """Return a note on the machine's load, for the list of calls in RESULTS.md."""
     return f"load {os.getloadavg()[0]:.1f} at the start"

@@ -15,6 +15,7 @@ from benchmarks.live import CHANGED, EVENTS, FULL, LIVE, OWN, SOURCE, TARGET, Li
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
 from benchmarks.ratios import BASE, Ratios
+from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
 from benchmarks.road import GROUP_NAMES, LATENCIES, Road
 from benchmarks.servers import CONDITIONS
@@ -77,6 +78,12 @@ at random, are committed for a minute. Lag is from the commit of a row to where 
 {WATCHED} tables. "One row in each" is a single transaction over all changing tables; it is torn while some of its rows are visible and
 others not. "Stop" is from the signal to the end of the process, with ten seconds of changes still to be carried.
 """
+REFRESH_NOTES = """\
+`auditor pipeline refresh` of tables of 1,000 rows each, from one source to PostgreSQL, beside `auditor pipeline run` as above, which has
+begun, with an empty target. Time is from the start of the command: until it ended, when all rows are in the source's log, and until
+PostgreSQL shows them all. Statements are those of all sessions of the source, transactions those of the target; CPU seconds are those of
+that time.
+"""
 SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
 side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""
 
@@ -108,6 +115,7 @@ class Results:
     streams: list[Stream] = field(default_factory=list)
     roads: list[Road] = field(default_factory=list)
     tables: list[Tables] = field(default_factory=list)
+    refreshes: list[Refreshed] = field(default_factory=list)
     lives: list[LiveCost] = field(default_factory=list)
     shuffled: list[ShuffledCost] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
@@ -158,6 +166,8 @@ class Results:
             parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
         if self.tables:
             parts += ["## Many tables in one pipeline", TABLES_NOTES, _tables_table(self.tables)]
+        if self.refreshes:
+            parts += ["## First fill of many tables", REFRESH_NOTES, _refresh_table(self.refreshes)]
         if self.lives:
             parts += ["## Audits by live summaries", LIVE_NOTES, _live_table(self.lives)]
         if self.shuffled:
@@ -304,6 +314,22 @@ def _tables_table(measured: Sequence[Tables]) -> str:
     body = [[label, *(figure(entry) for entry in ran)] for label, figure in figures]
     left_out = "".join(f"\n\n{entry.scenario}: not run: {entry.why}." for entry in measured if entry.why)
     return _table(["", *(entry.scenario for entry in ran)], body) + left_out
+
+
+def _refresh_table(measured: Sequence[Refreshed]) -> str:
+    ran = [entry for entry in measured if not entry.why]
+    groups = ("command", "driver", "Python workers", "Spark's Java", "source", "target")
+    figures: list[tuple[str, Callable[[Refreshed], str]]] = [
+        ("load at the start", lambda entry: f"{entry.load:.1f}"),
+        ("sent", lambda entry: f"{entry.sent:.1f} s"),
+        ("visible in the target", lambda entry: f"{entry.seconds:.1f} s"),
+        ("statements a table in the source", lambda entry: f"{entry.statements / entry.tables:.1f}"),
+        ("transactions a table in the target", lambda entry: f"{entry.commits / entry.tables:.1f}"),
+        *((f"CPU, {name}", lambda entry, name=name: f"{entry.cpu.get(name, 0.0):.1f} s") for name in groups),
+    ]
+    body = [[label, *(figure(entry) for entry in ran)] for label, figure in figures]
+    left_out = "".join(f"\n\n{entry.tables:,} tables: not run: {entry.why}." for entry in measured if entry.why)
+    return _table(["", *(f"{entry.engine}, {entry.tables:,} tables" for entry in ran)], body) + left_out
 
 
 def _memory_of(group: str) -> Callable[[Road], str]:

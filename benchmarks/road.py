@@ -260,7 +260,7 @@ def watching(root: int, road: Road) -> Iterator[None]:
         while not done.wait(SAMPLING):
             memory: Counter[str] = Counter()
             for pid in process.process_tree(root):
-                group = _group(process.command_line(pid))
+                group = group_of(process.command_line(pid))
                 memory[group] += process.proportional_bytes(pid)
                 processes[pid] = group, max(process.cpu_seconds(pid), processes.get(pid, ("", 0.0))[1])
             if memory.total() > sum(road.memory.values()):
@@ -276,7 +276,8 @@ def watching(root: int, road: Road) -> Iterator[None]:
         thread.join()
 
 
-def _group(command: str) -> str:
+def group_of(command: str) -> str:
+    """Return what a process of a pipeline is, by its command line."""
     return next((name for part, name in GROUPS.items() if part in command), "driver")
 
 

@@ -113,7 +113,7 @@ def measure(servers: Servers, engine: str, words: Sequence[str] = (), seconds: f
 
 
 def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: str, seconds: float) -> None:
-    _drop(target)
+    drop_schema(target)
     values = {"source": source, "target": target, "folder": folder, "pipeline": PIPELINE, "schema": SCHEMA}
     (folder / "auditor.yaml").write_text(CONFIGURATION.format(**values))
     names = [f"many_{number:04d}" for number in range(scenario.tables)]
@@ -129,7 +129,7 @@ def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: 
                     road.wait(lambda: pipelines.get_pipeline(store, PIPELINE).source_offset is not None, pipeline)
                 changing = names[: scenario.changing]
                 for name in changing:
-                    cursor.execute(f"INSERT INTO {name} VALUES {_row(0)}")
+                    cursor.execute(f"INSERT INTO {name} VALUES {values_of(0)}")
                 with closing(postgres.connect(target)) as reader:
                     road.wait(lambda: all(_greatest(reader, [name]) == {name: 0} for name in changing), pipeline)
                     result.first = time.monotonic() - began
@@ -143,7 +143,7 @@ def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: 
         finally:
             for name in names:
                 cursor.execute(f"DROP TABLE IF EXISTS {name}")
-            _drop(target)
+            drop_schema(target)
 
 
 def _carry(result: Tables, scenario: Scenario, source: str, reader: Any, changing: Sequence[str], seconds: float) -> None:
@@ -201,7 +201,7 @@ def _commit(
             rows = [(name, number + place + 1) for place, name in enumerate(chosen)]
             cursor.execute("BEGIN")
             for name, row in rows:
-                cursor.execute(f"INSERT INTO {name} VALUES {_row(row)}")
+                cursor.execute(f"INSERT INTO {name} VALUES {values_of(row)}")
             cursor.execute("COMMIT")
             at = time.monotonic()
             for name, row in rows:
@@ -216,7 +216,7 @@ def _carry_one(result: Tables, cursor: Any, reader: Any, changing: Sequence[str]
     row = 1 << 40
     cursor.execute("BEGIN")
     for name in changing:
-        cursor.execute(f"INSERT INTO {name} VALUES {_row(row)}")
+        cursor.execute(f"INSERT INTO {name} VALUES {values_of(row)}")
     cursor.execute("COMMIT")
     began, torn = time.monotonic(), None
     while time.monotonic() < began + DRAIN:
@@ -234,7 +234,7 @@ def _write_backlog(cursor: Any, changing: Sequence[str], rows: int) -> None:
     first = 1 << 41
     for start in range(0, rows, 100):
         name = changing[start // 100 % len(changing)]
-        cursor.execute(f"INSERT INTO {name} VALUES " + ", ".join(_row(first + number) for number in range(start, start + 100)))
+        cursor.execute(f"INSERT INTO {name} VALUES " + ", ".join(values_of(first + number) for number in range(start, start + 100)))
 
 
 def _greatest(reader: Any, names: Sequence[str]) -> dict[str, int]:
@@ -249,11 +249,13 @@ def _greatest(reader: Any, names: Sequence[str]) -> dict[str, int]:
         return {str(name): int(number) for name, number in cursor.fetchall() if number is not None}
 
 
-def _row(number: int) -> str:
+def values_of(number: int) -> str:
+    """Return the values of a row of `DEFINITION`, in parentheses."""
     return f"({number}, {number % 5000}, 'paid', {number % 100000 / 100}, 'a note of order {number}', '2026-01-02 03:04:05.000006')"
 
 
-def _drop(target: str) -> None:
+def drop_schema(target: str) -> None:
+    """Drop what PostgreSQL has of a pipeline of this part."""
     with closing(postgres.connect(target)) as connection:
         cursor = connection.cursor()
         cursor.execute("SELECT format('DROP TABLE %%I.%%I', schemaname, tablename) FROM pg_tables WHERE schemaname = %s", (SCHEMA,))

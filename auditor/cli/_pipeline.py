@@ -8,7 +8,8 @@ import datetime as dt
 import json
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from auditor.cli._ending import stopped_by_signals
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 from auditor.errors import ConfigError
 from auditor.escaping import command, shell_word, yaml_text
+from auditor.wording import plural
 
 if TYPE_CHECKING:
     from auditor.service.table_states import TableRow
@@ -285,9 +287,22 @@ def _print_refreshes(sent: Sequence[Refresh], options: argparse.Namespace) -> in
     if options.format == "json":
         print_json(shown)
     else:
-        for shown_refresh in shown:
-            print(_refresh_line(shown_refresh))
+        for line in refresh_lines(shown):
+            print(line)
     return 3 if any(shown_refresh.state == "failed" for shown_refresh in shown) and not options.list else 0
+
+
+def refresh_lines(shown: Sequence[ShownRefresh]) -> Iterator[str]:
+    """Yield a line for each refresh, and one for all that failed for one reason without a row sent."""
+    alike = Counter(refresh.reason for refresh in shown if refresh.state == "failed" and not refresh.rows)
+    said: set[str] = set()
+    for refresh in shown:
+        if refresh.state == "failed" and not refresh.rows and alike[refresh.reason] > 1:
+            if refresh.reason not in said:
+                yield f"{plural(alike[refresh.reason], 'table')}: failed: {refresh.reason}"
+            said.add(refresh.reason)
+        else:
+            yield _refresh_line(refresh)
 
 
 def _refresh_line(shown: ShownRefresh) -> str:

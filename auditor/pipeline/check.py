@@ -21,6 +21,7 @@ from auditor.pipeline.binlog.log_scope import find_gaps
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
 from auditor.pipeline.binlog.table_map import is_old_time, refuse_old_time
+from auditor.pipeline.catalogue import describe_tables, find_tables
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
@@ -128,16 +129,23 @@ def _versioned(session: Session) -> set[str]:
 
 def read_schemas(session: Session, pipeline: Pipeline) -> dict[str, TableSchema]:
     """Return the columns of the pipeline's tables as the source's catalogue has them, by ``database.table``. Raises EngineError."""
-    described = {f"{database}.{name}": _describe(session, database, name) for database, name in list_tables(session, pipeline)}
-    return {name: schema for name, schema in described.items() if schema is not None}
+    tables = list_tables(session, pipeline)
+    if session.dialect.CHANGE_STREAM == "binlog":
+        versioned = _versioned(session)
+        described = describe_tables(session, {name: ".".join(name) in versioned for name in tables})
+        return {".".join(name): described[name] for name in tables if name in described}
+    found = {f"{database}.{name}": _describe(session, database, name) for database, name in tables}
+    return {name: schema for name, schema in found.items() if schema is not None}
 
 
-def read_schema(session: Session, pipeline: Pipeline, table: str) -> TableSchema | None:
-    """Return the columns of one table, ``database.table``, as `read_schemas` does; None if it is not the pipeline's. Raises EngineError."""
-    database, _, name = table.partition(".")
-    names = {"schema": session.dialect.names.literal(database), "table": session.dialect.names.literal(name)}
-    is_there = session.query_listed(session.dialect.catalogue_query("pipeline_table", names))
-    return _describe(session, database, name) if is_there and pipeline.replicates(name, database, home_of(session)) else None
+def read_some(session: Session, pipeline: Pipeline, tables: Sequence[str]) -> dict[str, TableSchema]:
+    """Return the columns of tables, ``database.table``, as `read_schemas` does, without those that are not the pipeline's.
+
+    Raises EngineError.
+    """
+    home, names = home_of(session), [(database, name) for database, _, name in (table.partition(".") for table in tables)]
+    there = find_tables(session, [(database, name) for database, name in names if pipeline.replicates(name, database, home)])
+    return {".".join(name): schema for name, schema in describe_tables(session, there).items()}
 
 
 def _describe(session: Session, database: str, name: str) -> TableSchema | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +45,13 @@ def record_event(store: Store, *, actor: str, action: str, subject: str, detail:
 
 def insert_event(connection: Connection, *, actor: str, action: str, subject: str, detail: Mapping[str, Any] = {}) -> None:
     """Store an event within the caller's transaction."""
-    connection.execute(
-        insert(events).values(at=database_time(connection), actor=actor, action=action, subject=subject, detail=dict(detail))
-    )
+    insert_events(connection, actor=actor, action=action, subject=subject, details=[detail])
+
+
+def insert_events(connection: Connection, *, actor: str, action: str, subject: str, details: Sequence[Mapping[str, Any]]) -> None:
+    """Store an event for each of the details within the caller's transaction."""
+    common = {"at": database_time(connection), "actor": actor, "action": action, "subject": subject}
+    connection.execute(insert(events), [{**common, "detail": dict(detail)} for detail in details])
 
 
 MOST_CALLERS = 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Row, Table, delete, insert, select, update
+from sqlalchemy import Column, Connection, Index, Row, Table, bindparam, delete, insert, select, update
 
 from auditor.errors import StoreError
 from auditor.shapes.pipeline import RefreshState
@@ -35,6 +35,9 @@ refreshes = Table(
 """Refreshes that were asked for: of which table and keys, how far their rows were written into the source's log, and what stops them."""
 
 UNFINISHED = ("requested", "running")
+
+AT_ONCE = 500
+"""Names that one statement has."""
 
 KeyTexts = Sequence[str | None]
 """The first values of a key, as texts of events."""
@@ -74,20 +77,57 @@ class Refresh:
 
 def request_refresh(store: Store, pipeline: str, table: str, scope: RefreshScope, requested_by: str) -> Refresh:
     """Ask for rows of a table, and record the event; return the request, or an equal one that has not ended. Raises StoreError."""
-    plain = _plain(scope)
+    [requested] = request_refreshes(store, pipeline, [(table, scope)], requested_by)
+    return requested
 
-    def work(connection: Connection) -> Refresh:
-        for row in connection.execute(_unfinished(pipeline).where(refreshes.c.table_name == table)):
-            if row.scope == plain:
-                return _refresh(row)
-        at, refresh = database_time(connection), uuid.uuid4().hex
-        values = {"refresh": refresh, "pipeline": pipeline, "table_name": table, "scope": plain, "requested_by": requested_by, "at": at}
-        connection.execute(insert(refreshes).values(**values, state="requested", progress={}, reason=""))
-        detail = {"refresh": refresh, "table": table, "ranges": len(scope.ranges), "keys": len(scope.keys)}
-        events.insert_event(connection, actor=requested_by, action="pipeline refresh", subject=pipeline, detail=detail)
-        return Refresh(refresh, pipeline, table, scope, "requested", requested_by, at)
+
+def request_refreshes(store: Store, pipeline: str, wanted: Sequence[tuple[str, RefreshScope]], requested_by: str) -> list[Refresh]:
+    """Ask for rows of tables in one transaction, and record the events; return the requests, as `request_refresh` does.
+
+    Raises StoreError.
+    """
+
+    def work(connection: Connection) -> list[Refresh]:
+        names = sorted({table for table, _ in wanted})
+        under_way = [
+            _refresh(row)
+            for first in range(0, len(names), AT_ONCE)
+            for row in connection.execute(_unfinished(pipeline).where(refreshes.c.table_name.in_(names[first : first + AT_ONCE])))
+        ]
+        at, new, requests = database_time(connection), list[Refresh](), list[Refresh]()
+        by_table: dict[str, list[Refresh]] = {}
+        for refresh in under_way:
+            by_table.setdefault(refresh.table, []).append(refresh)
+        for table, scope in wanted:
+            there = by_table.setdefault(table, [])
+            found = next((refresh for refresh in there if _plain(refresh.scope) == _plain(scope)), None)
+            if found is None:
+                found = Refresh(uuid.uuid4().hex, pipeline, table, scope, "requested", requested_by, at)
+                there.append(found)
+                new.append(found)
+            requests.append(found)
+        if new:
+            connection.execute(insert(refreshes), [_values(refresh) for refresh in new])
+            details = [_detail(refresh) for refresh in new]
+            events.insert_events(connection, actor=requested_by, action="pipeline refresh", subject=pipeline, details=details)
+        return requests
 
     return store.write(work)
+
+
+def _values(new: Refresh) -> dict[str, Any]:
+    asked = {"refresh": new.refresh, "pipeline": new.pipeline, "table_name": new.table, "scope": _plain(new.scope)}
+    return {**asked, "requested_by": new.requested_by, "at": new.at, "state": new.state, "progress": {}, "reason": ""}
+
+
+def _detail(new: Refresh) -> dict[str, Any]:
+    return {"refresh": new.refresh, "table": new.table, "ranges": len(new.scope.ranges), "keys": len(new.scope.keys)}
+
+
+def has_unfinished(store: Store, pipeline: str) -> bool:
+    """Return whether a refresh of a pipeline has not ended. Raises StoreError."""
+    with store.reading() as connection:
+        return connection.execute(_unfinished(pipeline).with_only_columns(refreshes.c.refresh).limit(1)).first() is not None
 
 
 def list_unfinished(store: Store, pipeline: str) -> list[Refresh]:
@@ -113,15 +153,50 @@ def get_refresh(store: Store, refresh: str) -> Refresh:
     return _refresh(row)
 
 
+def get_refreshes(store: Store, wanted: Collection[str]) -> list[Refresh]:
+    """Return those of the refreshes that are there, oldest first. Raises StoreError."""
+    names = sorted(wanted)
+    with store.reading() as connection:
+        rows = [
+            row
+            for first in range(0, len(names), AT_ONCE)
+            for row in connection.execute(select(refreshes).where(refreshes.c.refresh.in_(names[first : first + AT_ONCE])))
+        ]
+    return sorted((_refresh(row) for row in rows), key=lambda refresh: (refresh.at, refresh.table, refresh.refresh))
+
+
 def save_progress(store: Store, refresh: str, state: RefreshState, progress: Mapping[str, Any], reason: str = "") -> None:
     """Store how a refresh stands. Raises StoreError."""
+    save_standings(store, [replace(get_refresh(store, refresh), state=state, progress=progress, reason=reason)])
+
+
+def save_standings(store: Store, changed: Sequence[Refresh]) -> None:
+    """Store how refreshes stand, in one transaction: the state of each, its progress, and its reason. Raises StoreError."""
 
     def work(connection: Connection) -> None:
-        ended = {} if state in UNFINISHED else {"ended": database_time(connection)}
-        values = {"state": state, "progress": dict(progress), "reason": reason, **ended}
-        connection.execute(update(refreshes).where(refreshes.c.refresh == refresh).values(**values))
+        at = database_time(connection)
+        for has_ended in (False, True):
+            rows = [
+                {"of": one.refresh, "now": one.state, "how": dict(one.progress), "why": one.reason}
+                for one in changed
+                if (one.state not in UNFINISHED) == has_ended
+            ]
+            values: dict[str, Any] = {"state": bindparam("now"), "progress": bindparam("how"), "reason": bindparam("why")}
+            if rows:
+                statement = update(refreshes).where(refreshes.c.refresh == bindparam("of"))
+                connection.execute(statement.values({**values, **({"ended": at} if has_ended else {})}), rows)
 
     store.write(work)
+
+
+def fail_all(store: Store, pipeline: str, reason: str) -> int:
+    """End all refreshes of a pipeline that have not ended, for one reason, in one statement; return how many. Raises StoreError."""
+    unfinished = update(refreshes).where(refreshes.c.pipeline == pipeline, refreshes.c.state.in_(UNFINISHED))
+
+    def work(connection: Connection) -> int:
+        return int(connection.execute(unfinished.values(state="failed", reason=reason, ended=database_time(connection))).rowcount)
+
+    return store.write(work)
 
 
 def forget(store: Store, pipeline: str) -> None:
@@ -131,7 +206,7 @@ def forget(store: Store, pipeline: str) -> None:
 
 def _unfinished(pipeline: str) -> Any:
     wanted = select(refreshes).where(refreshes.c.pipeline == pipeline, refreshes.c.state.in_(UNFINISHED))
-    return wanted.order_by(refreshes.c.at, refreshes.c.refresh)
+    return wanted.order_by(refreshes.c.at, refreshes.c.table_name, refreshes.c.refresh)
 
 
 def _plain(scope: RefreshScope) -> Any:

@@ -21,23 +21,29 @@ CREATE TABLE IF NOT EXISTS ${chunks} (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 
 -- name: refresh_claim
--- Gives a refresh to one attempt: it waits for a chunk that another is writing, after which that one can write no more.
+-- Gives refreshes to one attempt: it waits for a chunk that another is writing, after which that one can write no more.
 INSERT INTO ${chunks} (refresh, pipeline, attempt, number, body)
-VALUES (${refresh}, ${pipeline}, ${attempt}, 0, '')
+VALUES ${rows}
 ON DUPLICATE KEY UPDATE attempt = ${attempt}
 
 -- name: refresh_state
--- One row: the number of the last chunk of a refresh, and that chunk.
-SELECT number, body
+-- One row per refresh: its name, and its last chunk.
+SELECT refresh, body
 FROM ${chunks}
-WHERE refresh = ${refresh}
+WHERE refresh IN (${refreshes})
 
 -- name: refresh_columns
--- One row per column of a table: name, type, character set, collation, whether it may be NULL; in the table's order.
-SELECT COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE = 'YES'
+-- One row per column of a table: a number, the column's place, name, type, character set, collation, whether it may be NULL.
+SELECT
+  ${number} AS number,
+  ORDINAL_POSITION,
+  COLUMN_NAME,
+  COLUMN_TYPE,
+  CHARACTER_SET_NAME,
+  COLLATION_NAME,
+  IS_NULLABLE = 'YES' AS is_nullable
 FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
-ORDER BY ORDINAL_POSITION
 
 -- name: refresh_drop
 -- Drops a refresh table whose columns are no longer those of its table.
@@ -60,6 +66,16 @@ FROM ${table} FORCE INDEX (PRIMARY)
 WHERE ${condition}
 ORDER BY ${key}
 LIMIT 1 OFFSET ${offset}
+
+-- name: refresh_few
+-- One row: a number, and how many rows are left of a range, or that there are so many at least.
+SELECT ${number} AS number, COUNT(*) AS few
+FROM (
+  SELECT 1
+  FROM ${table} FORCE INDEX (PRIMARY)
+  WHERE ${condition}
+  LIMIT ${most}
+) AS counted
 
 -- name: refresh_chunk
 -- Stores which chunk the transaction is; changes no row if another attempt has the refresh.
@@ -87,6 +103,6 @@ LOCK IN SHARE MODE
 INSERT INTO ${refresh_table} () VALUES ()
 
 -- name: refresh_end
--- Deletes the state of a refresh.
-DELETE FROM ${chunks}
-WHERE refresh = ${refresh}
+-- Deletes the state of refreshes.
+DELETE known FROM ${chunks} AS known FORCE INDEX (PRIMARY)
+WHERE known.refresh IN (${refreshes})

@@ -7,6 +7,10 @@ import random
 import pytest
 
 from auditor.pipeline.events import TableSchema
+from auditor.pipeline.merge import table_merge
+from auditor.pipeline.merge.target_table import TargetTable
+from auditor.sql.merge import Bound
+from dialects import Session
 from tests.pipeline.conftest import CHANGED
 from tests.pipeline.road import Road
 from tests.pipeline_events import Row, absent, announce, batch, delete, insert, refresh, table, update
@@ -79,6 +83,54 @@ def test_random_changes_and_chunks_equal_the_source(road: Road) -> None:
             loader.merge_all()
     loader.merge_all()
     assert road.rows() == sorted(source.items())
+
+
+FILL = [
+    *refresh(ORDERS, 10, ["1", "a"], ["2", "b"], bounds=(OPEN, ["2", None])),
+    *refresh(ORDERS, 20, ["3", "c"], bounds=(["2", None], ["4", None])),
+    *refresh(ORDERS, 30, ["7", "d"], bounds=(["4", None], OPEN)),
+]
+"""All rows of a table, in three chunks."""
+
+
+def test_the_chunks_that_fill_a_new_table_are_merged_as_rows(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    whole = table_merge._set_bounds_aside
+
+    def note(session: Session, target: TargetTable, attempt: str) -> list[Bound]:
+        counted.append(attempt)
+        return whole(session, target, attempt)
+
+    monkeypatch.setattr(table_merge, "_set_bounds_aside", note)
+    road.stage(batch(announce(ORDERS, 1), FILL, update(ORDERS, 40, (["2", "b"], ["2", "newer"])), delete(ORDERS, 41, ["3", "c"])))
+    loader = road.loader()
+    assert loader.merge_all() > 0
+    assert road.rows() == [(1, "a"), (2, "newer"), (7, "d")] and not counted
+    road.execute(f"INSERT INTO {road.schema}.orders VALUES (5, 'ghost')")
+    road.stage(batch(refresh(ORDERS, 50, ["7", "d"], bounds=(["4", None], OPEN))))
+    loader.merge_all()
+    assert road.rows() == [(1, "a"), (2, "newer"), (7, "d")] and counted
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        refresh(ORDERS, 40, ["1", "a"], bounds=(OPEN, OPEN)),
+        [*insert(ORDERS, 40, ["8", "lost"]), *refresh(ORDERS, 41, ["1", "a"], bounds=(OPEN, OPEN))],
+        refresh(ORDERS, 40, ["1", "a"], bounds=(OPEN, ["6", None])),
+    ],
+    ids=["again from the beginning", "behind an insertion", "up to a key"],
+)
+def test_chunks_that_take_rows_of_a_new_table_away_delete_them(road: Road, later: list[dict[str, object]]) -> None:
+    road.stage(batch(announce(ORDERS, 1), FILL, later))
+    road.loader().merge_all()
+    assert road.rows() == [(1, "a"), *([(7, "d")] if later[0]["after"] == ["6", None] else [])]
+
+
+def test_an_empty_table_is_made(road: Road) -> None:
+    road.stage(batch(announce(ORDERS, 1), refresh(ORDERS, 10, bounds=(OPEN, OPEN))))
+    road.loader().merge_all()
+    assert road.rows() == []
 
 
 def _change(random_: random.Random, source: dict[int, str], position: int) -> list[dict[str, object]]:

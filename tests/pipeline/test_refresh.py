@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,16 +15,17 @@ import pytest
 from pymysql.constants import ER
 from pymysql.err import OperationalError
 
+from auditor.cli._pipeline import refresh_lines
 from auditor.config import WriteSettings
-from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
+from auditor.errors import AccessDenied, ConfigError, ConnectionLost, LeaseTaken, RefreshRefused
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.events import ColumnSchema, TableSchema
-from auditor.pipeline.refresh import carrier, chunk_writer
+from auditor.pipeline.refresh import carrier, chunk_writer, source_tables
 from auditor.pipeline.refresh import use_cases as service
 from auditor.pipeline.refresh.carrier import Carrier
-from auditor.pipeline.refresh.chunk_writer import ChunkWriter
+from auditor.pipeline.refresh.chunk_writer import ChunkWriter, Sending
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, find_obstacles, open_writer, writer_of
@@ -32,7 +34,7 @@ from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.segments.writer import open_writer as open_segments
 from auditor.points import armed, followed
 from auditor.service.certify.log_columns import KINDS
-from auditor.store import open_store, refreshes, segments
+from auditor.store import Store, open_store, refreshes, segments
 from auditor.store.refreshes import Refresh, RefreshScope
 from tests import tables
 from tests.binlog import LiveLog
@@ -233,15 +235,15 @@ def test_one_that_was_stopped_goes_on_and_an_older_process_is_fenced_off(road: L
         tables_ = SourceTables(connection, refreshes_of(road.settings, PIPELINE))
         tables_.prepare()
         schema = TableSchema(road.database, "refreshed_orders", (ColumnSchema("id", "bigint unsigned", False),), ("id",))
-        plan = make_plan(KeyColumns(schema), ALL)
-        writer = ChunkWriter(tables_, writer_of(road.settings, PIPELINE), asked.refresh, plan, "older", rows=10)
-        place = writer.begin()
-        assert place.number == 3
-        place, _ = writer.write(place)
+        sending = Sending(asked.refresh, make_plan(KeyColumns(schema), ALL), rows=10)
+        writer = ChunkWriter(tables_, writer_of(road.settings, PIPELINE), "older")
+        writer.begin([sending])
+        assert sending.place.number == 3
+        assert [one.rows for one in writer.write([sending])] == [10]
         log.run("UPDATE refreshed_orders SET item = 'changed since'")  # what takes over must not send the last chunk as it was
         Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
         with pytest.raises(LeaseTaken, match="another process went on"):
-            writer.write(place)
+            writer.write([sending])
     found = refreshes.get_refresh(road.store, asked.refresh)
     assert found.state == "done" and found.progress["rows"] <= ROWS - 10
     road.merge()
@@ -354,41 +356,173 @@ def test_two_writers_of_segments_agree_on_chunks(road: LiveRoad, engine: LiveEng
         second.close()
 
 
-def test_many_tables_take_a_few_connections_and_each_the_same_number_of_statements(
-    road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, counts = LiveLog(engine.url), {}
-    for number in range(6):
-        name = f"refreshed_many_{number}"
-        log.run(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
-    for tables_count in (2, 6):
-        opened = count_calls(monkeypatch, carrier, "open_writer")
-        before = asked_statements(log)
-        for number in range(tables_count):
-            refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.refreshed_many_{number}", ALL, "ops")
-        assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == tables_count
-        assert len(opened) == 1
-        counts[tables_count] = asked_statements(log) - before
-    of_a_table = (counts[6] - counts[2]) / 4
-    assert of_a_table <= counts[2] / 2 <= 60
-
-
-def test_what_no_table_can_do_without_is_asked_once(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def fill_many(engine: LiveEngine, count: int, rows: int) -> LiveLog:
+    """Make many small tables."""
     log = LiveLog(engine.url)
-    for number in range(3):
-        name = f"refreshed_many_{number}"
-        log.run(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (id int PRIMARY KEY)")
-        refreshes.request_refresh(road.store, PIPELINE, f"{road.database}.{name}", ALL, "ops")
-    asked: list[int] = []
+    values = ", ".join(f"({number}, 'item {number}')" for number in range(rows))
+    for number in range(count):
+        name = f"refreshed_many_{number:02d}"
+        log.run(
+            f"DROP TABLE IF EXISTS {name}",
+            f"CREATE TABLE {name} (id int PRIMARY KEY, item varchar(40))",
+            f"INSERT INTO {name} VALUES {values}",
+        )
+    return log
+
+
+def ask_for_many(road: LiveRoad, count: int) -> None:
+    names = [f"{road.database}.refreshed_many_{number:02d}" for number in range(count)]
+    refreshes.request_refreshes(road.store, PIPELINE, [(name, ALL) for name in names], "ops")
+
+
+def rows_in_log(road: LiveRoad, log: LiveLog, start: Any) -> Counter[str]:
+    """How often a row of each table was sent."""
+    selection = Selection(["refreshed_many_*"], log.database, refreshes_of(road.settings, PIPELINE))
+    reading = Reading(log.source, selection, 0, 20)
+    batches = (batch for one in log.scan(start) for batch in reading.batches(one))
+    return Counter(event["table"] for batch in batches for event in batch.to_pylist() if event["kind"] == "refresh")
+
+
+@pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
+def test_many_tables_take_few_connections_and_few_statements_each(
+    road: LiveRoad, engine: LiveEngine, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if made == WITH_ONE_TABLE:
+        allow_one_table(road, engine)
+    log = fill_many(engine, 44, 3)
+    asked, stored = dict[int, int](), dict[int, int]()
+    opened = count_calls(monkeypatch, carrier, "open_writer")
+    written = count_calls(monkeypatch, Store, "write")
+    for tables_count in (4, 44):
+        before = asked_statements(log), len(written)
+        ask_for_many(road, tables_count)
+        assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == tables_count
+        asked[tables_count], stored[tables_count] = asked_statements(log) - before[0], len(written) - before[1]
+    assert len(opened) == 2
+    assert {one.state for one in refreshes.list_refreshes(road.store, PIPELINE)} == {"done"}
+    # A refresh table is made and emptied, a chunk is named, an empty row and the rows are written.
+    assert asked[44] - asked[4] <= 40 * 6 and stored[44] - stored[4] <= 6
+    road.merge()
+    assert {len(road.query(f"SELECT * FROM shop.refreshed_many_{number:02d}")) for number in range(44)} == {3}
+
+
+def test_many_tables_are_sent_over_several_connections(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrier, "TABLES_AT_ONCE", 4)
+    log = fill_many(engine, 20, 30)
+    start, opened = log.end(), count_calls(monkeypatch, carrier, "open_writer")
+    ask_for_many(road, 20)
+    assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 20
+    assert 1 < len(opened) <= carrier.CONNECTIONS
+    assert set(rows_in_log(road, log, start).values()) == {30}
+
+
+@pytest.mark.parametrize(("engine", "made"), MADE, indirect=["engine"])
+def test_many_tables_that_were_interrupted_go_on_without_what_was_sent(road: LiveRoad, engine: LiveEngine, made: str) -> None:
+    if made == WITH_ONE_TABLE:
+        allow_one_table(road, engine)
+    log = fill_many(engine, 30, 200)
+    start, stopped, sent = log.end(), threading.Event(), list[str]()
+    ask_for_many(road, 30)
+    with followed("chunk", sent.append), armed("chunk.committed", stopped.set, nth=3):
+        Carrier(road.settings, road.store, PIPELINE, stopped).carry_out()
+    states = Counter(one.state for one in refreshes.list_refreshes(road.store, PIPELINE))
+    assert states["done"] > 2 and states["running"] > 2 and sent.count("committed") == 3
+
+    def die() -> None:
+        raise KeyboardInterrupt  # between the commit in the source and what the store knows of it
+
+    with armed("chunk.committed", die, nth=2), pytest.raises(KeyboardInterrupt):
+        Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
+    Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
+    assert {one.state for one in refreshes.list_refreshes(road.store, PIPELINE)} == {"done"}
+    assert rows_in_log(road, log, start) == {f"refreshed_many_{number:02d}": 200 for number in range(30)}
+    road.merge()
+    assert {len(road.query(f"SELECT * FROM shop.refreshed_many_{number:02d}")) for number in range(30)} == {200}
+
+
+def test_a_table_that_fails_stops_none_beside_it(road: LiveRoad, engine: LiveEngine) -> None:
+    log = fill_many(engine, 6, 5)
+    ask_for_many(road, 6)
+    log.run("DROP TABLE refreshed_many_02", "ALTER TABLE refreshed_many_04 DROP PRIMARY KEY")
+    with armed("chunk.copy", lambda: log.run("DROP TABLE refreshed_many_05"), nth=1):
+        assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 6
+    states = {one.table[-2:]: (one.state, one.reason) for one in refreshes.list_refreshes(road.store, PIPELINE)}
+    assert {name for name, (state, _) in states.items() if state == "done"} == {"00", "01", "03"}
+    assert "has no table" in states["02"][1] and "has no primary key" in states["04"][1] and states["05"][1]
+
+
+def test_a_table_whose_rows_somebody_holds_is_sent_behind_the_others(road: LiveRoad, engine: LiveEngine) -> None:
+    fill_many(engine, 5, 3)
+    ask_for_many(road, 5)
+    with closing(mysql.connect(engine.url)) as holder, holder.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE refreshed_many_01 SET item = 'held' WHERE id = 1")
+        with armed("chunk.committed", lambda: cursor.execute("COMMIT"), nth=1):  # of the others
+            assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 5
+    assert {one.state for one in refreshes.list_refreshes(road.store, PIPELINE)} == {"done"}
+    road.merge()
+    assert road.query("SELECT item FROM shop.refreshed_many_01 WHERE id = 1") == [("held",)]
+
+
+def test_an_error_that_concerns_every_table_ends_all_at_the_first(
+    road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(carrier, "TABLES_AT_ONCE", 4)
+    log = fill_many(engine, 12, 2)
+    ask_for_many(road, 12)
+    opened = count_calls(monkeypatch, carrier, "open_writer")
+    with log.globally(read_only="ON"):
+        assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 12
+    assert len(opened) == 1
+    failed = refreshes.list_refreshes(road.store, PIPELINE)
+    [(state, reason)] = {(one.state, one.reason) for one in failed}
+    assert state == "failed" and reason.startswith("the source is read_only") and all(one.ended for one in failed)
+    assert len([one for one in caplog.records if "read_only" in one.getMessage()]) == 1
+    assert list(refresh_lines([service.show(one) for one in failed])) == [f"12 tables: failed: {reason}"]
+
+
+def test_a_schema_that_the_source_does_not_log_is_refused(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_many(engine, 2, 2)
+    ask_for_many(road, 2)
+    monkeypatch.setattr(source_tables, "log_ignores", lambda _, schema: schema == "auditor_refresh")
+    assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 2
+    [reason] = {one.reason for one in refreshes.list_refreshes(road.store, PIPELINE) if one.state == "failed"}
+    assert reason.startswith("the source does not log what is written into auditor_refresh; correct its settings")
+    assert dict(find_obstacles(road.settings, PIPELINE, []))["refreshes"] == reason
+
+
+def test_a_source_that_is_not_reached_is_said_once(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrier, "TABLES_AT_ONCE", 2)
+    fill_many(engine, 4, 2)
+    ask_for_many(road, 4)
+    asked = list[int]()
 
     def refuse(*_: object) -> Any:
         asked.append(1)
-        raise RefreshRefused("the source is read_only")
+        raise ConnectionLost("nothing answers there")
 
     monkeypatch.setattr(carrier, "open_writer", refuse)
-    assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 3
-    assert len(asked) == 1
-    assert {(one.state, one.reason) for one in refreshes.list_refreshes(road.store, PIPELINE)} == {("failed", "the source is read_only")}
+    with pytest.raises(ConnectionLost, match="nothing answers there"):
+        Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out()
+    found = refreshes.list_refreshes(road.store, PIPELINE)
+    assert len(asked) == 1 and {(one.state, one.reason) for one in found} == {("requested", ""), ("running", "nothing answers there")}
+
+
+def test_tables_that_may_not_be_read_are_not_all_tried(road: LiveRoad, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_many(engine, 8, 2)
+    ask_for_many(road, 8)
+    tried = list[int]()
+
+    def deny(writer: ChunkWriter, sendings: Any) -> Any:
+        tried.append(1)
+        writer.at_work = sendings[0]
+        raise AccessDenied("SELECT command denied to user 'writer'")
+
+    monkeypatch.setattr(ChunkWriter, "write", deny)
+    assert Carrier(road.settings, road.store, PIPELINE, threading.Event()).carry_out() == 8
+    assert len(tried) == carrier.MOST_DENIED
+    reasons = Counter(one.reason for one in refreshes.list_refreshes(road.store, PIPELINE) if one.state == "failed")
+    assert reasons.most_common(1)[0][1] == 8 - carrier.MOST_DENIED + 1 and "no other was tried" in reasons.most_common(1)[0][0]
 
 
 def asked_statements(log: LiveLog) -> int:

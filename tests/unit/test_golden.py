@@ -106,7 +106,7 @@ def render_statements(dialect: Dialect) -> dict[str, str]:
             "schema": dialect.names.literal("shop"),
             "table": dialect.names.literal("orders"),
         }
-        values |= {"sessions": "41, 42", "seconds": "60"}
+        values |= {"sessions": "41, 42", "seconds": "60", "number": "0", "statements": "SELECT 0 AS number\nUNION ALL\nSELECT 1 AS number"}
         found[name] = sql_templates.fill(template, {hole: values[hole] for hole in sql_templates.holes(template)})
     return found
 
@@ -131,7 +131,8 @@ def _refresh_statements(dialect: Dialect) -> list[str]:
     names = {"chunks": "chunks", "refresh_table": "refresh_0123", "table": "orders", "schema": "auditor_refresh"}
     values = {name: dialect.names.literal(name) for name in ("refresh", "pipeline", "attempt", "body")}
     values |= {"number": "3", "columns": "id", "engine": "BLACKHOLE", "condition": "id >= 7 AND (id > 7 OR (id = 7 AND FALSE))"}
-    values |= {"texts": "CAST(id AS CHAR)", "key": "id", "offset": "499", "known": "7", **names}
+    values |= {"texts": "CAST(id AS CHAR)", "key": "id", "offset": "499", "known": "7", "most": "5000", **names}
+    values |= {"rows": "('refresh', 'pipeline', 'attempt', 0, '')", "refreshes": "'refresh', 'other'"}
     found = []
     for name in REFRESH:
         template = dialect.template(name)
@@ -222,7 +223,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     assert "${" not in render_statements(dialect)[name]
     parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
     merging = 3 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") + dialect.writing.MERGES_RANGES if dialect.is_written else 0
-    assert len(parsed) == {"merge": merging, "refresh": 5}.get(name, 1)
+    assert len(parsed) == {"merge": merging, "refresh": 6}.get(name, 1)
     every = render_statements(dialect)[name].split(";\n")
     changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]
     assert bool(changes) == (name in SCRIPTS)

@@ -6,6 +6,7 @@ import atexit
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
@@ -93,11 +94,21 @@ def _staged(events: pa.RecordBatch, task: LoadTask, dialect: Dialect) -> pa.Tabl
     return staged_rows(events, table.schema, table.names, dialect, task.attempt, table.longest, table.statements.prefix)
 
 
-def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect) -> pa.Table | None:
-    """Return the last change of each key in the parts of one table, as rows of the staging table.
+@dataclass(frozen=True, slots=True)
+class LastChanges:
+    """The last change of each key in the parts of one table."""
 
-    None where only the target can say which keys are equal, and where the parts have intervals of keys, whose changes all count. Raises
-    AuditorError.
+    rows: pa.Table
+    """As rows of the staging table."""
+    intervals: int = 0
+    """The intervals of keys that the parts have beside: nothing is to be deleted in them."""
+
+
+def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect, is_new: bool = False) -> LastChanges | None:
+    """Return the last change of each key in the parts of one table, of which it is said whether the target's table was made for them.
+
+    None where only the target can say which keys are equal, and where the parts have intervals of keys, whose changes all count: but for
+    those that begin to fill a table that is new. Raises AuditorError.
     """
     table, prefix = tasks[0].table, tasks[0].table.statements.prefix
     kinds = [table.columns[name] for name in table.statements.key]
@@ -105,16 +116,31 @@ def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect) -> pa.Table |
         return None
     read = [_chosen(events, task) for task in tasks for events in read_part(folder_at(task.root), task.part, task.after)]
     if not read:
-        return pa.table({name: pa.array([], pa.string()) for name in stage_columns(tasks[0])})
+        return LastChanges(pa.table({name: pa.array([], pa.string()) for name in stage_columns(tasks[0])}))
     whole = pa.Table.from_batches(read).combine_chunks().to_batches()
-    rows = _staged(whole[0] if whole else read[0], tasks[0], dialect)
-    if pc.any(pc.is_in(rows[f"{prefix}op"], pa.array(["l", "h"]))).as_py():
-        return None
+    events = whole[0] if whole else read[0]
+    is_interval = pc.equal(events["kind"], "bounds")
+    intervals = int(pc.sum(is_interval).as_py() or 0)
+    if intervals:
+        if not (is_new and _fills(events, is_interval)):
+            return None
+        events = events.filter(pc.invert(is_interval))
+    rows = _staged(events, tasks[0], dialect)
     places = pa.table({name: rows[f"{prefix}{name}"].cast(pa.int64()) for name in ("position", "row")})
     rows = rows.take(pc.sort_indices(places, [("position", "ascending"), ("row", "ascending")]))
     key, number = list(table.statements.key), f"{prefix}number"
     numbered = rows.select(key).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
-    return rows.take(numbered.group_by(key, use_threads=False).aggregate([(number, "max")])[f"{number}_max"])
+    return LastChanges(rows.take(numbered.group_by(key, use_threads=False).aggregate([(number, "max")])[f"{number}_max"]), intervals)
+
+
+def _fills(events: pa.RecordBatch, is_interval: pa.Array) -> bool:
+    """Return whether intervals of keys delete nothing of an empty table: each begins where the one before ended, and no other change
+    comes before the last one."""
+    [last] = pc.indices_nonzero(is_interval)[-1:].to_pylist()
+    if not pc.all(pc.is_in(events["kind"][: last + 1], pa.array(["bounds", "refresh"]))).as_py():
+        return False
+    ends = [(low, high) for low, high in zip(*(events[name].filter(is_interval).to_pylist() for name in ("before", "after")), strict=True)]
+    return all(low == high and any(low) for (_, high), (low, _) in pairwise(ends))
 
 
 def stage_columns(task: LoadTask) -> dict[str, Kind]:

@@ -128,6 +128,8 @@ class Step:
     tasks: Sequence[LoadTask]
     changes: pa.Table | None = None
     """The last change of each key, of few events; None if they are loaded by tasks."""
+    intervals: int = 0
+    """The intervals of keys beside these, in which nothing is to be deleted."""
     rows: int | None = None
     """How many rows of the last transaction are merged for a trial, which is undone; None if it is none."""
 
@@ -163,12 +165,14 @@ def plan(
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
     is_read_here = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
     is_read_here = is_read_here and sum(part.bytes for part in chosen) <= here
-    changes = read_last_changes(tasks, session.dialect) if is_read_here else None
-    staged = _stage(session, target, changes is not None, ready, table)
+    is_empty = is_new and session.dialect.writing.MERGES_RANGES
+    read = read_last_changes(tasks, session.dialect, is_empty) if is_read_here else None
+    staged = _stage(session, target, read is not None, ready, table)
     tasks = [replace(task, table=staged) for task in tasks]
     last = max(part.last for part in chosen)
     position = last if bound is None else min(last, bound)
-    return Step(table, held, position, chosen, staged, is_new, attempt, tasks, changes, rows)
+    changes, intervals = (read.rows, read.intervals) if read else (None, 0)
+    return Step(table, held, position, chosen, staged, is_new, attempt, tasks, changes, intervals, rows)
 
 
 def merge(
@@ -328,7 +332,7 @@ def _load_here(session: Session, counts: Mapping[tuple[str, int], int], step: St
     if step.changes is not None:
         count = session.loading.load(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)
         if count == step.changes.num_rows:
-            return 0  # changes that are read here have no intervals
+            return step.intervals
         return _check_staged(session, step, step.changes.num_rows)
     loaded = 0
     for task in step.tasks:
@@ -448,7 +452,7 @@ def _merge_one(session: Session, where: Where, step: Step, load: Load) -> None:
     intervals = load(step)
     if intervals:
         check_alone(session, where, step.table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
-    bounds = _set_bounds_aside(session, step.target, step.attempt) if intervals else ()
+    bounds = _set_bounds_aside(session, step.target, step.attempt) if intervals and step.changes is None else ()
     session.execute_all(step.target.statements.merge(step.attempt, bounds))
 
 

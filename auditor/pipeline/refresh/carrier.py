@@ -6,29 +6,31 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
-from auditor.errors import AuditorError, LeaseTaken, RefreshRefused, StatementCancelled, StoreError
+from auditor.errors import AccessDenied, AuditorError, LeaseTaken, RefreshRefused, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
-from auditor.pipeline.check import read_schema
+from auditor.pipeline.check import read_some
 from auditor.pipeline.events import Place, TableSchema
-from auditor.pipeline.refresh.chunk_writer import ChunkWriter
+from auditor.pipeline.refresh.chunk_writer import ChunkWriter, Sending, Written
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
 from auditor.shapes.pipeline import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
-from auditor.store.refreshes import Refresh
+from auditor.store.refreshes import UNFINISHED, Refresh
 from auditor.waits import waits
+from auditor.wording import plural
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,16 @@ OnProgress = Callable[[Refresh], None]
 
 def ignore_progress(_: Refresh) -> None:
     """Do not follow refreshes."""
+
+
+TABLES_AT_ONCE = 50
+"""Refreshes that one connection has at work at a time: what they need is asked for together."""
+
+CONNECTIONS = 3
+"""Connections that send rows side by side, where there are more refreshes than one has at work."""
+
+MOST_DENIED = 3
+"""Tables that may not be read, one after the other and none before them, after which no other is tried."""
 
 
 @dataclass(slots=True)
@@ -52,6 +64,11 @@ class Carrier:
     on_progress: OnProgress = ignore_progress
     _lost: list[AuditorError] = field(default_factory=list)
     """Why another process may carry out refreshes meanwhile."""
+    _ended: threading.Event = field(default_factory=threading.Event)
+    """Set when a connection's work ended with an error, so that those beside it end too."""
+    _denied: int = 0
+    """Tables that were not readable before any was sent."""
+    _has_sent: bool = False
 
     def service(self, paused: threading.Event) -> Service:
         """Return what carries out what is asked for until ``stopped`` is set, but not while ``paused`` is. Nothing else ends it."""
@@ -68,79 +85,167 @@ class Carrier:
     def carry_out(self) -> int:
         """Carry out what is asked for now, and return how many refreshes ended; a refused one ends as failed.
 
-        Raises LeaseTaken if another process does it, and errors that may pass: what is left goes on with the next call.
+        What concerns every table ends all of them at the first. Raises LeaseTaken if another process does it, and errors that may pass:
+        what is left goes on with the next call.
         """
-        if not refreshes.list_unfinished(self.store, self.pipeline):
+        if not refreshes.has_unfinished(self.store, self.pipeline):
             return 0
         ended = 0
         self._lost.clear()
-        lease = leases.keep(self.store, "refreshes", self.pipeline, waits().pipeline_lease, self._lost.append)
-        with lease, closing(_OpenSource(self.settings, self.pipeline)) as source:
+        self._denied, self._has_sent = 0, False
+        with leases.keep(self.store, "refreshes", self.pipeline, waits().pipeline_lease, self._lost.append):
             while not self.stopped.is_set() and (unfinished := refreshes.list_unfinished(self.store, self.pipeline)):
-                ended += self._carry(unfinished[0], source)
+                ended += self._carry_all([unfinished[at : at + TABLES_AT_ONCE] for at in range(0, len(unfinished), TABLES_AT_ONCE)])
         return ended
 
-    def _carry(self, refresh: Refresh, source: _OpenSource) -> bool:
-        """Write the rows of a refresh, and return whether it ended. Raises errors that may pass."""
+    def _carry_all(self, rounds: Sequence[Sequence[Refresh]]) -> int:
+        """Send the rows of refreshes over a few connections, and return how many ended. Raises the first error that may pass."""
+        left, lock, ended, errors = deque(rounds), threading.Lock(), [0], list[BaseException]()
+        self._ended.clear()
+
+        def carry(begin: Callable[[], None] = lambda: None) -> None:
+            try:
+                with closing(_OpenSource(self.settings, self.pipeline)) as source:
+                    while not self._is_ending():
+                        with lock:
+                            if not left:
+                                return
+                            taken = left.popleft()
+                        count = self._carry(taken, source, begin)
+                        with lock:
+                            ended[0] += count
+            except BaseException as error:
+                errors.append(error)
+                self._ended.set()
+
+        def begin_others() -> None:
+            while len(threads) < min(CONNECTIONS, len(rounds)) - 1:
+                threads.append(threading.Thread(target=carry, name=f"refreshes {len(threads) + 1}"))
+                threads[-1].start()
+
+        threads: list[threading.Thread] = []
+        carry(begin_others)
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return ended[0]
+
+    def _is_ending(self) -> bool:
+        return self.stopped.is_set() or self._ended.is_set()
+
+    def _carry(self, taken: Sequence[Refresh], source: _OpenSource, begin: Callable[[], None]) -> int:
+        """Send the rows of some refreshes, and return how many ended. Raises errors that may pass.
+
+        ``begin`` is called once it is known that the source takes what is written, so that one connection alone finds that it does not.
+        """
+        members = [_Member(refresh) for refresh in taken]
         try:
-            self._write_chunks(refresh, source)
+            self._send(members, source, begin)
         except (LeaseTaken, StatementCancelled, StoreError):
             raise
         except AuditorError as error:
             if error.retryable:
-                self._save(refresh, "running", dict(refresh.progress), str(error))
+                self._save([member.set("running", str(error)) for member in members if not member.has_ended])
                 raise
-            source.close()  # in whatever state its sessions are now
-            self._save(refresh, "failed", dict(refresh.progress), str(error))
-            log.warning("%s: refresh of %s: %s", self.pipeline, refresh.table, error, extra={"action": "refresh_failed"})
-        return not self.stopped.is_set()
+            self._ended.set()
+            if count := refreshes.fail_all(self.store, self.pipeline, str(error)):
+                extra = {"action": "refresh_failed", "refreshes": count}
+                log.warning("%s: refreshes of %s end: %s", self.pipeline, plural(count, "table"), error, extra=extra)
+            return count + sum(member.has_ended for member in members)
+        return sum(member.has_ended for member in members)
 
-    def _write_chunks(self, refresh: Refresh, source: _OpenSource) -> None:
-        plan = make_plan(KeyColumns(source.read_schema(refresh.table)), refresh.scope)
-        writer = ChunkWriter(source.tables(), writer_of(self.settings, self.pipeline), refresh.refresh, plan, secrets.token_hex(16))
-        progress = _Progress.of(refresh)
-        place, failures = writer.begin(), 0
-        while not plan.is_done(place) and not self.stopped.is_set():
-            self._report(refresh, progress, writer)
+    def _send(self, members: Sequence[_Member], source: _OpenSource, begin: Callable[[], None]) -> None:
+        """Send the rows of refreshes until all have ended. Raises errors that concern every table, and those that may pass."""
+        schemas = source.read_schemas([member.refresh.table for member in members])
+        for member in members:
             try:
-                with self._throttle().statement(self._note_wait(refresh, progress), self.stopped):
-                    place, rows = writer.write(place)
-                failures = 0
-                progress.add(rows)
+                if (schema := schemas.get(member.refresh.table)) is None:
+                    raise RefreshRefused(f"the source has no table {member.refresh.table} that the pipeline {self.pipeline} replicates")
+                member.sending = Sending(member.refresh.refresh, make_plan(KeyColumns(schema), member.refresh.scope))
             except AuditorError as error:
-                failures += 1
-                if not error.retryable or failures > MOST_FAILURES or isinstance(error, LeaseTaken):
+                self._fail(member, error)
+        if all(member.has_ended for member in members):
+            return
+        writer = ChunkWriter(source.tables(), writer_of(self.settings, self.pipeline), secrets.token_hex(16))
+        begin()
+        has_begun, failures, order, alone = False, 0, list(members), list[Sending]()
+        while (unfinished := [member for member in order if not member.has_ended]) and not self._is_ending():
+            sendings = [member.sending for member in unfinished if member.sending]
+            try:
+                if not has_begun:
+                    writer.begin(sendings)
+                    if len(sendings) > 1:
+                        writer.count([sending for sending in sendings if not any(sending is one for one in alone)])
+                    has_begun = True
+                    self._note(unfinished, [], source, writer)
+                    continue
+                if self._lost:
+                    raise self._lost[0]
+                with self._throttle().statement(self._note_wait(unfinished), self.stopped):
+                    written = writer.write(sendings)
+                failures, self._has_sent = 0, True
+                self._note(unfinished, written, source, writer)
+            except AuditorError as error:
+                failed = next((member for member in unfinished if member.sending is writer.at_work), None)
+                if isinstance(error, LeaseTaken | StoreError) or (error.retryable and (failures >= MOST_FAILURES or not has_begun)):
                     raise
-                self.stopped.wait(waits().first_retry * failures)
-                place = writer.begin()
-        if plan.is_done(place):
-            progress.end = self._log_end(source)
-            self._save(refresh, "done", progress.plain(writer))
-            writer.finish()
-            extra = {"action": "refreshed", "table": refresh.table, "rows": progress.rows, "chunks": progress.chunks}
-            line = f"{refresh.table}: {progress.rows:,} rows were sent in {progress.chunks:,} chunks"
+                if not error.retryable and failed is None:
+                    raise
+                if not error.retryable and failed:
+                    self._fail(failed, error)
+                else:
+                    failures += 1
+                    if failed:  # the others do not wait for what its rows wait for
+                        order = [*(member for member in order if member is not failed), failed]
+                        alone += [failed.sending] if failed.sending else []
+                    self.stopped.wait(waits().first_retry * failures)
+                has_begun = False
+
+    def _note(self, unfinished: Sequence[_Member], written: Sequence[Written], source: _OpenSource, writer: ChunkWriter) -> None:
+        """Store how refreshes stand after a transaction, or at their beginning, and end those of which no chunk is left."""
+        by_sending = {id(one.sending): one for one in written}
+        changed = [member for member in unfinished if not written or id(member.sending) in by_sending]
+        now = time.monotonic()
+        for member in changed:
+            if one := by_sending.get(id(member.sending)):
+                member.add(one.rows, one.seconds)
+        for member in unfinished:
+            member.noted = now
+        done = [member for member in changed if member.sending and member.sending.is_done]
+        end = self._log_end(source) if done else []
+        self._save([member.set("done", end=end) if member in done else member.set("running") for member in changed])
+        if done:
+            writer.finish([member.sending for member in done if member.sending])
+        for member in done:
+            progress = member.progress
+            extra = {"action": "refreshed", "table": member.refresh.table, "rows": progress["rows"], "chunks": progress["chunks"]}
+            line = f"{member.refresh.table}: {progress['rows']:,} rows were sent in {progress['chunks']:,} chunks"
             log.info("%s: %s", self.pipeline, line, extra=extra)
-        else:
-            self._save(refresh, "running", progress.plain(writer))
+
+    def _fail(self, member: _Member, error: AuditorError) -> None:
+        """End the refresh of one table. Raises RefreshRefused where none seems to be readable."""
+        self._denied += isinstance(error, AccessDenied)
+        if self._denied >= MOST_DENIED and not self._has_sent:
+            raise RefreshRefused(f"{error}; so were the tables before it, and no other was tried")
+        self._save([member.set("failed", str(error))])
+        log.warning("%s: refresh of %s: %s", self.pipeline, member.refresh.table, error, extra={"action": "refresh_failed"})
 
     def _throttle(self) -> Any:
         name = self.settings.pipeline(self.pipeline).source.connection
         return get_throttle(name, self.settings.connections[name])
 
-    def _note_wait(self, refresh: Refresh, progress: _Progress) -> Callable[[str], None]:
+    def _note_wait(self, unfinished: Sequence[_Member]) -> Callable[[str], None]:
         def note(reason: str) -> None:
-            self._save(refresh, "running", progress.plain(None), reason)
+            self._save([member.set("running", reason) for member in unfinished])
 
         return note
 
-    def _report(self, refresh: Refresh, progress: _Progress, writer: ChunkWriter) -> None:
-        if self._lost:
-            raise self._lost[0]
-        self._save(refresh, "running", progress.plain(writer))
-
-    def _save(self, refresh: Refresh, state: RefreshState, progress: dict[str, Any], reason: str = "") -> None:
-        refreshes.save_progress(self.store, refresh.refresh, state, progress, reason)
-        self.on_progress(refreshes.get_refresh(self.store, refresh.refresh))
+    def _save(self, changed: Sequence[Refresh]) -> None:
+        """Store how refreshes stand, in one transaction."""
+        refreshes.save_standings(self.store, changed)
+        for refresh in changed:
+            self.on_progress(refresh)
 
     def _log_end(self, source: _OpenSource) -> list[Any]:
         """Return where the source's log ends, which server's it is, and in which epoch of the stream."""
@@ -157,40 +262,26 @@ class _OpenSource:
         self._session: Session | None = None
         self._reader: Any = None
         self._tables: SourceTables | None = None
-        self._refusal: RefreshRefused | None = None
-        """Why nothing can be written there: that concerns every table alike, and is asked once."""
 
-    def read_schema(self, table: str) -> TableSchema:
-        """Return the columns of a table as the source has them now. Raises RefreshRefused."""
+    def read_schemas(self, tables: Sequence[str]) -> dict[str, TableSchema]:
+        """Return the columns of tables as the source has them now, without those that are not the pipeline's."""
         pipeline = self._settings.pipeline(self._name)
         if self._session is None:
             connection = self._settings.connections[pipeline.source.connection]
             self._session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
-        schema = read_schema(self._session, pipeline, table)
-        if schema is None:
-            raise RefreshRefused(f"the source has no table {table} that the pipeline {self._name} replicates")
-        return schema
+        return read_some(self._session, pipeline, tables)
 
     def tables(self) -> SourceTables:
         """Return the schema of refreshes, made ready for writing. Raises RefreshRefused."""
-        if self._refusal:
-            raise self._refusal
         if self._tables is None:
+            tables = SourceTables(open_writer(self._settings, self._name), refreshes_of(self._settings, self._name))
             try:
-                self._tables = self._prepared_tables()
-            except RefreshRefused as error:
-                self._refusal = error
+                tables.prepare()
+            except BaseException:
+                tables.connection.close()
                 raise
+            self._tables = tables
         return self._tables
-
-    def _prepared_tables(self) -> SourceTables:
-        tables = SourceTables(open_writer(self._settings, self._name), refreshes_of(self._settings, self._name))
-        try:
-            tables.prepare()
-        except BaseException:
-            tables.connection.close()
-            raise
-        return tables
 
     def log_end(self) -> tuple[Place, str]:
         """Return where the source's log ends now, and what identifies the server."""
@@ -209,37 +300,41 @@ class _OpenSource:
 
 
 MOST_FAILURES = 8
-"""Attempts of one chunk that fail for reasons that may pass, each with fewer rows, before the refresh waits longer."""
+"""Transactions in a row that fail for reasons that may pass, each with fewer rows, before refreshes wait longer."""
 
 
 @dataclass(slots=True)
-class _Progress:
-    """How far a refresh is."""
+class _Member:
+    """One of the refreshes that are sent together."""
 
-    chunks: int
-    rows: int
-    seconds: float
-    """Before this process went on with it."""
-    longest: float
-    began: float
-    end: list[Any] | None = None
+    refresh: Refresh
+    """As it was stored last."""
+    sending: Sending | None = None
+    noted: float = field(default_factory=time.monotonic)
+    """When (monotonic seconds) a transaction before its own ended."""
 
-    @classmethod
-    def of(cls, refresh: Refresh) -> _Progress:
-        known = refresh.progress
-        return cls(known.get("chunks", 0), known.get("rows", 0), known.get("seconds", 0.0), known.get("longest", 0.0), time.monotonic())
+    @property
+    def has_ended(self) -> bool:
+        """Return whether it is done, or failed."""
+        return self.refresh.state not in UNFINISHED
 
-    def add(self, rows: int) -> None:
+    @property
+    def progress(self) -> dict[str, Any]:
+        """Return how far it is, as the store keeps it."""
+        return {"chunks": 0, "rows": 0, "seconds": 0.0, "longest": 0.0} | dict(self.refresh.progress)
+
+    def add(self, rows: int, locked: float) -> None:
         """Count a chunk."""
-        self.chunks += 1
-        self.rows += rows
+        known = self.progress
+        seconds, longest = known["seconds"] + time.monotonic() - self.noted, max(known["longest"], locked)
+        counted = {"chunks": known["chunks"] + 1, "rows": known["rows"] + rows}
+        self.refresh = replace(self.refresh, progress={**counted, "seconds": round(seconds, 3), "longest": round(longest, 3)})
 
-    def plain(self, writer: ChunkWriter | None) -> dict[str, Any]:
-        """Return it as the store keeps it."""
-        self.longest = max(self.longest, writer.longest if writer else 0.0)
-        seconds = round(self.seconds + time.monotonic() - self.began, 3)
-        values = {"chunks": self.chunks, "rows": self.rows, "seconds": seconds, "longest": round(self.longest, 3)}
-        return values | ({"end": self.end} if self.end else {})
+    def set(self, state: RefreshState, reason: str = "", end: list[Any] | None = None) -> Refresh:
+        """Return the refresh as it stands now."""
+        progress = self.progress | ({"end": end} if end else {})
+        self.refresh = replace(self.refresh, state=state, reason=reason, progress=progress)
+        return self.refresh
 
 
 def is_ready(store: Store, pipeline: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
-from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, LeaseTaken, StatementCancelled
+from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, LeaseTaken, RefreshRefused, StatementCancelled
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.number_and_time_texts import double_text, float_text
@@ -20,7 +20,7 @@ from auditor.pipeline.binlog.type_decoders import HIDDEN_TEXTS
 from auditor.pipeline.events import ColumnSchema, source_kind
 from auditor.pipeline.refresh.keys import Key, interval, one_of, quote, text_of
 from auditor.pipeline.refresh.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
-from auditor.pipeline.refresh.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
+from auditor.pipeline.refresh.source_tables import RefreshTable, SourceTables, ask, ask_joined, execute, fill, rollback
 from auditor.points import reach
 from auditor.waits import waits
 
@@ -83,154 +83,267 @@ def _type_name(column: ColumnSchema) -> str:
 
 
 FIRST_ROWS, MOST_ROWS = 500, 50_000
-"""Rows of the first chunk, and of a later one at most."""
+"""Rows of the first transaction, and of a later one at most."""
+
+FEW_ROWS, MOST_TABLES = 5_000, 20
+"""A transaction may have the rows of several tables with fewer rows than the first, as many as the second at most."""
+
+LEAST_COST = 50
+"""Rows as which a table of a transaction counts that has fewer."""
 
 MOST_CHARACTERS = 3 << 20
 """Characters of the rows in one statement: with what it adds to them, less than the usual max_allowed_packet."""
 
 
 @dataclass(slots=True)
+class Sending:
+    """One refresh that is being sent: its chunks, and where the next one begins."""
+
+    refresh: str
+    plan: Plan
+    place: Next = field(default_factory=Next)
+    table: RefreshTable | None = None
+    rows: int = field(default_factory=lambda: FIRST_ROWS)
+    """Rows of the next chunk, where it is alone in a transaction."""
+    left: int | None = None
+    """How many rows the rest of its range had; None if they are not few, or were not counted."""
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether no chunk is left."""
+        return self.plan.is_done(self.place)
+
+    @property
+    def table_name(self) -> tuple[str, str]:
+        """Database and table."""
+        return self.plan.key.schema.database, self.plan.key.schema.table
+
+    @property
+    def sql(self) -> str:
+        """The table as SQL text."""
+        return ".".join(quote(part) for part in self.table_name)
+
+    @property
+    def is_in_range(self) -> bool:
+        """Return whether the next chunk is an interval of keys, and no list of them."""
+        return self.place.range < len(self.plan.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A chunk that was written."""
+
+    sending: Sending
+    rows: int
+    seconds: float
+    """For which its rows were locked at most."""
+
+
+@dataclass(slots=True)
 class ChunkWriter:
-    """Writes the chunks of one refresh; any number of processes may try, and one of them goes on."""
+    """Writes the chunks of refreshes over one connection; any number of processes may try, and one of them goes on."""
 
     tables: SourceTables
     source: Source
     """Where a second connection is made, to cancel a statement."""
-    refresh: str
-    plan: Plan
     attempt: str
     rows: int = field(default_factory=lambda: FIRST_ROWS)
-    """Rows of the next chunk."""
-    longest: float = 0.0
-    """Seconds for which a chunk locked its rows at most."""
-    _table: RefreshTable | None = field(default=None)
+    """Rows of the next transaction that has several tables."""
+    at_work: Sending | None = field(default=None)
+    """The refresh whose statement ran last: an error is its own. None where a statement was about several."""
 
-    def begin(self) -> Next:
-        """Take the refresh over, and return where its next chunk begins. Raises errors of the source."""
+    def begin(self, sendings: Sequence[Sending]) -> None:
+        """Take refreshes over, and find where the next chunk of each begins. Raises errors of the source."""
         connection, literal = self.tables.connection, dialects.get("mysql").names.literal
-        of_refresh = {"chunks": self.tables.chunks, "refresh": literal(self.refresh)}
-        mine = {"pipeline": literal(self.tables.refreshes.pipeline), "attempt": literal(self.attempt)}
-        ask(connection, fill("refresh_claim", **of_refresh, **mine))
-        [(_, body)] = ask(connection, fill("refresh_state", **of_refresh))
-        schema = self.plan.key.schema
-        self._table = self.tables.make_table(schema.database, schema.table)
-        return read_next(str(body)) or self.plan.first()
+        self.at_work = None
+        attempt, pipeline = literal(self.attempt), literal(self.tables.refreshes.pipeline)
+        rows = ", ".join(f"({literal(sending.refresh)}, {pipeline}, {attempt}, 0, '')" for sending in sendings)
+        ask(connection, fill("refresh_claim", chunks=self.tables.chunks, rows=rows, attempt=attempt))
+        bodies = dict(ask(connection, fill("refresh_state", chunks=self.tables.chunks, refreshes=_listed(sendings))))
+        for sending, table in zip(sendings, self.tables.make_tables([sending.table_name for sending in sendings]), strict=True):
+            self.at_work = sending
+            if not table.described:
+                raise RefreshRefused(f"the source has no table {sending.plan.key.name}")
+            sending.table, sending.left = table, None
+            sending.place = read_next(str(bodies.get(sending.refresh) or "")) or sending.plan.first()
+        self.at_work = None
 
-    def write(self, place: Next) -> tuple[Next, int]:
-        """Write the chunk that begins at a place; return where the next one does, and the rows written.
+    def count(self, sendings: Sequence[Sending]) -> None:
+        """Count the rows of tables that may be few, so that several of these are written at once. Raises errors of the source."""
+        self.at_work = None
+        ranged = [sending for sending in sendings if sending.is_in_range and not sending.is_done]
+        asked = [{"table": sending.sql, "condition": self._rest(sending), "most": str(FEW_ROWS)} for sending in ranged]
+        for number, few in ask_joined(self.tables.connection, "refresh_few", asked):
+            ranged[int(number)].left = int(few) if int(few) < FEW_ROWS else None
 
-        Raises LeaseTaken if another process went on with the refresh, and errors of the source; nothing is written then, or the whole
-        chunk where the connection was lost during the commit.
+    def write(self, sendings: Sequence[Sending]) -> list[Written]:
+        """Write the next chunk of the first refresh, and of those after it that have room in the same transaction; return these.
+
+        Raises LeaseTaken if another process went on with a refresh, and errors of the source; nothing is written then, or all chunks
+        where the connection was lost during the commit.
         """
-        if place.range < len(self.plan.ranges):
-            end = self._find_end(place)
-            high = self.plan.ranges[place.range][1] if end is None else end
-            condition = interval(self.plan.key.chunked, place.low, high)
-            return self._commit(place, self.plan.after(place, end), ChunkKeys(condition, self.plan.bounds(place, end)))
-        keys = self.plan.keys[place.keys : place.keys + min(self.rows, MOST_KEYS)]
-        chunk = ChunkKeys(one_of(self.plan.key.columns, keys), keys=keys)
-        return self._commit(place, self.plan.after(place, None, len(keys)), chunk)
-
-    def finish(self) -> None:
-        """Delete what the source keeps of the refresh. Raises errors of the source."""
-        refresh = dialects.get("mysql").names.literal(self.refresh)
-        ask(self.tables.connection, fill("refresh_end", chunks=self.tables.chunks, refresh=refresh))
-
-    def _find_end(self, place: Next) -> Key | None:
-        """Return the last key of the chunk; None if it ends with its range."""
-        columns = self.plan.key.chunked
-        limits = ask(
-            self.tables.connection,
-            fill(
-                "refresh_end_of_chunk",
-                texts=", ".join(text_of(column) for column in columns),
-                table=self._name,
-                condition=interval(columns, place.low, self.plan.ranges[place.range][1]),
-                key=", ".join(quote(column.name) for column in columns),
-                offset=str(self.rows - 1),
-            ),
-        )
-        return tuple(str(text) for text in limits[0]) if limits else None
-
-    def _commit(self, place: Next, then: Next, chunk: ChunkKeys) -> tuple[Next, int]:
-        assert self._table
-        connection = self.tables.connection
+        chosen, connection = self._choose(sendings), self.tables.connection
+        first = self._plan(chosen[0], has_room=chosen[0].left is not None and chosen[0].left <= self.rows)
         reach("chunk.begin")
         ask(connection, "BEGIN")
-        began = time.monotonic()
+        began, written = time.monotonic(), list[tuple[Sending, Next, int]]()
         try:
             with _cancelled_after(waits().chunk_lock_limit, self.source, connection) as is_late:
-                if self._table.name:
-                    self._name_chunk(place.number, self.plan.body(chunk, then, self._table.nullable), place.number - 1)
-                    began = time.monotonic()
-                    written = self._copy(chunk.condition)
-                else:
-                    written = self._send(place, then, chunk, is_late)
+                for sending in chosen:
+                    chunk, then = self._plan(sending, has_room=True) if written else first
+                    self.at_work = sending
+                    if sending.table and sending.table.name:
+                        self._name_chunk(sending, chunk, then)
+                        began = began if written else time.monotonic()  # nothing is locked before
+                        rows = self._copy(sending, chunk)
+                    else:
+                        rows = self._send(sending, chunk, then, is_late)
+                    written.append((sending, then, rows))
+                    if time.monotonic() - began > waits().chunk_lock_aim:
+                        break
+                self._check_columns([sending for sending, *_ in written if sending.table and sending.table.name])
+            self.at_work = written[0][0] if len(written) == 1 else None
             reach("chunk.commit")
             ask(connection, "COMMIT")
         except AuditorError as error:
-            self.rows = max(1, self.rows // 4)
+            self._shrink(chosen)
             if not isinstance(error, ConnectionLost):
                 rollback(connection)
             raise
         seconds = time.monotonic() - began
         reach("chunk.committed")
-        self.longest = max(self.longest, seconds)
-        self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, waits().chunk_lock_aim / max(seconds, 0.001))))))
-        if self._table.holds_rows:
-            ask(connection, fill("refresh_clear", refresh_table=self._table.name))
-        return then, written
+        self._grow([sending for sending, *_ in written], seconds)
+        for sending, then, rows in written:
+            sending.left = max(0, sending.left - rows) if sending.left is not None and then.range == sending.place.range else None
+            sending.place = then
+        for sending, *_ in written:
+            if sending.table and sending.table.holds_rows:
+                self.at_work = sending
+                ask(connection, fill("refresh_clear", refresh_table=sending.table.name))
+        self.at_work = None
+        return [Written(sending, rows, seconds) for sending, _, rows in written]
 
-    def _name_chunk(self, number: int, body: str, known: int) -> None:
-        """Write what the chunk of this number is, after the one whose number the source knows. Raises LeaseTaken."""
+    def finish(self, sendings: Sequence[Sending]) -> None:
+        """Delete what the source keeps of refreshes. Raises errors of the source."""
+        self.at_work = None
+        ask(self.tables.connection, fill("refresh_end", chunks=self.tables.chunks, refreshes=_listed(sendings)))
+
+    def _choose(self, sendings: Sequence[Sending]) -> list[Sending]:
+        """Return the refreshes of the next transaction: the first alone, unless its rows are few, with others that are."""
+        first, *others = sendings
+        if first.left is None or first.left > self.rows:
+            return [first]
+        chosen, room = [first], self.rows - max(first.left, LEAST_COST)
+        for sending in others:
+            if sending.left is not None and max(sending.left, LEAST_COST) <= room and len(chosen) < MOST_TABLES:
+                chosen.append(sending)
+                room -= max(sending.left, LEAST_COST)
+        return chosen
+
+    def _plan(self, sending: Sending, *, has_room: bool) -> tuple[ChunkKeys, Next]:
+        """Return the next chunk of a refresh, and where the one after it begins. A chunk that has room goes to the end of its range."""
+        self.at_work = sending
+        plan, place = sending.plan, sending.place
+        if sending.is_in_range:
+            end = None if has_room else self._find_end(sending)
+            condition = self._rest(sending, end)
+            return ChunkKeys(condition, plan.bounds(place, end)), plan.after(place, end)
+        keys = plan.keys[place.keys : place.keys + min(sending.rows, MOST_KEYS)]
+        return ChunkKeys(one_of(plan.key.columns, keys), keys=keys), plan.after(place, None, len(keys))
+
+    def _rest(self, sending: Sending, end: Key | None = None) -> str:
+        """Return the condition of the rows from where the next chunk begins up to a key, or to the end of the range."""
+        place, plan = sending.place, sending.plan
+        return interval(plan.key.chunked, place.low, plan.ranges[place.range][1] if end is None else end)
+
+    def _find_end(self, sending: Sending) -> Key | None:
+        """Return the last key of the chunk; None if it ends with its range."""
+        columns = sending.plan.key.chunked
+        limits = ask(
+            self.tables.connection,
+            fill(
+                "refresh_end_of_chunk",
+                texts=", ".join(text_of(column) for column in columns),
+                table=sending.sql,
+                condition=self._rest(sending),
+                key=", ".join(quote(column.name) for column in columns),
+                offset=str(sending.rows - 1),
+            ),
+        )
+        return tuple(str(text) for text in limits[0]) if limits else None
+
+    def _shrink(self, chosen: Sequence[Sending]) -> None:
+        """Take fewer rows after a failure, and each refresh alone."""
+        if len(chosen) > 1:
+            self.rows = max(1, self.rows // 4)
+        for sending in chosen:
+            sending.left = None
+        if len(chosen) == 1:
+            chosen[0].rows = max(1, chosen[0].rows // 4)
+
+    def _grow(self, written: Sequence[Sending], seconds: float) -> None:
+        """Take so many rows next that they are locked for about as long as they should be."""
+        factor = min(2.0, max(0.25, waits().chunk_lock_aim / max(seconds, 0.001)))
+        self.rows = max(1, min(MOST_ROWS, int(self.rows * factor)))
+        if len(written) == 1:
+            written[0].rows = max(1, min(MOST_ROWS, int(written[0].rows * factor)))
+
+    def _name_chunk(self, sending: Sending, chunk: ChunkKeys, then: Next) -> None:
+        assert sending.table
+        self._store_chunk(sending, sending.plan.body(chunk, then, sending.table.nullable), sending.place.number - 1)
+
+    def _store_chunk(self, sending: Sending, body: str, known: int) -> None:
+        """Write what the next chunk of a refresh is, after the one whose number the source knows. Raises LeaseTaken."""
         literal = dialects.get("mysql").names.literal
-        attempt = {"refresh": literal(self.refresh), "attempt": literal(self.attempt), "known": str(known)}
-        statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(number), body=literal(body), **attempt)
+        attempt = {"refresh": literal(sending.refresh), "attempt": literal(self.attempt), "known": str(known)}
+        statement = fill("refresh_chunk", chunks=self.tables.chunks, number=str(sending.place.number), body=literal(body), **attempt)
         if execute(self.tables.connection, statement) != 1:
             raise LeaseTaken("another process went on with this refresh")
 
-    def _copy(self, condition: str) -> int:
-        """Copy the rows of a chunk, and return how many. Raises ColumnsChanged: the next attempt has the new ones."""
-        assert self._table
-        connection = self.tables.connection
-        columns = ", ".join(quote(name) for name in self._table.columns)
-        ask(connection, fill("refresh_empty_row", refresh_table=self._table.name))
+    def _copy(self, sending: Sending, chunk: ChunkKeys) -> int:
+        """Copy the rows of a chunk, and return how many."""
+        assert sending.table
+        connection, table = self.tables.connection, sending.table
+        columns = ", ".join(quote(name) for name in table.columns)
+        ask(connection, fill("refresh_empty_row", refresh_table=table.name))
         reach("chunk.copy")
-        rows = {"refresh_table": self._table.name, "columns": columns, "table": self._name, "condition": condition}
-        written = execute(connection, fill("refresh_rows", **rows))
-        self._check_columns()
-        return written
+        rows = {"refresh_table": table.name, "columns": columns, "table": sending.sql, "condition": chunk.condition}
+        return execute(connection, fill("refresh_rows", **rows))
 
-    def _send(self, place: Next, then: Next, chunk: ChunkKeys, is_late: threading.Event) -> int:
+    def _send(self, sending: Sending, chunk: ChunkKeys, then: Next, is_late: threading.Event) -> int:
         """Read the rows of a chunk and write them as texts into its own row, and return how many.
 
         Raises ColumnsChanged, and StatementCancelled where the rows were locked for too long between two statements, which nothing cancels.
         """
-        assert self._table
-        columns = logged_columns(self._table.described)
+        assert sending.table
+        columns = logged_columns(sending.table.described)
         reach("chunk.copy")
-        query = {"texts": ", ".join(event_text(column) for column in columns), "table": self._name, "condition": chunk.condition}
+        query = {"texts": ", ".join(event_text(column) for column in columns), "table": sending.sql, "condition": chunk.condition}
         rows = event_rows(columns, ask(self.tables.connection, fill("refresh_texts", **query)))
-        self._check_columns()
-        known = place.number - 1
+        self._check_columns([sending])
+        known = sending.place.number - 1
         for piece in pieces(rows, MOST_CHARACTERS):
-            body = self.plan.body(chunk, then, Sent(columns, piece))
+            body = sending.plan.body(chunk, then, Sent(columns, piece))
             if is_late.is_set():
-                raise StatementCancelled(f"{len(rows):,} rows of {self.plan.key.name} would be locked for too long; fewer follow")
-            self._name_chunk(place.number, body, known)
-            chunk, known = ChunkKeys(chunk.condition), place.number
+                raise StatementCancelled(f"{len(rows):,} rows of {sending.plan.key.name} would be locked for too long; fewer follow")
+            self._store_chunk(sending, body, known)
+            chunk, known = ChunkKeys(chunk.condition), sending.place.number
         return len(rows)
 
-    def _check_columns(self) -> None:
-        """Raise ColumnsChanged if the table has other columns than before. From here on it cannot be altered until the commit."""
-        assert self._table
-        schema = self.plan.key.schema
-        if self.tables.describe(schema.database, schema.table) != self._table.described:
-            raise ColumnsChanged(f"the columns of {self.plan.key.name} were changed; the refresh continues with the new ones")
+    def _check_columns(self, sendings: Sequence[Sending]) -> None:
+        """Raise ColumnsChanged if a table has other columns than before: the next attempt has the new ones.
 
-    @property
-    def _name(self) -> str:
-        return f"{quote(self.plan.key.schema.database)}.{quote(self.plan.key.schema.table)}"
+        From here on they cannot be altered until the commit.
+        """
+        found = self.tables.describe([sending.table_name for sending in sendings]) if sendings else []
+        for sending, columns in zip(sendings, found, strict=True):
+            self.at_work = sending
+            if sending.table and columns != sending.table.described:
+                raise ColumnsChanged(f"the columns of {sending.plan.key.name} were changed; the refresh continues with the new ones")
+
+
+def _listed(sendings: Sequence[Sending]) -> str:
+    return ", ".join(dialects.get("mysql").names.literal(sending.refresh) for sending in sendings)
 
 
 @contextmanager

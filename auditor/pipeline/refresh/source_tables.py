@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -97,22 +97,31 @@ class SourceTables:
                 raise RefreshRefused(f"{error}; run: {rights_needed(self.refreshes.schema)}") from error
             self.engine = NO_TABLES
 
-    def make_table(self, database: str, table: str) -> RefreshTable:
-        """Return the refresh table of a table, made again if its columns are not the table's. Raises RefreshRefused."""
-        digest = hashlib.sha256(f"{self.refreshes.pipeline}/{database}.{table}".encode()).hexdigest()[:16]
-        name = f"{REFRESH}{digest}"
+    def make_tables(self, tables: Sequence[tuple[str, str]]) -> list[RefreshTable]:
+        """Return the refresh table of each table (database and name), made again if its columns are not the table's.
+
+        Without columns where the source has no such table. Raises RefreshRefused.
+        """
+        schema, names = self.refreshes.schema, [self._name_of(*table) for table in tables]
+        described = self.describe(tables)
+        there = self._columns([(schema, name) for name in names]) if self.engine != NO_TABLES else [()] * len(tables)
+        made = dict[tuple[str, str], RefreshTable]()
+        for table, name, columns, known in zip(tables, names, described, there, strict=True):
+            if table not in made:
+                made[table] = self._make_table(name, columns, known) if columns and self.engine != NO_TABLES else _no_table(columns)
+        return [made[table] for table in tables]
+
+    def _name_of(self, database: str, table: str) -> str:
+        return f"{REFRESH}{hashlib.sha256(f'{self.refreshes.pipeline}/{database}.{table}'.encode()).hexdigest()[:16]}"
+
+    def _make_table(self, name: str, described: Sequence[tuple[Any, ...]], there: Sequence[tuple[Any, ...]]) -> RefreshTable:
         refresh_table = f"{quote(self.refreshes.schema)}.{quote(name)}"
-        described = self.describe(database, table)
-        if not described:
-            raise RefreshRefused(f"the source has no table {database}.{table}")
-        if self.engine == NO_TABLES:
-            return RefreshTable("", [], [], described, holds_rows=False)
         holds_rows = self.engine != BLACKHOLE
-        there = self._columns(self.refreshes.schema, name)
         is_old = any(is_old_time(str(native)) for _, native, *_ in there)  # the server may make times of the new format by now
         if is_old or [column[:4] for column in _without_comments(there)] != [column[:4] for column in described]:
             try:
-                ask(self.connection, fill("refresh_drop", refresh_table=refresh_table))
+                if there:
+                    ask(self.connection, fill("refresh_drop", refresh_table=refresh_table))
                 columns = ",\n  ".join(_definition(*column) for column in described)
                 ask(self.connection, fill("refresh_table_create", refresh_table=refresh_table, columns=columns, engine=self.engine))
             except AccessDenied as error:
@@ -122,13 +131,21 @@ class SourceTables:
         names = [str(column[0]) for column in described]
         return RefreshTable(refresh_table, names, [str(column[0]) for column in described if column[4]], described, holds_rows)
 
-    def describe(self, database: str, table: str) -> list[tuple[Any, ...]]:
-        """Return name, type, character set, collation and nullability of a table's columns."""
-        return _without_comments(self._columns(database, table))
+    def describe(self, tables: Sequence[tuple[str, str]]) -> list[list[tuple[Any, ...]]]:
+        """Return name, type, character set, collation and nullability of the columns of each table; none of one that is not there."""
+        return [_without_comments(columns) for columns in self._columns(tables)]
 
-    def _columns(self, database: str, table: str) -> list[tuple[Any, ...]]:
+    def _columns(self, tables: Sequence[tuple[str, str]]) -> Sequence[Sequence[tuple[Any, ...]]]:
         literal = dialects.get("mysql").names.literal
-        return ask(self.connection, fill("refresh_columns", schema=literal(database), table=literal(table)))
+        found: list[list[tuple[Any, ...]]] = [[] for _ in tables]
+        asked = [{"schema": literal(database), "table": literal(table)} for database, table in tables]
+        for number, *column in ask_joined(self.connection, "refresh_columns", asked):
+            found[int(number)].append(tuple(column))
+        return [[tuple(column) for _, *column in sorted(columns, key=lambda column: int(column[0]))] for columns in found]
+
+
+def _no_table(described: Sequence[tuple[Any, ...]]) -> RefreshTable:
+    return RefreshTable("", [], [], described, holds_rows=False)
 
 
 def _without_comments(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -136,16 +153,24 @@ def _without_comments(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def open_writer(settings: Settings, name: str) -> Any:
-    """Return a connection by which refreshes write, which the caller closes. Raises RefreshRefused if it leads to another server."""
-    writer = writer_of(settings, name)
+    """Return a connection by which refreshes write, which the caller closes.
+
+    Raises RefreshRefused if it leads to another server, or what is written would not be logged, and ChangeStreamError without a log.
+    """
+    writer, schema = writer_of(settings, name), refreshes_of(settings, name).schema
     connection = writer.connect()
     try:
         with closing(source_of(settings, name).connect()) as reader:
             there, here = identify_server(connection), identify_server(reader)
+            is_ignored = log_ignores(reader, schema)
         if there != here:
             raise RefreshRefused(
                 f"the connection {writer.name!r}, by which refreshes write, leads to another server ({there}) than the one whose log is"
                 f" read ({here}); let both lead to the same one"
+            )
+        if is_ignored:
+            raise RefreshRefused(
+                f"the source does not log what is written into {schema}; correct its settings binlog_do_db and binlog_ignore_db"
             )
     except BaseException:
         connection.close()
@@ -171,7 +196,7 @@ def has_chunks(connection: Any, schema: str) -> bool:
     chunks, none = f"{quote(schema)}.{quote(CHUNKS)}", "''"
     try:
         execute(connection, fill("refresh_chunk", chunks=chunks, number="0", body=none, refresh=none, attempt=none, known="0"))
-        execute(connection, fill("refresh_end", chunks=chunks, refresh=none))
+        execute(connection, fill("refresh_end", chunks=chunks, refreshes=none))
     except (AccessDenied, NoSuchObject):
         return False
     return True
@@ -185,6 +210,22 @@ def rights_needed(schema: str) -> str:
 def ask(connection: Any, statement: str) -> list[tuple[Any, ...]]:
     """Return the rows of a statement. Raises errors of ``auditor.errors``."""
     return _run(connection, statement)[1]
+
+
+AT_ONCE = 100
+"""Tables about which one statement asks."""
+
+
+def ask_joined(connection: Any, template: str, asked: Sequence[Mapping[str, str]]) -> list[tuple[Any, ...]]:
+    """Return the rows of a template filled for each of several tables, numbered from 0, in few statements.
+
+    Raises errors of ``auditor.errors``.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for first in range(0, len(asked), AT_ONCE):
+        numbered = enumerate(asked[first : first + AT_ONCE], first)
+        rows += ask(connection, "\nUNION ALL\n".join(fill(template, number=str(number), **fragments) for number, fragments in numbered))
+    return rows
 
 
 def execute(connection: Any, statement: str) -> int:
@@ -239,8 +280,6 @@ def _check_source(connection: Any, schema: str) -> Iterator[str]:
             "the source has no engine BLACKHOLE, so refresh tables hold a chunk's rows until it is written; on MariaDB run: INSTALL SONAME"
             " 'ha_blackhole', there and on its replicas"
         )
-    if log_ignores(connection, schema):
-        yield f"the source does not log what is written into {schema}; correct its settings binlog_do_db and binlog_ignore_db"
     granted_rights = _rights(connection, schema)
     lacking = [right for right in RIGHTS_NEEDED if not granted_rights & {right, "ALL PRIVILEGES"}]
     if lacking and has_chunks(connection, schema):

@@ -20,6 +20,7 @@ from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
 from auditor.shapes.pipeline import Refresh as ShownRefresh
 from auditor.store import Store, parts, pipelines, refreshes
+from auditor.store.parts import StagedTable
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
 from auditor.waits import waits
 
@@ -38,12 +39,14 @@ class Arrival:
         """Return the tables that each target still lacks, and under '' those that are not staged yet. Raises StoreError."""
         offset, merges = pipelines.get_pipeline(self.store, self.pipeline).source_offset, pipelines.list_merges(self.store, self.pipeline)
         lacking: dict[str, list[str]] = {}
+        staged: dict[str, StagedTable] | None = None
         for refresh in requests:
             if refresh.refresh not in self._needed:
                 if not is_staged(refresh.progress, offset):
                     lacking.setdefault("", []).append(refresh.table)
                     continue
-                self._needed[refresh.refresh] = parts.get_table(self.store, self.pipeline, refresh.table).staged_through
+                staged = parts.list_tables(self.store, self.pipeline) if staged is None else staged
+                self._needed[refresh.refresh] = staged[refresh.table].staged_through if refresh.table in staged else 0
             for target in self.targets:
                 merged = merges.get(target, {}).get(refresh.table)
                 if (merged.position if merged else 0) < self._needed[refresh.refresh]:
@@ -107,7 +110,7 @@ def request(
         scope = RefreshScope(tuple(key_columns.parse_range(*ends) for ends in wanted), tuple(key_columns.parse(key) for key in keys))
         make_plan(key_columns, scope)
         requests.append((key_columns.name, scope))
-    return [refreshes.request_refresh(store, name, table_name, scope, by) for table_name, scope in requests]
+    return refreshes.request_refreshes(store, name, requests, by)
 
 
 def show(refresh: Refresh) -> ShownRefresh:
@@ -164,7 +167,7 @@ def carry_out(
             carrier.carry_out()
         except LeaseTaken:
             stop.wait(waits().staged_poll)
-        current = [refreshes.get_refresh(store, refresh_id) for refresh_id in sorted(wanted)]
+        current = refreshes.get_refreshes(store, wanted)
         for refresh in current:
             on_progress(refresh)
         if stop.is_set() or all(refresh.state not in UNFINISHED for refresh in current):

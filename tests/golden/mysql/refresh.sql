@@ -13,19 +13,32 @@ INSERT INTO chunks (refresh, pipeline, attempt, number, body)
 VALUES ('refresh', 'pipeline', 'attempt', 0, '')
 ON DUPLICATE KEY UPDATE attempt = 'attempt';
 TRUNCATE TABLE refresh_0123;
-SELECT COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE = 'YES'
+SELECT
+  3 AS number,
+  ORDINAL_POSITION,
+  COLUMN_NAME,
+  COLUMN_TYPE,
+  CHARACTER_SET_NAME,
+  COLLATION_NAME,
+  IS_NULLABLE = 'YES' AS is_nullable
 FROM information_schema.COLUMNS
-WHERE TABLE_SCHEMA = 'auditor_refresh' AND TABLE_NAME = 'orders'
-ORDER BY ORDINAL_POSITION;
+WHERE TABLE_SCHEMA = 'auditor_refresh' AND TABLE_NAME = 'orders';
 DROP TABLE IF EXISTS refresh_0123;
 INSERT INTO refresh_0123 () VALUES ();
-DELETE FROM chunks
-WHERE refresh = 'refresh';
+DELETE known FROM chunks AS known FORCE INDEX (PRIMARY)
+WHERE known.refresh IN ('refresh', 'other');
 SELECT CAST(id AS CHAR)
 FROM orders FORCE INDEX (PRIMARY)
 WHERE id >= 7 AND (id > 7 OR (id = 7 AND FALSE))
 ORDER BY id
 LIMIT 1 OFFSET 499;
+SELECT 3 AS number, COUNT(*) AS few
+FROM (
+  SELECT 1
+  FROM orders FORCE INDEX (PRIMARY)
+  WHERE id >= 7 AND (id > 7 OR (id = 7 AND FALSE))
+  LIMIT 5000
+) AS counted;
 INSERT INTO refresh_0123 (id)
 SELECT id
 FROM orders FORCE INDEX (PRIMARY)
@@ -36,9 +49,9 @@ SELECT
   @@GLOBAL.read_only,
   @@SESSION.sql_log_bin,
   (SELECT ENGINE FROM information_schema.ENGINES WHERE ENGINE = 'BLACKHOLE' AND SUPPORT IN ('YES', 'DEFAULT'));
-SELECT number, body
+SELECT refresh, body
 FROM chunks
-WHERE refresh = 'refresh';
+WHERE refresh IN ('refresh', 'other');
 CREATE TABLE refresh_0123 (
   id bigint NULL
 ) ENGINE=BLACKHOLE;
