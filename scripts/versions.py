@@ -107,6 +107,9 @@ LAKES: Mapping[str, Mapping[str, Sequence[str]]] = {
 REFUSED = re.compile(r"ServerTooOld: \S+: ([^;\n]*)")
 """The error with which a version is refused, and in it the reason."""
 
+NO_PIPELINES = re.compile(r"the change source needs PySpark 4\.2|No module named 'pyspark\.sql\.streaming\.datasource'")
+"""The errors with which a version of Spark runs no pipelines."""
+
 
 @dataclass
 class Cell:
@@ -123,6 +126,8 @@ class Cell:
     """The folders of tests that were run."""
     passed: int = 0
     skipped: int = 0
+    without: int = 0
+    """Tests, or modules of them, that need pipelines, which this version of Spark runs none of."""
     seconds: int = 0
     failed: list[str] = field(default_factory=list)
     missing: str = ""
@@ -227,6 +232,8 @@ def count_results(cell: Cell, report: Path) -> None:
     for test in ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in test}
         outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        if outcome == "failed" and any(NO_PIPELINES.search(f"{child.get('message')} {child.text}") for child in test):
+            outcome = "without"
         outcomes[outcome] += 1
         for child in test:
             if match := REFUSED.search(f"{child.get('message')} {child.text}"):
@@ -237,6 +244,7 @@ def count_results(cell: Cell, report: Path) -> None:
         cell.refused, cell.failed = refusals.most_common(1)[0][0], []
         return
     cell.passed, cell.skipped, cell.failed = outcomes["passed"], outcomes["skipped"], sorted(cell.failed)
+    cell.without = outcomes["without"]
     if not cell.passed and not cell.failed:
         raise SystemExit(f"{cell.engine} {cell.version}: no test was run")
 
@@ -322,7 +330,8 @@ def summarise(cell: Cell) -> str:
         return f"not tried: {cell.missing}"
     if cell.refused:
         return f"refused: {cell.refused}"
-    return f"{cell.passed:,} passed, {len(cell.failed):,} failed, {cell.skipped:,} skipped, in {cell.seconds // 60} min"
+    without = f", {cell.without:,} refused as pipelines need Spark 4.2" if cell.without else ""
+    return f"{cell.passed:,} passed, {len(cell.failed):,} failed, {cell.skipped:,} skipped{without}, in {cell.seconds // 60} min"
 
 
 def page(cells: Sequence[Cell], certificates: Sequence[Certificate]) -> str:

@@ -8,7 +8,7 @@ PAGE = "docs/spark-lakes.md"
 
 _NO_PLUGIN = re.compile(
     r"CANNOT_LOAD_CATALOG\.PLUGIN_CLASS_NOT_FOUND\] Cannot load catalog '([^']+)' with the plugin class '([^']+)'"
-    r"|Cannot find catalog plugin class for catalog '([^']+)': ([\w.$]+)"  # before Spark 4.3
+    r"|Cannot find catalog plugin class for catalog '([^']+)': ([\w.$]*\w)"  # before Spark 4.3
 )
 _NO_SOURCE = re.compile(r"\[DATA_SOURCE_NOT_FOUND\] Failed to find the data source: (\S+?)\.? ")
 _NO_CLASS = re.compile(

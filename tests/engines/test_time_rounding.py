@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import dialects
 from auditor import canonical
-from dialects import Dialect, Kind
+from dialects import Dialect, Kind, Session
 from dialects.kinds import Rounding
 from tests import tables
 from tests.live import LiveEngine, engine_params
@@ -135,6 +135,8 @@ def test_rounded_texts_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) ->
         dialect = session.dialect
         asked: list[tuple[str, Kind]] = []
         for name, kind in FINE.items():
+            if name == "clock" and engine.name == "spark" and not _has_times(session):
+                continue
             scales = (0, 3) if engine.name == "spark" else SCALES  # it takes long to compile expressions
             asked += [(name, Kind(kind.name, scale=scale, rounding=rounding)) for scale in scales for rounding in ROUNDINGS]
         asked += [(name, Kind("date", rounding=rounding)) for name in ("stamp", "moment") for rounding in ROUNDINGS]
@@ -147,6 +149,11 @@ def test_rounded_texts_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) ->
                     if text != canonical.text(kind, row[name]):
                         wrong.append((row[name], str(kind), text, canonical.text(kind, row[name])))
     assert not wrong, wrong[:10]
+
+
+def _has_times(session: Session) -> bool:
+    """Return whether Spark has the type TIME, as it does from 4.1."""
+    return tuple(map(int, str(session.query("SELECT VERSION()")[0][0]).split(".")[:2])) >= (4, 1)
 
 
 def _expression(engine: LiveEngine, dialect: Dialect, name: str) -> str:
