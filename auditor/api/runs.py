@@ -36,6 +36,7 @@ from auditor.api.routing import (
     slow_request,
     with_location,
 )
+from auditor.durations import durations
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.masking import partition_label
@@ -45,7 +46,6 @@ from auditor.shapes.access import Event
 from auditor.shapes.run import Difference, Partition, PartitionState, Run
 from auditor.store import events, runs
 from auditor.summary.codec import STATES, PartitionMap
-from auditor.waits import waits
 
 routes = router("runs")
 
@@ -264,7 +264,7 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
     listeners[id(request)] = caller_name(request)
     try:
         yield "retry: 2000\n\n"
-        while time.monotonic() - started < waits().event_stream and not await request.is_disconnected():
+        while time.monotonic() - started < durations().event_stream and not await request.is_disconnected():
             try:
                 stored = await run_in_threadpool(records.get_run, app.store, run)
             except AuditorError:  # the store failed or the run was deleted: the client reconnects and gets the error
@@ -277,9 +277,9 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
             if stored.ended is not None:
                 yield f"id: {tag}\nevent: end\ndata: {{}}\n\n"
                 return
-            if time.monotonic() - sent >= waits().event_keepalive:
+            if time.monotonic() - sent >= durations().event_keepalive:
                 yield ": keepalive\n\n"
                 sent = time.monotonic()
-            await asyncio.sleep(waits().event_poll)
+            await asyncio.sleep(durations().event_poll)
     finally:
         listeners.pop(id(request), None)

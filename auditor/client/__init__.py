@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from urllib.parse import urlencode
 
 from auditor.client.http import MAX_ANSWER, Transport, quoted
+from auditor.durations import durations
 from auditor.errors import AuditorError
 from auditor.shapes import AnyShape
 from auditor.shapes.access import Event
@@ -35,7 +36,6 @@ from auditor.shapes.repair import Patch, PatchRow, Repair
 from auditor.shapes.report import DayReport, RunReport
 from auditor.shapes.run import Difference, Partition, Run
 from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
-from auditor.waits import waits
 
 if TYPE_CHECKING:
     import pyarrow
@@ -142,13 +142,13 @@ class Client:
                 current = self.run(run)
                 last_response = time.monotonic()
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - last_response > waits().client_outage:
+                if not error.retryable or time.monotonic() - last_response > durations().client_outage:
                     raise
             else:
                 watch(current)
                 if current.ended is not None or (deadline is not None and time.monotonic() >= deadline):
                     return current
-            time.sleep(waits().client_poll)
+            time.sleep(durations().client_poll)
 
     def follow(self, run: str) -> Iterator[Run]:
         """Yield the run whenever it changes, the ended run last; the service sends it, so that no change is asked for in vain.
@@ -164,9 +164,9 @@ class Client:
                         return
                     yield self._service.parse(Run, json.loads(data))
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - heard > waits().client_outage:
+                if not error.retryable or time.monotonic() - heard > durations().client_outage:
                     raise
-            time.sleep(waits().client_poll)
+            time.sleep(durations().client_poll)
 
     def _events(self, run: str, last: str) -> Iterator[tuple[str, str, str]]:
         """Yield name, data and id of the events of one stream until it ends or breaks off."""

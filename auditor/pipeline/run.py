@@ -18,6 +18,7 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
 from auditor.pipeline import spark
 from auditor.pipeline.batch_driver import BatchDriver, read_plan
@@ -46,7 +47,6 @@ from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
-from auditor.waits import waits
 from dialects.mysql.session import server_version
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Run:
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
                 watching = watch.service(self.stop)
-                resources.callback(watching.stop, waits().watch_end)
+                resources.callback(watching.stop, durations().watch_end)
                 watching.start()
             session = self._start_spark(resources) if self._needs_spark() else None
             self._loaders(session, root, resources)
@@ -280,7 +280,7 @@ class Run:
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
-        backoff, next_start, next_retention = Backoff(waits().first_retry, waits().longest_retry), 0.0, 0.0
+        backoff, next_start, next_retention = Backoff(durations().first_retry, durations().longest_retry), 0.0, 0.0
         retention = Retention(self.store, self.name, root)
         try:
             while not self.stop.is_set():
@@ -298,16 +298,16 @@ class Run:
                 elif session and driver is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
                         events, run_tasks = self.events or _binlog(), spark.on_executors(session)
-                        driver = BatchDriver(events, self._options(), staging, run_tasks, waits().batch_poll).start()
+                        driver = BatchDriver(events, self._options(), staging, run_tasks, durations().batch_poll).start()
                     except AuditorError as error:
                         next_start = now + backoff.fail()
                         self._report(error)
                 elif driver is not None and driver.batches:
                     backoff.succeed()
                 if now >= next_retention:
-                    next_retention = now + waits().retention_poll
+                    next_retention = now + durations().retention_poll
                     self._prune(retention)
-                self.stop.wait(waits().run_poll)
+                self.stop.wait(durations().run_poll)
         finally:
             self.stop.set()
             if driver is not None:
@@ -385,7 +385,7 @@ class Run:
             self._lost.append(error)
             self.stop.set()
 
-        return leases.keep(self.store, kind, name, waits().pipeline_lease, end)
+        return leases.keep(self.store, kind, name, durations().pipeline_lease, end)
 
 
 def lease_of_source(settings: Settings, name: str) -> str:

@@ -24,7 +24,7 @@ from auditor.shapes.pipeline import (
     TargetStatus,
 )
 from auditor.store import Store, open_store, pipelines
-from tests.waits import SetWaits
+from tests.durations import SetDurations
 
 NOW = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 LAG, DOWN = ProblemKey("lagging"), ProblemKey("down")
@@ -193,7 +193,9 @@ def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
     )
 
 
-def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
+def test_the_thread_survives_errors_and_ends(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
+) -> None:
     import threading
 
     seen, enough = [], threading.Event()
@@ -208,7 +210,7 @@ def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monke
         return []
 
     monkeypatch.setattr(pipeline_problems, "look_at_pipelines", look)
-    set_waits(notices_poll=0.01)
+    set_durations(notices_poll=0.01)
     notices = PipelineNotices(settings(tmp_path), store)
     notices.start()
     assert enough.wait(60)

@@ -14,6 +14,7 @@ from typing import Any
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
@@ -39,7 +40,6 @@ from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeNews
-from auditor.waits import waits
 from dialects import Session
 from dialects.committing import Committing
 
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 class _Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    backoff: Backoff = field(default_factory=lambda: Backoff(waits().first_retry, waits().longest_retry))
+    backoff: Backoff = field(default_factory=lambda: Backoff(durations().first_retry, durations().longest_retry))
     until: float = 0.0
 
 
@@ -109,7 +109,7 @@ class Loader:
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
 
-        backoff = Backoff(waits().first_retry, waits().longest_retry)
+        backoff = Backoff(durations().first_retry, durations().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def _serve_holds(self) -> None:
@@ -369,7 +369,7 @@ class Loader:
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
         """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
-        is_due = self.clock() >= self._noted + waits().target_note and offset is not None
+        is_due = self.clock() >= self._noted + durations().target_note and offset is not None
         if is_due and not self._lacking(tables, ()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
@@ -524,13 +524,13 @@ class Loader:
             if not at_once:
                 staged.wait(self._poll())  # another process may stage
             return
-        least, now = waits().first_retry, self.clock()
+        least, now = durations().first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
             self._serve_holds()
 
     def _poll(self) -> float:
-        return waits().hold_poll if self._holding.seen else waits().staged_poll
+        return durations().hold_poll if self._holding.seen else durations().staged_poll
 
 
 def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
+from auditor.durations import durations
 from auditor.errors import AuditorError, LeaseTaken, RefreshRefused, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
@@ -28,7 +29,6 @@ from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, wr
 from auditor.shapes.pipeline import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
-from auditor.waits import waits
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -62,8 +62,8 @@ class Carrier:
                     self.carry_out()
 
         options: dict[str, Any] = {"failure": f"{self.pipeline}: a refresh waits", "action": "refresh_delayed", "waits_first": True}
-        backoff = Backoff(2 * waits().first_retry, waits().longest_retry)
-        return Service("refreshes", carry, waits().staged_poll, **options, backoff=backoff, stopping=self.stopped)
+        backoff = Backoff(2 * durations().first_retry, durations().longest_retry)
+        return Service("refreshes", carry, durations().staged_poll, **options, backoff=backoff, stopping=self.stopped)
 
     def carry_out(self) -> int:
         """Carry out what is asked for now, and return how many refreshes ended; a refused one ends as failed.
@@ -74,7 +74,7 @@ class Carrier:
             return 0
         ended = 0
         self._lost.clear()
-        lease = leases.keep(self.store, "refreshes", self.pipeline, waits().pipeline_lease, self._lost.append)
+        lease = leases.keep(self.store, "refreshes", self.pipeline, durations().pipeline_lease, self._lost.append)
         with lease, closing(_OpenSource(self.settings, self.pipeline)) as source:
             while not self.stopped.is_set() and (unfinished := refreshes.list_unfinished(self.store, self.pipeline)):
                 ended += self._carry(unfinished[0], source)
@@ -111,7 +111,7 @@ class Carrier:
                 failures += 1
                 if not error.retryable or failures > MOST_FAILURES or isinstance(error, LeaseTaken):
                     raise
-                self.stopped.wait(waits().first_retry * failures)
+                self.stopped.wait(durations().first_retry * failures)
                 place = writer.begin()
         if plan.is_done(place):
             progress.end = self._log_end(source)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
+from auditor.durations import durations
 from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, LeaseTaken, StatementCancelled
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.dump import Source
@@ -22,7 +23,6 @@ from auditor.pipeline.refresh.keys import Key, interval, one_of, quote, text_of
 from auditor.pipeline.refresh.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
 from auditor.pipeline.refresh.source_tables import RefreshTable, SourceTables, ask, execute, fill, rollback
 from auditor.points import reach
-from auditor.waits import waits
 
 _WIDTH = re.compile(rf"^({'|'.join(sorted(column_types.INTEGER_NAMES.values()))}|year(?=\(4)|float|double)\(\d+(,\d+)?\)")
 
@@ -159,7 +159,7 @@ class ChunkWriter:
         ask(connection, "BEGIN")
         began = time.monotonic()
         try:
-            with _cancelled_after(waits().chunk_lock_limit, self.source, connection) as is_late:
+            with _cancelled_after(durations().chunk_lock_limit, self.source, connection) as is_late:
                 if self._table.name:
                     self._name_chunk(place.number, self.plan.body(chunk, then, self._table.nullable), place.number - 1)
                     began = time.monotonic()
@@ -176,7 +176,7 @@ class ChunkWriter:
         seconds = time.monotonic() - began
         reach("chunk.committed")
         self.longest = max(self.longest, seconds)
-        self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, waits().chunk_lock_aim / max(seconds, 0.001))))))
+        self.rows = max(1, min(MOST_ROWS, int(self.rows * min(2.0, max(0.25, durations().chunk_lock_aim / max(seconds, 0.001))))))
         if self._table.holds_rows:
             ask(connection, fill("refresh_clear", refresh_table=self._table.name))
         return then, written

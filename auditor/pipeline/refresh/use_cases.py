@@ -11,6 +11,7 @@ from typing import Any
 
 import dialects
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.events import Place
@@ -21,7 +22,6 @@ from auditor.pipeline.refresh.source_tables import writer_of
 from auditor.shapes.pipeline import Refresh as ShownRefresh
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
-from auditor.waits import waits
 
 
 @dataclass(slots=True)
@@ -164,7 +164,7 @@ def carry_out(
         try:
             carrier.carry_out()
         except LeaseTaken:
-            stop.wait(waits().staged_poll)
+            stop.wait(durations().staged_poll)
         current = [refreshes.get_refresh(store, refresh_id) for refresh_id in sorted(wanted)]
         for refresh in current:
             on_progress(refresh)
@@ -195,5 +195,5 @@ def wait_until_arrived(
             on_wait(sentence)
         if stop.is_set() or time.monotonic() > deadline:
             return sentence
-        stop.wait(waits().staged_poll)
+        stop.wait(durations().staged_poll)
     return ""
