@@ -20,8 +20,8 @@ from auditor.errors import ConfigError
 from auditor.escaping import command, shell_word, yaml_text
 
 if TYPE_CHECKING:
-    from auditor.shapes.pipeline import LiveSummaries, PipelineStatus
-    from auditor.shapes.pipeline import Refresh as ShownRefresh
+    from auditor.api_models.pipeline import LiveSummaries, PipelineStatus
+    from auditor.api_models.pipeline import Refresh as ShownRefresh
     from auditor.store.refreshes import Refresh
 
 

@@ -13,7 +13,7 @@ from auditor.escaping import exact
 from auditor.model import Progress
 
 if TYPE_CHECKING:
-    from auditor.shapes.run import Run
+    from auditor.api_models.run import Run
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from auditor.store import runs as store_runs
 
 if TYPE_CHECKING:
     from auditor.config import Settings
-    from auditor.history.status import Standing
+    from auditor.history.audit_status import Standing
     from auditor.store import Store
     from auditor.store.runs import StoredRun
 

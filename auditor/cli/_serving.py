@@ -23,8 +23,8 @@ from dialects import extras
 if TYPE_CHECKING:
     import uvicorn
 
+    from auditor.api_models.access import Token
     from auditor.config import Service
-    from auditor.shapes.access import Token
 
 log = logging.getLogger(__name__)
 

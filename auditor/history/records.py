@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
 
+from auditor.api_models.run import Run, RunScore
 from auditor.config import Audit, ConnectionSettings, Retention
 from auditor.durations import durations
 from auditor.history import fingerprint, key_digests, left_out, rolling
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
-from auditor.shapes.run import Run, RunScore
 from auditor.store import Store, audit_state, retention, rolling_parts, run_lifecycle, runs, salt
 from auditor.store import audit_state as stored_left_out
 from auditor.store.evidence import Seal

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from auditor.api_models.pipeline import PipelineProgress, StagedBatch
 from auditor.background import Service
 from auditor.config import Settings
 from auditor.durations import durations
@@ -24,7 +25,6 @@ from auditor.pipeline.binlog.server import LogFiles, read_log_files
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.retention import warn_of_budget
-from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import Store, lags, parts, pipelines
 from auditor.store.parts import Pile
 from auditor.store.pipelines import PipelineState

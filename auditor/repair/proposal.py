@@ -20,14 +20,11 @@ from auditor.sql.row_changes import RowStatements
 from auditor.store import Store
 from dialects import Dialect, Table
 
-PATCH_BATCH_ROWS = 100
-"""Keys of one batch of a patch, whose rows are locked together for a moment."""
-
-ROWS_TOGETHER = 10_000
-"""Rows of one batch of a table that refers to itself."""
-
 READ_ROWS = 1000
 """Keys whose rows are read at once where nothing is written."""
+
+ROWS_TOGETHER = 10_000
+"""The same of a table that refers to itself, and how many rows a batch of it writes: a row and those that refer to it go together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +79,9 @@ class Proposal:
         except ValueRefused as error:
             raise ValueRefused(f"{describe_key(self.transfer.plan, change.key)}: {error}; write it by hand, or leave it out") from error
 
-    @property
-    def batch_rows(self) -> int:
-        """How many rows a batch has at most: of a table that refers to itself more, as a row and those that refer to it go together."""
-        return ROWS_TOGETHER if self.facts.references else PATCH_BATCH_ROWS
-
     def changes(self) -> Iterator[list[RowChange]]:
         """Yield the changes of all selected differences as they are now, in batches that may be empty. Reads both sides."""
-        for keys in self.keys.batches(max(READ_ROWS, self.batch_rows)):
+        for keys in self.keys.batches(ROWS_TOGETHER if self.facts.references else READ_ROWS):
             yield self.read_changes(keys)
 
     def _read(self, side: Side, keys: list[Key]) -> dict[Key, ExactRow]:

@@ -11,8 +11,8 @@ from auditor.config import Audit, ConnectionSettings, SegmentAudit, Settings, Th
 from auditor.durations import durations
 from auditor.errors import StoreError, UnknownDay
 from auditor.history import fingerprint, records
+from auditor.history.audit_status import NOTHING, STATUSES, Standing, count_streak, derive_standing, load_table_verdict
 from auditor.history.rolling_table import load_rolling_table
-from auditor.history.status import NOTHING, STATUSES, Standing, count_streak, derive_standing, load_table_verdict
 from auditor.masking import redact
 from auditor.model import Report, State, Status
 from auditor.planning import proxy

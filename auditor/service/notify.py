@@ -22,7 +22,7 @@ from auditor.config._base import suggest
 from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
-from auditor.history.status import Standing, has_recovered, load_standing, status_label
+from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
 from auditor.masking import redact
 from auditor.model import Report, State, Verdict
 from auditor.report import day_text, formatting

@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from auditor.api_models.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
 from auditor.background import Service
 from auditor.config import Settings
 from auditor.durations import durations
@@ -14,7 +15,6 @@ from auditor.report import formatting
 from auditor.service import notify
 from auditor.service.notify import MAX_NAMED, Message
 from auditor.service.pipeline_status import status
-from auditor.shapes.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import KINDS
 

@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from auditor.config import Settings
-from auditor.durations import durations
-from auditor.errors import ConfigError
-from auditor.model import LiveEpoch, TableNote
-from auditor.pipeline import watch
-from auditor.pipeline.poison import place_of, place_text
-from auditor.pipeline.watch import table_lag, target_lag
-from auditor.shapes.pipeline import (
+from auditor.api_models.pipeline import (
     Heartbeat,
     LagHistory,
     LagPoint,
@@ -28,6 +21,13 @@ from auditor.shapes.pipeline import (
     TableStatus,
     TargetStatus,
 )
+from auditor.config import Settings
+from auditor.durations import durations
+from auditor.errors import ConfigError
+from auditor.model import LiveEpoch, TableNote
+from auditor.pipeline import watch
+from auditor.pipeline.poison import place_of, place_text
+from auditor.pipeline.watch import table_lag, target_lag
 from auditor.store import Store, lags, live_epochs, parts, pipelines, schema_changes, table_notes
 from auditor.store.lags import Point
 from auditor.store.parts import Pile

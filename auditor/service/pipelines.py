@@ -10,6 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import dialects
+from auditor.api_models.segment import CheckedSegment
 from auditor.config import Settings, table_name
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, StagingFailed
@@ -30,14 +31,13 @@ from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
-from auditor.shapes.segment import CheckedSegment
 from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
 
 if TYPE_CHECKING:
+    from auditor.api_models.audit import ProposedAudit, ProposedTable
+    from auditor.api_models.pipeline import StoppedTable
     from auditor.pipeline.check import Finding
     from auditor.service.pipeline_processes import PipelineProcesses
-    from auditor.shapes.audit import ProposedAudit, ProposedTable
-    from auditor.shapes.pipeline import StoppedTable
     from auditor.store import Store
 
 

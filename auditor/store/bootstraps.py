@@ -9,9 +9,9 @@ from typing import Any, NotRequired, TypedDict
 
 from sqlalchemy import Column, Connection, ForeignKey, Index, Integer, Row, Select, Table, delete, insert, select, update
 
+from auditor.api_models.bootstrap import BootstrapStage, BootstrapState
 from auditor.durations import durations
 from auditor.errors import BootstrapRefused, UnknownBootstrap
-from auditor.shapes.bootstrap import BootstrapStage, BootstrapState
 from auditor.store import events, leases
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text

@@ -13,10 +13,10 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from sqlalchemy import Boolean, Column, Connection, ForeignKey, Index, Integer, Row, Table, and_, delete, func, insert, or_, select, update
 
+from auditor.api_models.repair import PatchState
 from auditor.durations import durations
 from auditor.errors import ConfigError, PatchRefused, UnknownPatch
 from auditor.model import DifferenceKind
-from auditor.shapes.repair import PatchState
 from auditor.store import events, leases
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, long_binary, metadata, short_text

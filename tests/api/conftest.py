@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from auditor import config, service
 from auditor.api import authentication, create_app
 from auditor.api.middleware import RateLimit
+from auditor.api_models.access import Scope
 from auditor.durations import durations
-from auditor.shapes.access import Scope
 from auditor.store import Store, open_store, tokens
 
 with warnings.catch_warnings():

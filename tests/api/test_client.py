@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 
 from auditor import cli
+from auditor.api_models.pipeline import PipelinePause
 from auditor.client import Client
 from auditor.client.http import Transport
 from auditor.errors import (
@@ -27,7 +28,6 @@ from auditor.errors import (
     Unreachable,
 )
 from auditor.service.workers import Workers
-from auditor.shapes.pipeline import PipelinePause
 from tests.api.conftest import Service, TemporaryService
 from tests.durations import SetDurations
 
@@ -240,9 +240,9 @@ def test_answers_that_are_lists_or_of_another_version_are_read_or_refused(monkey
     transport, answer = Transport("http://recorded", None, 1.0), b""
     monkeypatch.setattr(transport, "request", lambda *_: answer)
     answer = b'[{"pipeline": "shop", "paused": true, "since": "a later version"}]'
-    assert transport.shape_list(PipelinePause, "POST", "/x") == [PipelinePause(pipeline="shop", paused=True)]
+    assert transport.model_list(PipelinePause, "POST", "/x") == [PipelinePause(pipeline="shop", paused=True)]
     with pytest.raises(Unreachable, match="did not respond like an auditor service"):
-        transport.shape(PipelinePause, "POST", "/x")
+        transport.model(PipelinePause, "POST", "/x")
     answer = b'{"pipeline": "shop"}'
     with pytest.raises(Unreachable, match=r"responded with another PipelinePause than this version reads \(paused\)"):
-        transport.shape(PipelinePause, "POST", "/x")
+        transport.model(PipelinePause, "POST", "/x")

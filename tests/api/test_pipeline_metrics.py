@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from auditor.api import metrics
 from auditor.api.dependencies import AppState
-from auditor.shapes.pipeline import PipelineProgress, StagedBatch
+from auditor.api_models.pipeline import PipelineProgress, StagedBatch
 from auditor.store import open_store, pipelines
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table

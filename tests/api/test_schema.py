@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from auditor import service
 from auditor.api import authentication, create_app
 from auditor.api.middleware import RateLimit
-from auditor.shapes.access import Scope
+from auditor.api_models.access import Scope
 from auditor.store import Store, open_store, tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from tests.api.conftest import make_settings

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from auditor.api_models.pipeline import PipelineProgress
 from auditor.model import Part
-from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, parts, pipelines
 from auditor.store.parts import Pile, StagedTable
 from auditor.store.pipelines import MergeNews

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from auditor.config import Settings, validate_settings
-from auditor.errors import NotifyError
-from auditor.service import notify, pipeline_problems
-from auditor.service.notify import Message
-from auditor.service.pipeline_problems import PipelineNotices, find_problems, look_at_pipelines, problem_message, recovery_message
-from auditor.shapes.pipeline import (
+from auditor.api_models.pipeline import (
     PipelineProblem,
     PipelineProgress,
     PipelineStatus,
@@ -23,6 +18,11 @@ from auditor.shapes.pipeline import (
     TableStatus,
     TargetStatus,
 )
+from auditor.config import Settings, validate_settings
+from auditor.errors import NotifyError
+from auditor.service import notify, pipeline_problems
+from auditor.service.notify import Message
+from auditor.service.pipeline_problems import PipelineNotices, find_problems, look_at_pipelines, problem_message, recovery_message
 from auditor.store import Store, open_store, pipelines
 from tests.durations import SetDurations
 

@@ -17,6 +17,7 @@ from auditor.api.authentication import Applier, Reader, Repairer
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.routing import slow_request
+from auditor.api_models.repair import Patch, PatchRow
 from auditor.durations import durations
 from auditor.errors import ConfigError, PatchRefused, UnknownPatch, UnknownRun
 from auditor.history import records
@@ -25,7 +26,6 @@ from auditor.repair.keys import Selection
 from auditor.repair.script import VERBS
 from auditor.report.listing import WRITTEN
 from auditor.service import patches
-from auditor.shapes.repair import Patch, PatchRow
 from auditor.store import Store, runs
 from auditor.store import patches as stored_patches
 from auditor.store.patches import Patch as StoredPatch

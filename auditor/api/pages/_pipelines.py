@@ -16,13 +16,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from auditor.api.authentication import Operator, Reader
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import now, redirect, render_page, url
+from auditor.api_models.pipeline import LagPoint, PipelineProblem, PipelineStatus, TableStatus
 from auditor.config import Pipeline
 from auditor.errors import ConfigError
 from auditor.pipeline.refresh import use_cases
 from auditor.report import formatting
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_status import check_table, condense, list_lags, status
-from auditor.shapes.pipeline import LagPoint, PipelineProblem, PipelineStatus, TableStatus
 from auditor.store import pipelines as states
 from auditor.store import refreshes, segments
 

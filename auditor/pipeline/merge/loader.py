@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from auditor.api_models.pipeline import MergeState
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
@@ -35,7 +36,6 @@ from auditor.pipeline.merge.together import Pending, look
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.points import reach
-from auditor.shapes.pipeline import MergeState
 from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable

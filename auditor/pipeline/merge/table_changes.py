@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from auditor.api_models.pipeline import MigrationState
 from auditor.connections.writer import transaction
 from auditor.errors import SchemaChanged, StatementRefused, TableStopped
 from auditor.model import TableNote
@@ -23,7 +24,6 @@ from auditor.pipeline.merge.sharing import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
 from auditor.points import reach
-from auditor.shapes.pipeline import MigrationState
 from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_changes, table_notes
 from auditor.store.schema_changes import TargetMigration

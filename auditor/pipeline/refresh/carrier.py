@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
+from auditor.api_models.pipeline import RefreshState
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
@@ -26,7 +27,6 @@ from auditor.pipeline.refresh.chunk_writer import ChunkWriter
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
-from auditor.shapes.pipeline import RefreshState
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import Refresh
 from dialects import Session

@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 import dialects
+from auditor.api_models.pipeline import Refresh as ShownRefresh
 from auditor.config import Settings
 from auditor.durations import durations
 from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
@@ -19,7 +20,6 @@ from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progres
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
-from auditor.shapes.pipeline import Refresh as ShownRefresh
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
 

@@ -1,4 +1,4 @@
-"""What leaves the process, each shape defined once: services return these models, the API and ``--json`` write them, the client reads them.
+"""Models of what leaves the process, as the API answers it: services return them, the API and ``--json`` write them, the client reads them.
 
 Times are ISO 8601 in UTC. A null means that a value is not known, or does not apply. Later versions only add fields.
 """
@@ -9,10 +9,10 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-AnyShape = TypeVar("AnyShape", bound="Shape")
+AnyApiModel = TypeVar("AnyApiModel", bound="ApiModel")
 
 
-class Shape(BaseModel):
+class ApiModel(BaseModel):
     """A value that leaves the process. It does not change once it is built, and a client ignores fields that a later server added.
 
     Parts of it may be given as any object that has their fields as attributes.
@@ -31,5 +31,5 @@ class Shape(BaseModel):
 
     @classmethod
     def fields_of(cls, value: object, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Return those fields that a value has under the same names, which need no line of their own where a shape is built."""
+        """Return those fields that a value has under the same names, which need no line of their own where a model is built."""
         return {name: getattr(value, name) for name in cls.model_fields if name not in without and hasattr(value, name)}

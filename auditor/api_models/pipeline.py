@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from auditor.api_models import ApiModel
 from auditor.model import EpochState
-from auditor.shapes import Shape
 
 MergeState = Literal["merged", "delayed", "stopped"]
 """Whether a target's table continues, is retried, or needs a person."""
@@ -22,7 +22,7 @@ ProblemKind = Literal["down", "failing", "stopped", "lagging"]
 """No process runs the pipeline; staging fails; a table of a target is stopped; pipeline or table lag behind more than they may."""
 
 
-class StagedBatch(Shape):
+class StagedBatch(ApiModel):
     """The last batch that had events."""
 
     events: int
@@ -30,7 +30,7 @@ class StagedBatch(Shape):
     seconds: float
 
 
-class PipelineProgress(Shape):
+class PipelineProgress(ApiModel):
     """What was last seen of a pipeline's source and staging. A running pipeline stores it."""
 
     at: dt.datetime | None = None
@@ -55,7 +55,7 @@ class PipelineProgress(Shape):
     """What a person should know of the source's server, a sentence each."""
 
 
-class StagedTable(Shape):
+class StagedTable(ApiModel):
     """What the staging's folder holds of a table."""
 
     parts: int
@@ -63,7 +63,7 @@ class StagedTable(Shape):
     bytes: int
 
 
-class TableStatus(Shape):
+class TableStatus(ApiModel):
     """What a target holds of a table, and what is missing there."""
 
     position: int = Field(description="Up to which position the target holds the table; 0 for none.")
@@ -76,7 +76,7 @@ class TableStatus(Shape):
     lag_seconds: float = Field(description="Age of the oldest part that is missing there, in seconds.")
 
 
-class TargetStatus(Shape):
+class TargetStatus(ApiModel):
     """What a target holds, and what is missing there."""
 
     pending_events: int
@@ -86,7 +86,7 @@ class TargetStatus(Shape):
     tables: dict[str, TableStatus]
 
 
-class StoppedTable(Shape):
+class StoppedTable(ApiModel):
     """Events that stop a table, or did so until somebody skipped them."""
 
     table: str
@@ -105,7 +105,7 @@ class StoppedTable(Shape):
     skip_reason: str | None = None
 
 
-class Migration(Shape):
+class Migration(ApiModel):
     """How a target's table was brought from one schema to the next, or why it was not."""
 
     target: str
@@ -119,7 +119,7 @@ class Migration(Shape):
     ended: dt.datetime | None
 
 
-class Heartbeat(Shape):
+class Heartbeat(ApiModel):
     """A heartbeat that came with the stream."""
 
     database: str = Field(description="The database of the source whose `auditor_heartbeat` it was written into.", examples=["shop"])
@@ -128,7 +128,7 @@ class Heartbeat(Shape):
     age_seconds: float = Field(description="Seconds since then, by the service's clock.", examples=[4.2])
 
 
-class LiveSummaries(Shape):
+class LiveSummaries(ApiModel):
     """What the pipeline keeps of an audit's source: its newest live summaries."""
 
     audit: str = Field(examples=["orders"])
@@ -145,7 +145,7 @@ class LiveSummaries(Shape):
     reason: str = Field(description="Why they ended; empty while they last.")
 
 
-class PipelineStatus(Shape):
+class PipelineStatus(ApiModel):
     """The status of a pipeline."""
 
     pipeline: str
@@ -188,7 +188,7 @@ class ProblemKey(NamedTuple):
     table: str = ""
 
 
-class PipelineProblem(Shape):
+class PipelineProblem(ApiModel):
     """A problem of a pipeline, of a target of it, or of a table in a target."""
 
     kind: ProblemKind
@@ -205,14 +205,14 @@ class PipelineProblem(Shape):
         return ProblemKey(self.kind, self.target, self.table)
 
 
-class PipelinePause(Shape):
+class PipelinePause(ApiModel):
     """Whether a pipeline is paused."""
 
     pipeline: str
     paused: bool
 
 
-class LagPoint(Shape):
+class LagPoint(ApiModel):
     """What something lagged behind from a moment on, for a span of seconds; of a span of an hour the maxima."""
 
     at: dt.datetime
@@ -222,7 +222,7 @@ class LagPoint(Shape):
     rate: float = Field(description="Events a second that were staged, or merged.", examples=[120.0])
 
 
-class LagSeries(Shape):
+class LagSeries(ApiModel):
     """The lag of a pipeline, of a target of it, or of a table in a target."""
 
     target: str | None = Field(description="Null for the pipeline itself: how far staging lags behind the source.", examples=["wh"])
@@ -230,7 +230,7 @@ class LagSeries(Shape):
     points: list[LagPoint] = Field(description="In the order of time. While no process of the pipeline runs, there is none.")
 
 
-class LagHistory(Shape):
+class LagHistory(ApiModel):
     """What a pipeline, its targets, or a table in each of these lagged behind."""
 
     pipeline: str = Field(examples=["shop"])
@@ -245,7 +245,7 @@ RefreshState = Literal["requested", "running", "done", "failed"]
 """``done``: all rows are in the source's log; targets may still lack them."""
 
 
-class Refresh(Shape):
+class Refresh(ApiModel):
     """Existing rows of a table that are sent through a pipeline's stream."""
 
     refresh: str

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from auditor.api_models import ApiModel
 from auditor.model import DifferenceKind, Method, Settling, Side, State, Verdict
-from auditor.shapes import Shape
 
 VERIFIED = "Everything that the source held up to this time was seen equal in the target."
 WITHIN = "Up to this time everything was equal, or differed no more than the audit allows; null unless later than `verified_through`."
@@ -17,7 +17,7 @@ RUN_ID_EXAMPLE = "9f1c2d3e4a5b60718293a4b5c6d7e8f9"
 PartitionState = Literal["equal", "accounted", "listed", "refined", "estimated", "unequal", "source_only", "target_only", "skipped"]
 
 
-class RunScore(Shape):
+class RunScore(ApiModel):
     """How similar both tables are, between 0 and 1; null where the run computed no score."""
 
     value: float | None
@@ -26,7 +26,7 @@ class RunScore(Shape):
     published: float | None = Field(description="The published score, computed over partitions.")
 
 
-class SideProgress(Shape):
+class SideProgress(ApiModel):
     """Progress of a run on one side."""
 
     doing: str = Field(description="The current activity.")
@@ -36,7 +36,7 @@ class SideProgress(Shape):
     running: int = Field(0, description="Statements of this run that are running on this side now.")
 
 
-class Run(Shape):
+class Run(ApiModel):
     """One run of an audit: its progress and its result."""
 
     model_config = ConfigDict(
@@ -125,7 +125,7 @@ class Run(Shape):
     within_threshold_through: dt.datetime | None = Field(description=WITHIN)
 
 
-class Partition(Shape):
+class Partition(ApiModel):
     """One partition of the table, as compared by a run."""
 
     partition: int | None = Field(
@@ -142,7 +142,7 @@ class Partition(Shape):
 UNSETTLED = "`unsettled`: still changing when last rechecked."
 
 
-class ColumnValues(Shape):
+class ColumnValues(ApiModel):
     """A column of a changed row, as canonical texts; null is NULL."""
 
     name: str
@@ -151,14 +151,14 @@ class ColumnValues(Shape):
     reason: str = Field(description="Why two texts that look the same differ, e.g. `Unicode form`; empty for others.")
 
 
-class Recheck(Shape):
+class Recheck(ApiModel):
     """When a difference was read again, and what was found."""
 
     at: dt.datetime
     outcome: str = Field(description="`same` as before, `moved` (changed since the last recheck), `in flight`, or `equal` by now.")
 
 
-class RowRange(Shape):
+class RowRange(ApiModel):
     """Consecutive rows that one side lacks entirely."""
 
     label: str = Field(description="The range's keys, for display.")
@@ -168,7 +168,7 @@ class RowRange(Shape):
     partitions: int
 
 
-class Difference(Shape):
+class Difference(ApiModel):
     """A row that is not equal, or a range of rows that one side lacks."""
 
     number: int = Field(description="Position in the run's list of differences, ascending.")

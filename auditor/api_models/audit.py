@@ -7,9 +7,9 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from pydantic import Field, JsonValue
 
+from auditor.api_models import ApiModel
+from auditor.api_models.run import VERIFIED, WITHIN, Run
 from auditor.model import Leveling, Side, State, Status, Verdict
-from auditor.shapes import Shape
-from auditor.shapes.run import VERIFIED, WITHIN, Run
 
 Definition: TypeAlias = dict[str, JsonValue]
 """JSON values of an audit's settings that differ from their defaults, by the names that they have in ``auditor.yaml``."""
@@ -36,7 +36,7 @@ class ProposedAudit(TypedDict):
     where: NotRequired[str]
 
 
-class PlanColumn(Shape):
+class PlanColumn(ApiModel):
     """How a column is compared."""
 
     name: str
@@ -48,7 +48,7 @@ class PlanColumn(Shape):
     tolerance: str | None = Field(description="How far two values may differ and still count as equal.")
 
 
-class NotCompared(Shape):
+class NotCompared(ApiModel):
     """Something that the comparison does not see, or takes for granted."""
 
     column: str | None = Field(
@@ -62,7 +62,7 @@ class NotCompared(Shape):
     what: str = Field(description="What is not seen, in words.")
 
 
-class Plan(Shape):
+class Plan(ApiModel):
     """How an audit compares its tables; `k`, `t`, `bits`, `salt` and `hash` as in the configuration."""
 
     partitioning: str = Field(description="How rows are assigned to partitions, in words.")
@@ -94,7 +94,7 @@ class Plan(Shape):
     )
 
 
-class CheckedAudit(Shape):
+class CheckedAudit(ApiModel):
     """What `auditor check` found of an audit: its plan, or the error that prevents it."""
 
     audit: str
@@ -102,7 +102,7 @@ class CheckedAudit(Shape):
     plan: Plan | None
 
 
-class ConsoleScripts(Shape):
+class ConsoleScripts(ApiModel):
     """The SQL to paste into each side's console; null for a side that was not asked for."""
 
     source: str | None = None
@@ -112,7 +112,7 @@ class ConsoleScripts(Shape):
 STREAM = "Up to this time the target was seen equal to the stream of its source, which live summaries say; null without them."
 
 
-class TrendPoint(Shape):
+class TrendPoint(ApiModel):
     """A run of the last 30 days."""
 
     run: str
@@ -123,7 +123,7 @@ class TrendPoint(Shape):
     upper: float | None
 
 
-class LastRun(Shape):
+class LastRun(ApiModel):
     """The run of an audit that ended last, with or without a verdict."""
 
     run: str
@@ -132,7 +132,7 @@ class LastRun(Shape):
     note: str = Field(description="A sentence on it if it failed or was cancelled after the last verdict, else empty.")
 
 
-class ThresholdValues(Shape):
+class ThresholdValues(ApiModel):
     """What a threshold allows: at least this score, or at most this many differing rows, or this share of them."""
 
     score: float
@@ -140,7 +140,7 @@ class ThresholdValues(Shape):
     share: float | None
 
 
-class AuditStatus(Shape):
+class AuditStatus(ApiModel):
     """An audit's status. One-off runs, with other settings than the audit's, change nothing of it."""
 
     status: Status = Field(
@@ -161,7 +161,7 @@ class AuditStatus(Shape):
     stream_through: dt.datetime | None = Field(description=STREAM)
 
 
-class Audit(Shape):
+class Audit(ApiModel):
     """An audit and its status. Each leg of an audit via a dump is an audit here."""
 
     name: str = Field(examples=["orders"])
@@ -185,14 +185,14 @@ class AuditDetails(Audit):
     definition: dict[str, Any] = Field(description="The audit's settings that differ from their defaults.")
 
 
-class PauseState(Shape):
+class PauseState(ApiModel):
     """Whether the schedule skips an audit."""
 
     name: str
     paused: bool
 
 
-class ListedAudit(Shape):
+class ListedAudit(ApiModel):
     """A line of the list of audits, of tables or of segments."""
 
     audit: str

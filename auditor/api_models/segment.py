@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from auditor.api_models import ApiModel
 from auditor.model import FindingKind, SegmentVerdict, Verdict
-from auditor.shapes import Shape
 
 
-class SegmentEntry(Shape):
+class SegmentEntry(ApiModel):
     """A segment of a table's events, known by its table and last event; equal segments have equal digests."""
 
     table: str
@@ -37,7 +37,7 @@ class CheckedSegment(SegmentEntry):
     wrong: str | None = Field(description="Null if nothing is wrong, or the file was not read.")
 
 
-class SideOfTable(Shape):
+class SideOfTable(ApiModel):
     """What a side registered of a table."""
 
     segments: int
@@ -46,7 +46,7 @@ class SideOfTable(Shape):
     lag_seconds: float = Field(description="Seconds since the other side has a segment that this one lacks; 0 if there is none.")
 
 
-class SegmentFinding(Shape):
+class SegmentFinding(ApiModel):
     """A stretch of a table's stream that two sides do not have alike."""
 
     kind: FindingKind
@@ -54,7 +54,7 @@ class SegmentFinding(Shape):
     sentence: str = Field(description="What is wrong, with its positions.")
 
 
-class ComparedTable(Shape):
+class ComparedTable(ApiModel):
     """What was compared of a table."""
 
     table: str
@@ -66,7 +66,7 @@ class ComparedTable(Shape):
     findings: list[SegmentFinding]
 
 
-class SegmentAuditStatus(Shape):
+class SegmentAuditStatus(ApiModel):
     """A segment audit: two writers of one change stream, compared segment by segment."""
 
     audit: str
@@ -88,7 +88,7 @@ class ConcludedSegmentAudit(SegmentAuditStatus):
     reasons: list[str]
 
 
-class RegisteredEntry(Shape):
+class RegisteredEntry(ApiModel):
     """A segment that a side registered, and the verdict on it."""
 
     table: str

@@ -20,10 +20,10 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from auditor.api_models import ApiModel
+from auditor.api_models.audit import Plan, ThresholdValues, TrendPoint
+from auditor.api_models.run import UNSETTLED, ColumnValues, Recheck
 from auditor.model import SIDES, DifferenceKind, Method, Settling, Side, State, Status, Tool, Verdict
-from auditor.shapes import Shape
-from auditor.shapes.audit import Plan, ThresholdValues, TrendPoint
-from auditor.shapes.run import UNSETTLED, ColumnValues, Recheck
 
 MAX_LISTED = 1000
 """Unequal partitions, and measures, listed at most; ``unequal`` counts all of the former."""
@@ -44,7 +44,7 @@ RowCounts = Annotated[dict[Side, int], WithJsonSchema(_COUNTS)]
 """Rows on each side."""
 
 
-class _Sparse(Shape):
+class _Sparse(ApiModel):
     """A shape without its fields that are null."""
 
     @model_serializer(mode="wrap")
@@ -57,7 +57,7 @@ class _Sparse(Shape):
         return handler(cast("CoreSchema", {name: value for name, value in schema.items() if name != "serialization"}))
 
 
-class Score(Shape):
+class Score(ApiModel):
     """A score between 0 and 1 with its bounds."""
 
     value: Share
@@ -73,7 +73,7 @@ class Jaccard(Score):
     differing_rows: Amount = Field(description="Rows that only one side has, exact or estimated; a changed row counts once for each side.")
 
 
-class Scores(Shape):
+class Scores(ApiModel):
     """Both scores of a run; null where there is none."""
 
     published: Score | None = Field(
@@ -82,14 +82,14 @@ class Scores(Shape):
     jaccard: Jaccard | None = Field(description="Row-weighted similarity |A and B| / |A or B|; null if the method does not give it.")
 
 
-class Coverage(Shape):
+class Coverage(ApiModel):
     """Shares that a verdict speaks for."""
 
     rows: Share
     partitions: Share
 
 
-class UnequalPartition(Shape):
+class UnequalPartition(ApiModel):
     """A partition that is not equal."""
 
     partition: int | None = Field(description="The partition's id; null for rows whose key contains NULL, and if the key is masked.")
@@ -102,7 +102,7 @@ class UnequalPartition(Shape):
     measures: tuple[str, ...] = Field(description="For the method counts: the measures that differ.")
 
 
-class Partitions(Shape):
+class Partitions(ApiModel):
     """Numbers of partitions, and the first unequal ones."""
 
     total: Count
@@ -114,7 +114,7 @@ class Partitions(Shape):
     divergent: tuple[UnequalPartition, ...] = Field(description="The unequal partitions, at most 1000.", json_schema_extra=LISTED)
 
 
-class DifferingRange(Shape):
+class DifferingRange(ApiModel):
     """Neighbouring rows that one side lacks."""
 
     kind: DifferenceKind
@@ -127,7 +127,7 @@ class DifferingRange(Shape):
     shards: dict[str, Count] = Field(description="The shards that hold missing rows, each with how many.")
 
 
-class DifferingRow(Shape):
+class DifferingRow(ApiModel):
     """A row that is not equal."""
 
     kind: DifferenceKind
@@ -140,7 +140,7 @@ class DifferingRow(Shape):
     doubled: bool = Field(description="Whether several shards hold the key, of which each row should be on one.")
 
 
-class ChangedColumn(Shape):
+class ChangedColumn(ApiModel):
     """A column in which changed rows differ."""
 
     name: str
@@ -150,7 +150,7 @@ class ChangedColumn(Shape):
     )
 
 
-class Differences(Shape):
+class Differences(ApiModel):
     """Numbers of differences, and those known by range or key."""
 
     missing: Count = Field(description="Rows that only the source has.")
@@ -179,7 +179,7 @@ class Differences(Shape):
     doubled: Count = Field(description="How many of the listed keys are on several shards of the source.")
 
 
-class RecordedTimes(Shape):
+class RecordedTimes(ApiModel):
     """What a server recorded of a run's statements, on Redshift."""
 
     statements: Count = Field(description="Statements that it recorded.")
@@ -206,7 +206,7 @@ class Cost(_Sparse):
     target: SideCost | None = None
 
 
-class Measure(Shape):
+class Measure(ApiModel):
     """A measure that differs, of the method counts."""
 
     partition: int | None = Field(
@@ -220,7 +220,7 @@ class Measure(Shape):
     allowed: bool = Field(description="Whether the audit's configuration allows this deviation.")
 
 
-class CheaperMethod(Shape):
+class CheaperMethod(ApiModel):
     """The result of a method that a ladder tried before the one reported."""
 
     method: Method
@@ -229,7 +229,7 @@ class CheaperMethod(Shape):
     reasons: tuple[str, ...]
 
 
-class OverdueRange(Shape):
+class OverdueRange(ApiModel):
     """A part of the table of which no row was compared in so many runs in a row."""
 
     label: str = Field(description="Its keys or partitions, for a person.")
@@ -238,7 +238,7 @@ class OverdueRange(Shape):
     since: dt.datetime
 
 
-class OverdueRow(Shape):
+class OverdueRow(ApiModel):
     """A row that was not compared, one run after another: it was younger than the watermark each time, or still changing."""
 
     key: dict[str, str | None] = Field(description="Canonical text of each key column; *** where it is masked.")
@@ -246,7 +246,7 @@ class OverdueRow(Shape):
     since: dt.datetime = Field(description="When the first of them began.")
 
 
-class Suggestion(Shape):
+class Suggestion(ApiModel):
     """One way to repair a target."""
 
     tool: Tool = Field(
@@ -261,14 +261,14 @@ class Suggestion(Shape):
     command: str = Field(description="The command to paste.")
 
 
-class Suggestions(Shape):
+class Suggestions(ApiModel):
     """Which way of repairing a target fits, and the others that are possible."""
 
     why: str = Field(description="Why the first one fits.")
     items: tuple[Suggestion, ...] = Field(description="The ways to repair it, the one that fits first.", json_schema_extra=NOT_EMPTY)
 
 
-class Aligned(Shape):
+class Aligned(ApiModel):
     """Where both sides of a run were read."""
 
     position: str = Field(description="The place in the source's binary log, FILE:POS; of several shards each one's, with its name.")
@@ -281,7 +281,7 @@ class Aligned(Shape):
     held_seconds: Seconds = Field(description="Seconds for which the pipeline let the target's table stand still.")
 
 
-class Shard(Shape):
+class Shard(ApiModel):
     """What was found of one shard of the source."""
 
     label: str = Field(description="Its connection and table.")
@@ -298,14 +298,14 @@ class Shard(Shape):
     )
 
 
-class LogPlace(Shape):
+class LogPlace(ApiModel):
     """A place of the source's log, and the source's clock there."""
 
     place: str = Field(description="A place in the source's binary log: FILE:POS.")
     time: dt.datetime
 
 
-class Live(Shape):
+class Live(ApiModel):
     """What was compared with live summaries, and how old both proofs are."""
 
     pipeline: str = Field(description="The pipeline that keeps the sums.")
@@ -328,7 +328,7 @@ def _compared(schema: dict[str, Any]) -> None:
     schema["then"] = {"properties": properties}
 
 
-class RunReport(Shape):
+class RunReport(ApiModel):
     """The report of a run."""
 
     model_config = ConfigDict(json_schema_extra=_compared)
@@ -402,7 +402,7 @@ class RunReport(Shape):
     shards: tuple[Shard, ...] = Field(description="What was found of each shard, where the source consists of several tables; else empty.")
 
 
-class DayScore(Shape):
+class DayScore(ApiModel):
     """The score of a run; its bounds are null if the method gives none."""
 
     value: float
@@ -410,7 +410,7 @@ class DayScore(Shape):
     upper: float | None
 
 
-class CombinedVerdict(Shape):
+class CombinedVerdict(ApiModel):
     """The verdict on source and target, combined from both legs of an audit by way of a dump; the hard bounds are certain."""
 
     verdict: Verdict
@@ -423,7 +423,7 @@ class CombinedVerdict(Shape):
     dump_age_seconds: float | None
 
 
-class DayLastRun(Shape):
+class DayLastRun(ApiModel):
     """The run of an audit that ended last, and how: `done`, or `failed` or `cancelled` without a verdict."""
 
     run: str
@@ -431,7 +431,7 @@ class DayLastRun(Shape):
     ended: dt.datetime | None
 
 
-class DayAudit(Shape):
+class DayAudit(ApiModel):
     """One audit of a day. Ages and durations are in seconds."""
 
     audit: str
@@ -460,7 +460,7 @@ class DayAudit(Shape):
     legs: tuple[DayAudit, ...]
 
 
-class DayReport(Shape):
+class DayReport(ApiModel):
     """The report of a day."""
 
     date: dt.date
@@ -469,7 +469,7 @@ class DayReport(Shape):
     audits: tuple[DayAudit, ...] = Field(description="The most urgent first.")
 
 
-class VerifiedLink(Shape):
+class VerifiedLink(ApiModel):
     """A link in a file of evidence, as it was signed."""
 
     audit: str
@@ -480,7 +480,7 @@ class VerifiedLink(Shape):
     verdict: Verdict | None = Field(description="Null if the file does not hold what its run found.")
 
 
-class VerifiedFile(Shape):
+class VerifiedFile(ApiModel):
     """A file of evidence."""
 
     file: str
@@ -489,7 +489,7 @@ class VerifiedFile(Shape):
     links: tuple[VerifiedLink, ...]
 
 
-class VerifiedChain(Shape):
+class VerifiedChain(ApiModel):
     """The links of an audit in all of these files together."""
 
     audit: str
@@ -500,7 +500,7 @@ class VerifiedChain(Shape):
     broken: tuple[str, ...]
 
 
-class VerifiedEvidence(Shape):
+class VerifiedEvidence(ApiModel):
     """What files of evidence are, each by itself and together."""
 
     whole: bool

@@ -1,6 +1,6 @@
 """Stored differences of a run with masked values hidden: as pages, CSV or NDJSON.
 
-How many a run stores is ``limits: {max_differences}`` of its audit, in ``auditor/config/_audit.py``.
+How many a run stores is ``limits: {max_differences}`` of its audit, in ``auditor/config/_limits.py``.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from auditor import model
+from auditor.api_models.run import Difference
 from auditor.errors import NoReport
 from auditor.history import records
 from auditor.masking import redact
 from auditor.model import DifferenceKind, RangeDifference, Report, Settling
 from auditor.report.difference_rows import as_difference, csv_lines, key_kinds
-from auditor.shapes.run import Difference
 from auditor.store import Store, runs
 from auditor.store.runs import StoredDifference
 

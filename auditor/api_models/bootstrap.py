@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from auditor.shapes import Shape
+from auditor.api_models import ApiModel
 
 BootstrapState = Literal["running", "stopped", "failed", "done", "dropped"]
 """``running`` until it ends, ``stopped`` by a signal or ``failed``: both can be continued; ``dropped`` if its copy was dropped instead."""
@@ -20,7 +20,7 @@ Swap = Literal["in place", "by rename", "by commit"]
 """How the copy is brought into the table."""
 
 
-class BootstrapPlan(Shape):
+class BootstrapPlan(ApiModel):
     """What a bootstrap would do now. Nothing was written."""
 
     audit: str
@@ -36,7 +36,7 @@ class BootstrapPlan(Shape):
     command: str = Field(description="The command that does it.")
 
 
-class CopyProgress(Shape):
+class CopyProgress(ApiModel):
     """How far a copy is. It is empty again where rows have to be copied again."""
 
     ranges: int = Field(description="Ranges that were copied.")
@@ -46,7 +46,7 @@ class CopyProgress(Shape):
     bytes: int = Field(description="Bytes of text that were copied.")
 
 
-class Bootstrap(Shape):
+class Bootstrap(ApiModel):
     """A bootstrap that was begun on the command line."""
 
     model_config = ConfigDict(
@@ -94,7 +94,7 @@ class Bootstrap(Shape):
     after_run: str | None = Field(description="The run that audited the copied rows again.")
 
 
-class CopiedRange(Shape):
+class CopiedRange(ApiModel):
     """A range of keys that was copied, as the journal has it."""
 
     number: int

@@ -1,4 +1,4 @@
-"""What leaves the process: one model for each shape, and the schema that is generated from it."""
+"""What leaves the process: the models, and the schema that is generated from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from auditor.shapes.report import RunReport
+from auditor.api_models.report import RunReport
 from scripts import report_schema
 from tests.documents import ROOT
 
@@ -20,8 +20,8 @@ def test_the_schema_is_that_of_the_model() -> None:
 
 
 def test_the_schema_requires_every_field_of_a_report() -> None:
-    shape = json.loads(report_schema.schema())["$defs"]["RunReport"]
-    assert set(shape["required"]) == set(shape["properties"]) == set(RunReport.model_fields)
+    schema = json.loads(report_schema.schema())["$defs"]["RunReport"]
+    assert set(schema["required"]) == set(schema["properties"]) == set(RunReport.model_fields)
 
 
 def test_a_report_that_lacks_a_field_is_not_read() -> None:

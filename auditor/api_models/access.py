@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from auditor.shapes import Shape
+from auditor.api_models import ApiModel
 
 Scope = Literal["read", "run", "define", "pipeline", "repair", "apply"]
 
 
-class Token(Shape):
+class Token(ApiModel):
     """A token without its secret."""
 
     name: str
@@ -25,7 +25,7 @@ class Token(Shape):
     """The name of the token that created it, over HTTP; empty for one created on the command line."""
 
 
-class Event(Shape):
+class Event(ApiModel):
     """An entry of the log of requests that changed something."""
 
     number: int

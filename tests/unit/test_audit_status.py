@@ -9,8 +9,8 @@ import pytest
 
 from auditor.config import Audit
 from auditor.history import fingerprint
+from auditor.history.audit_status import Standing, count_streak, derive_standing
 from auditor.history.rolling_table import RollingVerdict
-from auditor.history.status import Standing, count_streak, derive_standing
 from auditor.model import State, Verdict
 from auditor.store.audit_state import AuditState
 from auditor.store.runs import StoredRun

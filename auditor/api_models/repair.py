@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from auditor.api_models import ApiModel
 from auditor.model import DifferenceKind
-from auditor.shapes import Shape
 
 RepairKind = Literal["patch", "bootstrap", "other"]
 """Rows were patched, the table was copied again, or whatever the note says."""
@@ -18,7 +18,7 @@ KIND_DESCRIPTION = "`patch`: rows were corrected; `bootstrap`: the table was cop
 REPAIR_EXAMPLE: Any = {"kind": "patch", "note": "copied the lost order again", "rows": 1, "keys": [{"id": "700"}]}
 
 
-class Repair(Shape):
+class Repair(ApiModel):
     """A recorded repair."""
 
     model_config = ConfigDict(
@@ -60,14 +60,14 @@ Texts = dict[str, str | None]
 """The readable texts of a row's columns by the source's names; ``***`` for a masked one, None for NULL."""
 
 
-class PatchProgress(Shape):
+class PatchProgress(ApiModel):
     """How far a patch is."""
 
     done: int = Field(description="Rows that were written or left so far.")
     total: int
 
 
-class Patch(Shape):
+class Patch(ApiModel):
     """A patch of a run's target: proposed, applied, or undoing another one."""
 
     model_config = ConfigDict(
@@ -124,7 +124,7 @@ class Patch(Shape):
     not_audited: str = Field(description="Why no run did.")
 
 
-class PatchRow(Shape):
+class PatchRow(ApiModel):
     """A row that a patch changes. Texts are canonical; `***` stands for the value of a masked column."""
 
     number: int = Field(description="Its place in the patch, from 1.")
