@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from dialects import alarms, wire
+from dialects import timers, wire
 from dialects.base import ColumnBatch, Dialect, Loading, Session
 from dialects.durations import durations
 from dialects.errors import (
@@ -415,7 +415,7 @@ class InProcessSession(Session):
                 finished.wait(0.5)  # then again: a cancellation before the statement has started has no effect
 
         try:
-            with alarms.of_process.after(self._timeout, cancel_until_finished):
+            with timers.of_process.after(self._timeout, cancel_until_finished):
                 yield
         except AuditorError:
             if timed_out.is_set():

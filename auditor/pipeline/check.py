@@ -25,7 +25,7 @@ from auditor.pipeline.binlog.table_map import is_old_time, refuse_old_time
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
-from auditor.pipeline.merge.places import describe_shared, find_alike
+from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
 from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.sql.merge import is_own_table

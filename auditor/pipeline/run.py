@@ -34,10 +34,10 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.executors import require
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging
-from auditor.pipeline.merge.identity import check_target
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.merge.target_identity import check_target
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.retention import Retention
 from auditor.pipeline.segments.process import segment_process

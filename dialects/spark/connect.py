@@ -19,7 +19,7 @@ from urllib.parse import quote
 from dialects import errors, extras, session
 from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
 from dialects.durations import durations
-from dialects.floors import Floor
+from dialects.oldest_versions import OldestVersion
 from dialects.session import text_length
 from dialects.spark import settings
 from dialects.spark.lakes import LakeSession
@@ -260,7 +260,7 @@ def connection_string(url: Url, default_port: int | None) -> str:
     return f"sc://{url.host}:{url.port or default_port}/{parameters}"
 
 
-def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, floor: Floor) -> Session:
+def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, oldest: OldestVersion) -> Session:
     """Open a session on a Spark Connect server. Raises DriverMissing, and Unreachable if the server does not answer."""
     try:
         # Not by SparkSession.builder.remote(): it keeps Spark from running in this process too.
@@ -274,7 +274,7 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
     opened.reached = "by TLS, verified" if url.flag("use_ssl") else "in clear"  # the client verifies by this machine's authorities
     try:
         opened.read_version()
-        floor.check(str(opened.server).removeprefix("Spark "), str(url))
+        oldest.check(str(opened.server).removeprefix("Spark "), str(url))
         opened.pin(statement_timeout, lock_timeout)
         if url.database:
             opened.execute(f"USE {dialect.names.quote(url.database)}")

@@ -17,7 +17,7 @@ from auditor.connections.writer import open_writer, writing_dialect
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge.load import LoadTask, close_sessions
+from auditor.pipeline.merge.load_tasks import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_table import NO_KEYS, TargetTable, examine

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from auditor.pipeline.aligned.stream_hold import StreamHold
-from auditor.pipeline.merge import together
+from auditor.pipeline.merge import merge_together
 from auditor.points import armed
 from auditor.run.alignment import NotAligned
 from auditor.store import holds, parts, pipelines
@@ -139,7 +139,7 @@ def test_a_hold_whose_audit_died_ends_by_itself(road: Road) -> None:
 
 @quick_on_target("duckdb")
 def test_a_loader_that_always_has_more_to_merge_answers(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_ROWS", 1)
+    monkeypatch.setattr(merge_together, "MOST_ROWS", 1)
     stage_orders(road, 10, first=True)
     for position in range(11, 15):
         stage_orders(road, position)

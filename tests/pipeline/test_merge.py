@@ -14,7 +14,7 @@ import pytest
 from auditor.config import WriteSettings
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import loader as loader_module
-from auditor.pipeline.merge import together
+from auditor.pipeline.merge import merge_together
 from auditor.points import armed
 from auditor.store import pipelines
 from tests.live import engine_params
@@ -218,7 +218,7 @@ def test_parts_are_loaded_by_tasks_where_they_are_large(road: Road, most: int, m
 
 
 def test_a_loader_ends_after_the_transaction_under_way(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_ROWS", 1)
+    monkeypatch.setattr(merge_together, "MOST_ROWS", 1)
     others = [table(f"many_{number}", ("id",), id="bigint") for number in range(5)]
     road.stage(*(batch(announce(one, 1), insert(one, 10 + number, ["1"])) for number, one in enumerate(others)))
     loader, stopped = road.loader(), threading.Event()

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event
 
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.merge import together
+from auditor.pipeline.merge import merge_together
 from auditor.points import armed
 from auditor.store import Store, parts, pipelines
 from tests.live import engine_params
@@ -47,7 +47,7 @@ def total(road: Road) -> int:
 
 
 def test_no_transaction_of_the_source_is_seen_in_half(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_ROWS", 7)
+    monkeypatch.setattr(merge_together, "MOST_ROWS", 7)
     begin(road)
     loader = road.loader()
     assert loader.merge_all() == len(ACCOUNTS)

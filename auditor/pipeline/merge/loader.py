@@ -20,19 +20,19 @@ from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFaile
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge import keeping
-from auditor.pipeline.merge.files import folder_of, remove_files
-from auditor.pipeline.merge.holding import Holding, merge_through
-from auditor.pipeline.merge.identity import check_target, note_whole
-from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
-from auditor.pipeline.merge.load import HERE_BYTES, LEAST_HERE, settings_of
-from auditor.pipeline.merge.places import check_place, find_alike
+from auditor.pipeline.merge import live_sums
+from auditor.pipeline.merge.load_files import folder_of, remove_files
+from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE, settings_of
+from auditor.pipeline.merge.merge_together import Pending, look
+from auditor.pipeline.merge.name_collisions import check_place, find_alike
+from auditor.pipeline.merge.poison_search import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, is_at_one_moment, read_positions, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
+from auditor.pipeline.merge.table_holds import Holding, merge_through
 from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, begun_again, check_kept, follow, merge, merge_next, plan
+from auditor.pipeline.merge.target_identity import check_target, note_whole
 from auditor.pipeline.merge.target_table import TargetTable, folding
-from auditor.pipeline.merge.together import Pending, look
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.points import reach
@@ -288,7 +288,7 @@ class Loader:
     def _plan(self, session: Session, pending: Pending, through: int, here: int, steps: list[Step]) -> int:
         self._check_place(session, pending)
         ahead = pending.ahead
-        keeping.end(self.where, keeping.ends_by(self.where, pending.table, ahead.changes))
+        live_sums.end(self.where, live_sums.ends_by(self.where, pending.table, ahead.changes))
         if step := plan(session, self.where, pending.table, pending.held, ahead, self._ready, through, here=here):
             steps.append(step)
         return 0

@@ -14,9 +14,9 @@ from auditor.errors import ConfigError, MergeFailed, NoSuchObject, PartsGone
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import Position, TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge import commits
-from auditor.pipeline.merge.ahead import Ahead, look_ahead
-from auditor.pipeline.merge.load import RunTasks
+from auditor.pipeline.merge import merge_by_commits
+from auditor.pipeline.merge.load_tasks import RunTasks
+from auditor.pipeline.merge.pending_parts import PendingParts, find_pending
 from auditor.pipeline.merge.rewrites import find_hidden
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
@@ -83,7 +83,7 @@ def read_positions(session: Session, where: Where) -> dict[str, Held]:
     """Return what the target says that it holds of each table; makes its table of positions and its schema if they are missing."""
     tables = parts.list_tables(where.store, where.pipeline)
     if isinstance(session, Committing):
-        found = {table: Held(*commits.read_position(session, where.place(table), where.pipeline, table)) for table in tables}
+        found = {table: Held(*merge_by_commits.read_position(session, where.place(table), where.pipeline, table)) for table in tables}
         return {table: held for table, held in found.items() if held != Held()}
     held: dict[str, Held] = {}
     for schema in where.schemas(tables):
@@ -108,20 +108,20 @@ def positions_of(session: Session, where: Where, table: str) -> Positions:
     return Positions(session.dialect, where.place(table)[0], where.pipeline)
 
 
-def see(where: Where, table: str, held: Held) -> Ahead:
+def see(where: Where, table: str, held: Held) -> PendingParts:
     """Return what lies ahead of the target in the stream of a table. Raises StoreError."""
     found = parts.list_parts(where.store, where.pipeline, table, held.position)
     return see_in(where, held, found, table_notes.list_notes(where.store, where.pipeline, [table], after=held.position))
 
 
-def see_in(where: Where, held: Held, found: Sequence[Part], notes: Sequence[TableNote]) -> Ahead:
+def see_in(where: Where, held: Held, found: Sequence[Part], notes: Sequence[TableNote]) -> PendingParts:
     """Return the same of a table's parts and notes that end behind what the target holds. Raises StoreError."""
     begins = found[0].first if found else None
     if found and found[0].first <= held.position:  # a part of which some events were merged
         begins = _next_position(where, found[0], held.position)
         found = found if begins is not None else found[1:]
         begins = found[0].first if begins is None and found else begins
-    return look_ahead(begins, found, notes, where.target, _hidden(where, held, begins, found, notes))
+    return find_pending(begins, found, notes, where.target, _hidden(where, held, begins, found, notes))
 
 
 def _hidden(where: Where, held: Held, begins: int | None, found: Sequence[Part], notes: Sequence[TableNote]) -> Mapping[int, str]:

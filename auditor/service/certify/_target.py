@@ -26,7 +26,7 @@ from auditor.errors import MergeFailed, ResultError
 from auditor.model import Verdict
 from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema, source_kind
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.merge.load import close_sessions
+from auditor.pipeline.merge.load_tasks import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.stage_task import TableRules, stage_task

@@ -15,7 +15,7 @@ from auditor.connections.writer import transaction
 from auditor.errors import IncarnationsDiffer, NoSuchObject
 from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.incarnation import packed, show, ways_out
-from auditor.pipeline.merge import commits
+from auditor.pipeline.merge import merge_by_commits
 from auditor.pipeline.merge.positions import Held, Where, describe, read, read_positions
 from auditor.sql.merge import Positions
 from auditor.store import parts, pipelines
@@ -118,7 +118,7 @@ def _check_unsigned(where: Where, schema: str, held: Mapping[str, Held], reporte
 
 def _check_commits(session: Committing, where: Where, held: Mapping[str, Held], reported: Mapping[str, int], incarnation: str) -> None:
     for table, one in sorted(held.items()):
-        found = commits.read_incarnation(session, where.place(table), where.pipeline, table)
+        found = merge_by_commits.read_incarnation(session, where.place(table), where.pipeline, table)
         if (found and found != incarnation) or (not found and table not in reported):
             raise _other_life(where, {table: one}, f"incarnation {found}" if found else "an earlier life", incarnation)
     if reported and not held:  # of single tables that are gone, their merges say so

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Alarms:
+class Timers:
     """Calls functions once their time has come, each in a thread of its own, so that none waits for another."""
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ class Alarms:
     @contextmanager
     def after(self, seconds: float, call: Callable[[], object]) -> Iterator[None]:
         """Call ``call()`` once ``seconds`` have passed, unless the block has ended by then."""
-        alarm, at = object(), time.monotonic() + seconds
+        timer, at = object(), time.monotonic() + seconds
         with self._changed:
-            self._set[alarm] = at, call
+            self._set[timer] = at, call
             if self._looks_at is None:
                 threading.Thread(target=self._watch, name="alarms", daemon=True).start()
                 self._looks_at = at
@@ -42,7 +42,7 @@ class Alarms:
             yield
         finally:
             with self._changed:
-                self._set.pop(alarm, None)
+                self._set.pop(timer, None)
 
     def _watch(self) -> None:
         """Make the calls that are due, and end once nothing is set."""
@@ -53,11 +53,11 @@ class Alarms:
                 if wait > 0:
                     self._changed.wait(min(wait, threading.TIMEOUT_MAX))
                     continue
-                for alarm in [alarm for alarm, (at, _) in self._set.items() if at <= self._looks_at]:
-                    threading.Thread(target=self._set.pop(alarm)[1], name="alarm", daemon=True).start()
+                for timer in [timer for timer, (at, _) in self._set.items() if at <= self._looks_at]:
+                    threading.Thread(target=self._set.pop(timer)[1], name="alarm", daemon=True).start()
             self._looks_at = None
 
 
-of_process = Alarms()
-"""The alarms of this process."""
+of_process = Timers()
+"""The timers of this process."""
 os.register_at_fork(after_in_child=of_process.forget)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from auditor.errors import TableShared
-from auditor.pipeline.merge import commits
-from auditor.pipeline.merge.load import settings_of
+from auditor.pipeline.merge import merge_by_commits
+from auditor.pipeline.merge.load_tasks import settings_of
 from auditor.pipeline.merge.positions import Where, positions_of
 from auditor.store import parts
 from dialects import Session
@@ -34,7 +34,7 @@ def _others(session: Session, where: Where, table: str) -> list[str]:
         listed = [(str(pipeline), str(filled)) for pipeline, filled in found if filled]
     alike = [(pipeline, filled) for pipeline, filled in listed if _may_fill(where, pipeline, filled, place)]
     if isinstance(session, Committing):
-        alike = [one for one in alike if commits.read_position(session, place, *one)[0]]
+        alike = [one for one in alike if merge_by_commits.read_position(session, place, *one)[0]]
     return sorted({pipeline for pipeline, _ in alike})
 
 

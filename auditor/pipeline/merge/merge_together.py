@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor.model import Part, TableNote
-from auditor.pipeline.merge.ahead import Ahead
+from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, see_in
 from auditor.store import parts, table_notes
 
@@ -27,7 +27,7 @@ class Pending:
 
     table: str
     held: Held
-    ahead: Ahead
+    ahead: PendingParts
     stop: int | None
     """The position of the next thing that it has to do by itself; None if there is none among the parts that were looked at."""
 
@@ -70,7 +70,7 @@ def look(where: Where, tables: Mapping[str, Held], after: int, through: int, set
     return Outlook(pending, _bounded(min([through, *stops]), [part for found in by_table.values() for part in found]))
 
 
-def _stop(table: str, held: Held, ahead: Ahead, settled: Collection[tuple[str, int]]) -> int | None:
+def _stop(table: str, held: Held, ahead: PendingParts, settled: Collection[tuple[str, int]]) -> int | None:
     if ahead.note:
         return ahead.note.position
     stops = [] if ahead.through is None else [ahead.through + 1]

@@ -9,7 +9,7 @@ from dialects.errors import ServerTooOld
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class OldestVersion:
     """The oldest version of a product that works."""
 
     product: str

@@ -11,37 +11,37 @@ import pytest
 
 import dialects
 from dialects import ColumnBatch
-from dialects.alarms import Alarms
 from dialects.errors import AuditorError, StatementCancelled, StatementTimeout
 from dialects.session import InProcessSession
+from dialects.timers import Timers
 
 LONG = 60.0
 """Seconds that no test waits for."""
 
 
 @pytest.fixture
-def alarms() -> Alarms:
-    return Alarms()
+def timers() -> Timers:
+    return Timers()
 
 
-def test_a_call_is_made_once_its_time_has_come(alarms: Alarms) -> None:
+def test_a_call_is_made_once_its_time_has_come(timers: Timers) -> None:
     called = threading.Event()
     began = time.monotonic()
-    with alarms.after(0.05, called.set):
+    with timers.after(0.05, called.set):
         assert called.wait(LONG)
     assert time.monotonic() - began >= 0.05
 
 
-def test_no_call_is_made_once_its_block_has_ended(alarms: Alarms) -> None:
+def test_no_call_is_made_once_its_block_has_ended(timers: Timers) -> None:
     called, later = threading.Event(), threading.Event()
-    with alarms.after(0.1, called.set):
+    with timers.after(0.1, called.set):
         pass
-    with alarms.after(0.3, later.set):
+    with timers.after(0.3, later.set):
         assert later.wait(LONG)
     assert not called.is_set()
 
 
-def test_an_earlier_call_does_not_wait_for_later_ones(alarms: Alarms) -> None:
+def test_an_earlier_call_does_not_wait_for_later_ones(timers: Timers) -> None:
     calls: list[str] = []
     done = threading.Event()
 
@@ -50,36 +50,36 @@ def test_an_earlier_call_does_not_wait_for_later_ones(alarms: Alarms) -> None:
         done.set()
 
     with ExitStack() as stack:
-        stack.enter_context(alarms.after(LONG, pytest.fail))
-        stack.enter_context(alarms.after(0.3, last))
-        stack.enter_context(alarms.after(0.05, lambda: calls.append("first")))
+        stack.enter_context(timers.after(LONG, pytest.fail))
+        stack.enter_context(timers.after(0.3, last))
+        stack.enter_context(timers.after(0.05, lambda: calls.append("first")))
         assert done.wait(LONG / 2)
     assert calls == ["first", "last"]
 
 
-def test_a_call_that_takes_long_keeps_no_other_waiting(alarms: Alarms) -> None:
+def test_a_call_that_takes_long_keeps_no_other_waiting(timers: Timers) -> None:
     released, called = threading.Event(), threading.Event()
-    with alarms.after(0, lambda: released.wait(LONG)), alarms.after(0.05, called.set):
+    with timers.after(0, lambda: released.wait(LONG)), timers.after(0.05, called.set):
         assert called.wait(LONG / 2)
     released.set()
 
 
-def test_the_thread_ends_when_nothing_is_set_and_starts_again(alarms: Alarms) -> None:
+def test_the_thread_ends_when_nothing_is_set_and_starts_again(timers: Timers) -> None:
     for _ in range(2):
         called = threading.Event()
-        with alarms.after(0, called.set):
+        with timers.after(0, called.set):
             assert called.wait(LONG)
         ends = time.monotonic() + LONG
-        while alarms._looks_at is not None and time.monotonic() < ends:
+        while timers._looks_at is not None and time.monotonic() < ends:
             time.sleep(0.01)
-        assert alarms._looks_at is None
+        assert timers._looks_at is None
 
 
-def test_a_forked_process_has_alarms_of_its_own(alarms: Alarms) -> None:
-    with alarms.after(LONG, pytest.fail), alarms._changed:  # a thread that is not in the child, and a lock that is held there for ever
-        alarms.forget()
+def test_a_forked_process_has_alarms_of_its_own(timers: Timers) -> None:
+    with timers.after(LONG, pytest.fail), timers._changed:  # a thread that is not in the child, and a lock that is held there for ever
+        timers.forget()
         called = threading.Event()
-        with alarms.after(0, called.set):
+        with timers.after(0, called.set):
             assert called.wait(LONG)
 
 

@@ -12,9 +12,9 @@ import pytest
 import dialects
 from auditor.errors import ServerTooOld, SessionNotKept
 from dialects.duckdb import dialect as duckdb
-from dialects.floors import Floor
 from dialects.mysql import dialect as mysql
 from dialects.mysql import session as mysql_session
+from dialects.oldest_versions import OldestVersion
 from dialects.pooler import refuse_lent_sessions
 from dialects.postgres import dialect as postgres
 from dialects.session import Driver, DriverSession
@@ -116,24 +116,24 @@ def test_old_mysql_is_refused_in_one_sentence(engines: Engines) -> None:
 
 
 OLD_AND_NEW = [
-    (mysql.FLOORS[False], "5.7.44-log", "8.0.22"),
-    (mysql.FLOORS[False], "8.0.21-ubuntu", "8.0.mysql_aurora.3.05.2"),
-    (mysql.FLOORS[False], "8.0.3-rc", "9.7.4-2"),
-    (mysql.FLOORS[True], "10.5.29-MariaDB", "10.11.19-MariaDB-0+deb12u1-log"),
-    (postgres.FLOOR, "12.22 (Debian 12.22-1)", "15.20 (Debian 15.20-0+deb12u1)"),
-    (postgres.FLOOR, "9.6.24", "18beta1"),
-    (duckdb.FLOOR, "1.4.3", "1.5.0"),
-    (spark.FLOOR, "3.5.7", "4.0.0"),
+    (mysql.OLDEST[False], "5.7.44-log", "8.0.22"),
+    (mysql.OLDEST[False], "8.0.21-ubuntu", "8.0.mysql_aurora.3.05.2"),
+    (mysql.OLDEST[False], "8.0.3-rc", "9.7.4-2"),
+    (mysql.OLDEST[True], "10.5.29-MariaDB", "10.11.19-MariaDB-0+deb12u1-log"),
+    (postgres.OLDEST, "12.22 (Debian 12.22-1)", "15.20 (Debian 15.20-0+deb12u1)"),
+    (postgres.OLDEST, "9.6.24", "18beta1"),
+    (duckdb.OLDEST, "1.4.3", "1.5.0"),
+    (spark.OLDEST, "3.5.7", "4.0.0"),
 ]
 
 
-@pytest.mark.parametrize(("floor", "old", "new"), OLD_AND_NEW)
-def test_floors_tell_old_from_new(floor: Floor, old: str, new: str) -> None:
+@pytest.mark.parametrize(("oldest", "old", "new"), OLD_AND_NEW)
+def test_oldest_versions_tell_old_from_new(oldest: OldestVersion, old: str, new: str) -> None:
     with pytest.raises(ServerTooOld) as refused:
-        floor.check(old, "scheme://host/")
-    assert str(refused.value).startswith(f"scheme://host/: {floor.product} {old} is too old: {floor.oldest} is the oldest that has ")
-    floor.check(new, "scheme://host/")
-    floor.check("", "scheme://host/")
+        oldest.check(old, "scheme://host/")
+    assert str(refused.value).startswith(f"scheme://host/: {oldest.product} {old} is too old: {oldest.oldest} is the oldest that has ")
+    oldest.check(new, "scheme://host/")
+    oldest.check("", "scheme://host/")
 
 
 def test_floor_is_checked_before_duckdb_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.published_epochs import publish
-from auditor.pipeline.merge import keeping
+from auditor.pipeline.merge import live_sums
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, positions_of, read_positions, see, write_positions
 from auditor.pipeline.merge.table_changes import changes_columns
 from auditor.pipeline.merge.table_merge import Merged, merge_next
@@ -82,15 +82,15 @@ def merge_through(session: Session, where: Where, table: str, position: int, rea
     if held.position > position:
         raise MergeFailed(f"{table} was moved beyond {describe(position)}, because another table was renamed")
     if held.position < position:
-        sums = keeping.prepare(session, where, table, held, position)
+        sums = live_sums.prepare(session, where, table, held, position)
         with transaction(session):
             positions = positions_of(session, where, table)
             for statement in positions.lock():
                 session.execute(statement)
             check_unchanged(session, where, {table: held})
             write_positions(session, where, {table: Held(position, held.schema_id)})
-            ended = keeping.add(session, where, table, sums)
-        keeping.end(where, ended)
+            ended = live_sums.add(session, where, table, sums)
+        live_sums.end(where, ended)
         pipelines.report_merges(where.store, where.pipeline, where.target, {table: pipelines.MergeNews(position, "merged")})
     return done
 

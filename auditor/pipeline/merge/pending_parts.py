@@ -10,7 +10,7 @@ from auditor.model import Part, TableNote
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PendingParts:
     """What a target meets next of a table."""
 
     parts: Sequence[Part]
@@ -29,9 +29,9 @@ class Ahead:
     """Events that somebody let the target go on without: positions, and numbers in their transactions, or -1 for all in one."""
 
 
-def look_ahead(
+def find_pending(
     begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], target: str, hidden: Mapping[int, str] = MappingProxyType({})
-) -> Ahead:
+) -> PendingParts:
     """Return what comes behind the position that a target holds of a table, from all that lies behind it, in order.
 
     ``begins`` is the position of the first event of the parts that lies behind it; None if there is none. Events that a target could not
@@ -43,17 +43,17 @@ def look_ahead(
     return replace(_look(begins, parts, [one for one in notes if one.target in ("", target)], stops), skipped=skipped)
 
 
-def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], hidden: Mapping[int, str]) -> Ahead:
+def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote], hidden: Mapping[int, str]) -> PendingParts:
     changes: list[TableNote] = []
     for note in (one for one in notes if one.stops or one.kind == "change"):
         if begins is not None and begins < note.position:
             return _merge(begins, parts, note.position - 1, changes)
         if note.kind == "change" and note.position in hidden:
-            return Ahead((), note=note, changes=changes, why=hidden[note.position])
+            return PendingParts((), note=note, changes=changes, why=hidden[note.position])
         if note.target:
             return _merge(begins, parts, note.last, changes)
         if note.stops or (note.body.get("advances") and not _does_nothing(note, changes)):
-            return Ahead((), note=note, changes=changes)
+            return PendingParts((), note=note, changes=changes)
         if not note.body.get("advances"):
             changes.append(note)
     return _merge(begins, parts, None, changes)
@@ -68,6 +68,6 @@ def _does_nothing(note: TableNote, changes: Sequence[TableNote]) -> bool:
     return makes and bool(changes) and all(op["op"] != "gone" for op in changes[-1].body["ops"])
 
 
-def _merge(begins: int | None, parts: Sequence[Part], through: int | None, changes: Sequence[TableNote]) -> Ahead:
+def _merge(begins: int | None, parts: Sequence[Part], through: int | None, changes: Sequence[TableNote]) -> PendingParts:
     chosen = [] if begins is None else [part for part in parts if through is None or part.first <= through]
-    return Ahead(chosen, begins, through, changes=tuple(changes))
+    return PendingParts(chosen, begins, through, changes=tuple(changes))

@@ -11,7 +11,7 @@ from typing import Any
 import dialects
 from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError
-from auditor.pipeline.merge.load import LoadTask, read_changes, settings_of, stage_columns
+from auditor.pipeline.merge.load_tasks import LoadTask, read_changes, settings_of, stage_columns
 from dialects import Session
 from dialects.writing import StoredFile
 
