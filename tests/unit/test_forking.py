@@ -29,7 +29,7 @@ def test_a_forked_command_ends_as_a_new_one(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_forked_process_is_told_how_it_ended(tmp_path: Path) -> None:
-    (tmp_path / "durations.py").write_text("import sys\nprint('ready', flush=True)\nsys.exit(7 if sys.stdin.read() == 'end' else 0)\n")
+    (tmp_path / "waits.py").write_text("import sys\nprint('ready', flush=True)\nsys.exit(7 if sys.stdin.read() == 'end' else 0)\n")
     for given, number, code in (("end", None, 7), ("", None, 0), ("", signal.SIGKILL, -9), ("", signal.SIGTERM, -15)):
         waiting = Forked("waits", [], tmp_path)
         assert waiting.stdout and waiting.stdout.readline() == "ready\n" and waiting.poll() is None
