@@ -231,7 +231,7 @@ class DriverSession(Session):
             " sessions as they are"
         )
 
-    def _hold_answered(self) -> None:
+    def check_snapshot_answered(self) -> None:
         """Raise SessionSwitched if a statement of the open snapshot was answered from outside its transaction."""
         if self.in_snapshot and self.transaction() == "none":
             raise self.switched("a statement of a snapshot was answered from outside the snapshot's transaction")
@@ -254,7 +254,7 @@ class DriverSession(Session):
             finally:
                 with suppress(Exception):  # an error of the statement itself must not be replaced by one of closing
                     cursor.close()
-        self._hold_answered()
+        self.check_snapshot_answered()
         self._count(rows)
         return names, rows
 
@@ -266,7 +266,7 @@ class DriverSession(Session):
             finally:
                 with suppress(Exception):
                     cursor.close()
-        self._hold_answered()
+        self.check_snapshot_answered()
         self.statements += 1
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
@@ -281,7 +281,7 @@ class DriverSession(Session):
             while True:
                 with self.waiting():  # not while the caller works on a batch
                     batch = next(batches, None)
-                self._hold_answered()
+                self.check_snapshot_answered()
                 if batch is None:
                     break
                 yield batch

@@ -74,7 +74,7 @@ class BatchDriver:
         end = self._planned(offset) or reader.latestOffset(offset, reader.getDefaultReadLimit())
         if end == offset:
             return None
-        self._plan(offset, end)
+        self.write_plan(offset, end)
         if self._staging.stopping() or self._stopped.is_set():
             return NEVER
         self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
@@ -90,7 +90,8 @@ class BatchDriver:
         planned = read_plan(self._staging.root)
         return planned.get("end") if planned.get("start") == start else None
 
-    def _plan(self, start: Any, end: Any) -> None:
+    def write_plan(self, start: Any, end: Any) -> None:
+        """Write where the next batch starts and ends, so that it has the same end if it is begun again. Raises StagingFailed."""
         try:
             self._staging.root.put(PLANNED, json.dumps({"start": start, "end": end}).encode())
         except OSError as error:

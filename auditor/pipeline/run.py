@@ -143,7 +143,8 @@ class Run:
     """Set to end the run after the batch."""
     _staged: list[threading.Event] = field(default_factory=list)
     _paused: threading.Event = field(default_factory=threading.Event)
-    _lost: list[AuditorError] = field(default_factory=list)
+    lost: list[AuditorError] = field(default_factory=list)
+    """Errors that ended what the run needs, and the run with it."""
 
     def run(self) -> None:
         """Run until ``stop`` is set. Raises LeaseTaken, ConfigError, and errors of the source that are not retryable."""
@@ -157,7 +158,7 @@ class Run:
             log.info("%s: %sloads %s", self.name, "stages and " * self.stages, ", ".join(self.targets) or "none", extra={"action": "began"})
             if self.stages:
                 check_staging(self.store, self.name, root, read_plan(root).get("start"))
-                self._check_targets()
+                self.check_targets()
                 orphans = sweep(root, parts.list_paths(self.store, self.name))
                 log.info("%s: %d files of unfinished batches were removed", self.name, len(orphans), extra={"action": "swept"})
             if self.stages and self.events is None:
@@ -173,8 +174,8 @@ class Run:
                 self._keep_running(session, root, watch)
             except Exception as error:  # of Python or of Java
                 raise spark.translate(error) from error
-        if self._lost:
-            raise self._lost[0]
+        if self.lost:
+            raise self.lost[0]
         log.info("%s: stopped after the batch", self.name, extra={"action": "stopped"})
 
     def _refuse_shared(self) -> None:
@@ -186,7 +187,7 @@ class Run:
             if sentences := [finding.sentence for finding in find_shared(self.settings, self.name, tables)]:
                 raise ConfigError("; ".join(sentences))
 
-    def _check_targets(self) -> None:
+    def check_targets(self) -> None:
         """Check the targets that are loaded here before anything is staged; one that is not reached is checked by its loader later.
 
         Raises IncarnationsDiffer.
@@ -238,10 +239,10 @@ class Run:
         for target in self.targets:
             staged = self._new_event()
             loader = self._loader(session, root, target)
-            self._start(loader.service(pipeline.targets[target].every, self.stop, staged, self._paused), resources)
+            self.start_service(loader.service(pipeline.targets[target].every, self.stop, staged, self._paused), resources)
         if pipeline.segment and self.stages:
             child = segment_process(str(self.config_file), self.name)
-            self._start(child.service("segments", self.stop, self._new_event(), self._paused), resources)
+            self.start_service(child.service("segments", self.stop, self._new_event(), self._paused), resources)
         if self.stages and self.events is None:
             carrier = Carrier(self.settings, self.store, self.name, self.stop).service(self._paused)
             resources.callback(carrier.stop)
@@ -252,12 +253,12 @@ class Run:
         self._staged.append(threading.Event())
         return self._staged[-1]
 
-    def _start(self, service: Service, resources: ExitStack) -> None:
+    def start_service(self, service: Service, resources: ExitStack) -> None:
         """Start a service that the run needs: it ends with the run, and the run with it, if that is by a bug."""
 
         def end(error: Exception) -> None:
             log.error("%s: %s ended by an unexpected error", self.name, service.name, exc_info=error, extra={"action": "thread_ended"})
-            self._lost.append(PipelineFailed(f"{service.name} ended by an unexpected {type(error).__name__}; the log has its traceback"))
+            self.lost.append(PipelineFailed(f"{service.name} ended by an unexpected {type(error).__name__}; the log has its traceback"))
             self.stop.set()
 
         service.on_bug = end
@@ -298,7 +299,7 @@ class Run:
                 elif session and driver is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
                         events, run_tasks = self.events or _binlog(), spark.on_executors(session)
-                        driver = BatchDriver(events, self._options(), staging, run_tasks, durations().batch_poll).start()
+                        driver = BatchDriver(events, self.stream_options(), staging, run_tasks, durations().batch_poll).start()
                     except AuditorError as error:
                         next_start = now + backoff.fail()
                         self._report(error)
@@ -313,7 +314,7 @@ class Run:
             if driver is not None:
                 driver.stop()
 
-    def _options(self) -> dict[str, str]:
+    def stream_options(self) -> dict[str, str]:
         """Return the options of the source: names, never URLs; and the offset to begin at. Raises AuditorError.
 
         LogRefused where rows of its tables never come into the source's log.
@@ -330,11 +331,11 @@ class Run:
         if source.skip_pipelines:
             options["skip_pipelines"] = ",".join(source.skip_pipelines)
         options["server_id"] = str(server_id(self.settings, self.name))
-        if offset := self._offset():
+        if offset := self.start_offset():
             options["start"] = json.dumps(offset)
         return options
 
-    def _offset(self) -> Any:
+    def start_offset(self) -> Any:
         """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.
 
         So nothing is lost of what is committed from now on, even if this process ends before its first batch.
@@ -382,7 +383,7 @@ class Run:
         """Have a lease for a block, and stop the run if another process takes it over. Raises LeaseTaken."""
 
         def end(error: AuditorError) -> None:
-            self._lost.append(error)
+            self.lost.append(error)
             self.stop.set()
 
         return leases.keep(self.store, kind, name, durations().pipeline_lease, end)

@@ -52,15 +52,15 @@ class Proposal:
 
     def read_source(self, keys: list[Key]) -> dict[Key, ExactRow]:
         """Return the source's rows of these keys as they are now."""
-        return self._read("source", keys)
+        return self.read("source", keys)
 
     def read_changes(self, keys: list[Key]) -> list[RowChange]:
         """Return what would make the target's rows of these keys equal the source's now.
 
         The target is read first: of a row that the source changes meanwhile, the guard of its statement then still holds the older state.
         """
-        target = self._read("target", keys)
-        source = self._read("source", keys)
+        target = self.read("target", keys)
+        source = self.read("source", keys)
         changes = compare_rows(self.transfer.names, keys, source, target, self.selection.columns)
         chosen = [change for change in changes if self.selection.takes(change.kind)]
         check_changes(self.facts, self.transfer.plan, self.written, chosen, self.accepted)
@@ -84,7 +84,8 @@ class Proposal:
         for keys in self.keys.batches(ROWS_TOGETHER if self.facts.references else READ_ROWS):
             yield self.read_changes(keys)
 
-    def _read(self, side: Side, keys: list[Key]) -> dict[Key, ExactRow]:
+    def read(self, side: Side, keys: list[Key]) -> dict[Key, ExactRow]:
+        """Return the rows of these keys that a side has now."""
         plan = self.transfer.plan
         return self.reader.ask_side(side, lambda here, session: read_rows(plan, here, session, keys), fresh=True)
 

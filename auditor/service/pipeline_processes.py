@@ -41,7 +41,8 @@ class PipelineProcesses:
     """Returns the command line of the process of a name."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _services: list[Service] = field(default_factory=list)
-    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    """The processes that run, by name."""
     _restarts: dict[str, threading.Event] = field(default_factory=dict)
     """By pipeline, set while its process is to be started again at once."""
 
@@ -75,7 +76,7 @@ class PipelineProcesses:
         deadline = time.monotonic() + grace
         for service in self._services:
             service.join(max(0.0, deadline - time.monotonic()))
-        for process in list(self._running.values()):
+        for process in list(self.running.values()):
             process.kill()
 
     def _run_process(self, name: str, backoff: Backoff) -> None:
@@ -84,13 +85,13 @@ class PipelineProcesses:
         restart.clear()
         began = time.monotonic()
         process = subprocess.Popen(self.command(self.config_file, name), stdin=subprocess.DEVNULL)
-        self._running[name] = process
+        self.running[name] = process
         while process.poll() is None and not restart.is_set() and not self._stopping.wait(durations().process_poll):
             pass
         if process.poll() is None:
             process.terminate()
         code = process.wait()
-        self._running.pop(name, None)
+        self.running.pop(name, None)
         if self._stopping.is_set():
             return
         if restart.is_set():

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,15 @@ def test_run_is_requested_awaited_and_read(client: Client) -> None:
     assert client.cancel(requested.run).state == "done"
 
 
-def test_a_run_is_followed_to_its_end(listening: tuple[Service, str]) -> None:
+def test_a_run_is_followed_to_its_end(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch) -> None:
     found, url = listening
+    opened, responses = Transport.open, list[HTTPResponse]()
+
+    def noted(*arguments: Any, **more: Any) -> HTTPResponse:
+        responses.append(opened(*arguments, **more))
+        return responses[-1]
+
+    monkeypatch.setattr(Transport, "open", noted)
     with Client(url, found.tokens["run"]) as client:
         run = client.request("orders", overrides={"t": 2}).run
         seen = list(client.follow(run))
@@ -84,8 +92,8 @@ def test_a_run_is_followed_to_its_end(listening: tuple[Service, str]) -> None:
             next(client.follow("abcdef"))
         stream = client.follow(run)
         next(stream)
-        assert client._streams
-    assert not client._streams
+        assert not responses[-1].isclosed()
+    assert responses[-1].isclosed()
 
 
 def test_a_stream_that_breaks_off_is_opened_again(
@@ -94,7 +102,7 @@ def test_a_stream_that_breaks_off_is_opened_again(
     found, url = listening
     client = Client(url, found.tokens["run"])
     set_durations(client_poll=0.01)
-    run, opened, headers = found.runs["orders"], client._service.open, []
+    run, opened, headers = found.runs["orders"], Transport.open, []
     ended = client.run(run)
     shown = ended.model_copy(update={"seconds": 1.5})
 
@@ -111,7 +119,7 @@ def test_a_stream_that_breaks_off_is_opened_again(
         headers.append(more["headers"])
         return opened(*arguments, **more) if len(headers) > 1 else Broken()  # type: ignore[arg-type]
 
-    monkeypatch.setattr(client._service, "open", once_broken)
+    monkeypatch.setattr(Transport, "open", once_broken)
     assert list(client.follow(run)) == [shown, ended]
     assert headers[1]["Last-Event-ID"] == "0123"
 

@@ -11,10 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from auditor import api_models
+from auditor import api_models, model
 from auditor.api_models import ApiModel
 from auditor.client import Client
-from auditor.model import _evidence
 from tests.api.conftest import Service
 from tests.documents import ROOT
 
@@ -31,7 +30,7 @@ for _module in pkgutil.iter_modules(api_models.__path__, f"{api_models.__name__}
 MODELS = {one.__name__ for one in derived(ApiModel)}
 """Schemas of answers that the client returns as the same classes as the API."""
 
-NOT_TYPED = {"Health", "Readiness", "State", "Verdict", *(name for name in vars(_evidence) if name.startswith("Evidence"))}
+NOT_TYPED = {"Health", "Readiness", "State", "Verdict", *(name for name in vars(model) if name.startswith("Evidence"))}
 """Schemas of answers without a type in the client: of operations that it lacks, lists of words, and files that are kept as bytes."""
 
 NOT_IN_CLIENT = {
@@ -172,10 +171,10 @@ def operation(description: dict[str, Any], method: str, path: str) -> tuple[str,
     raise AssertionError(f"the API has no {method} {path}")
 
 
-def test_every_request_is_described_and_every_operation_has_a_method(description: dict[str, Any]) -> None:
+def test_every_request_is_described_and_every_operation_has_a_method(description: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr("auditor.client.Transport", lambda *_: recorder)
     client = Client("http://recorded")
-    recorder: Any = Recorder()
-    client._service = recorder
     call_all(client)
     seen = set()
     for method, url, body in recorder.requests:
@@ -193,10 +192,10 @@ def test_every_request_is_described_and_every_operation_has_a_method(description
     assert everything - seen == NOT_IN_CLIENT
 
 
-def test_page_of_the_client_names_each_method_under_its_scope(description: dict[str, Any]) -> None:
+def test_page_of_the_client_names_each_method_under_its_scope(description: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr("auditor.client.Transport", lambda *_: recorder)
     client = Client("http://recorded")
-    recorder: Any = Recorder()
-    client._service = recorder
     calls: Any = Calls(client, recorder)
     call_all(calls)
     scopes: dict[str, set[str]] = {}

@@ -113,9 +113,9 @@ class _SteppedStaging(staging.Staging):
         super().stage(run, batch_id, offset)
         reach("driver: listed")
 
-    def _list(self, found: Any, offset: Any, notes: Any = ()) -> None:
+    def record_batch(self, found: Any, offset: Any, notes: Any = ()) -> None:
         reach("driver: written")
-        super()._list(found, offset, notes)
+        super().record_batch(found, offset, notes)
 
 
 def _reach_of_loader(step: str) -> None:

@@ -25,7 +25,7 @@ def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.Monke
     start = log.end()
     log.run("START TRANSACTION", *MIXED[:1], *MIXED[6:], "COMMIT", "DELETE FROM entry", *MIXED)
     end, whole = log.end(), log.events(start, ["entry"])
-    receive: Callable[[Dump], bytes] = Dump._receive
+    receive: Callable[[Dump], bytes] = Dump.receive
     monkeypatch.setattr(dump, "CHUNK", 509)
     set_durations(first_reconnect=0.001)
     for chunks in range(1, 24, 2):
@@ -40,7 +40,7 @@ def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.Monke
                         socket.socket.shutdown(self.connection._sock, socket.SHUT_RDWR)
             return receive(self)
 
-        monkeypatch.setattr(Dump, "_receive", lose)
+        monkeypatch.setattr(Dump, "receive", lose)
         ranges = log.scan(start, end)
         scanned = len(left)
         left[:] = [chunks, chunks + 5, chunks + 9]
@@ -56,8 +56,8 @@ def test_killed_dump_is_opened_again(log: LiveLog) -> None:
     with closing(scan):
         log.run("INSERT INTO entry VALUES (1, 'a')")
         first = scan.advance(log.end())
-        assert scan._dump is not None
-        log.run(f"KILL {scan._dump.connection.thread_id()}", "INSERT INTO entry VALUES (2, 'b')")
+        assert scan.dump is not None
+        log.run(f"KILL {scan.dump.connection.thread_id()}", "INSERT INTO entry VALUES (2, 'b')")
         second = scan.advance(log.end())
     assert [event["after"][0] for event in log.decode([*first, *second], ["entry"]) if event["kind"] == "insert"] == ["1", "2"]
 

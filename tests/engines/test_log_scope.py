@@ -72,7 +72,7 @@ def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_
         with pytest.raises(
             LogRefused, match="rows never come into its binary log: binlog-do-db or binlog-ignore-db leaves out the database hidden"
         ):
-            run._options()
+            run.stream_options()
     finally:
         road.close()
 

@@ -233,7 +233,7 @@ def _pause_after_plan() -> None:
     StoreCheckpoint.save_plan = save_and_pause  # type: ignore[method-assign,assignment]
 
 
-_set_durations = SetDurations()
+UNTIL_END = SetDurations()
 
 
 def apply(settings: Mapping[str, Any]) -> None:
@@ -241,7 +241,7 @@ def apply(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         module, _, attribute = name.rpartition(".")
         if module == "durations":
-            _set_durations(**{attribute: tuple(value) if isinstance(value, list) else value})
+            UNTIL_END(**{attribute: tuple(value) if isinstance(value, list) else value})
         else:
             setattr(import_module(module), attribute, value)
 

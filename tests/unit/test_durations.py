@@ -56,7 +56,7 @@ def test_an_unknown_duration_is_an_error(set_durations: SetDurations) -> None:
 def test_processes_that_tests_start_take_durations(monkeypatch: pytest.MonkeyPatch) -> None:
     before = durations()
     with SetDurations() as until_end:
-        monkeypatch.setattr(processes, "_set_durations", until_end)
+        monkeypatch.setattr(processes, "UNTIL_END", until_end)
         processes.apply({"durations.retries": [0.1, 0.2]})
         assert durations() == replace(before, retries=(0.1, 0.2))
     assert durations() == before

@@ -73,7 +73,7 @@ def test_a_process_is_started_again_at_once_by_request(processes: PipelineProces
     set_durations(first_retry=3600.0, pipeline_steady=0.0)
     [running] = _pids(tmp_path, "began") - before
     os.kill(running, signal.SIGKILL)
-    _until(lambda: "one" not in processes._running)
+    _until(lambda: "one" not in processes.running)
     assert processes.restart("one")
     _until(lambda: len(_pids(tmp_path, "began")) == 4)
 

@@ -15,7 +15,7 @@ import rich.progress
 
 from auditor import service
 from auditor.api.runs import run_body
-from auditor.cli._progress import _bars, watching
+from auditor.cli._progress import bars, watching
 from auditor.config import Settings, validate_settings
 from auditor.errors import ColumnRefused, ColumnsChanged, ConnectionLost
 from auditor.history import checkpoint
@@ -115,7 +115,7 @@ def test_bars_show_one_audit_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
             shown.append([task.description for task in self.tasks])
 
     monkeypatch.setattr(rich.progress, "Progress", Bars)
-    with _bars() as watch:
+    with bars() as watch:
         for audit in ("first", "second"):
             for side in SIDES:
                 watch(Progress(audit, side, "reading"))

@@ -59,12 +59,12 @@ class StreamHold:
         if not leases.is_held(self.store, "target", f"{self.pipeline}/{self.target}"):
             raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {shell_word(self.pipeline)}")
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
-        self._await(lambda: holds.take_hold(self.store, self._key, durations().hold_lease) or None, durations().hold_answer, busy)
+        self._await(lambda: holds.take_hold(self.store, self.key, durations().hold_lease) or None, durations().hold_answer, busy)
         silent = (
             f"the loader of the target {self.target} did not answer within {durations().hold_answer:g} s; see whether the pipeline runs"
             f" with: auditor pipeline status {self.pipeline}"
         )
-        self._await(lambda: self._has("frozen"), durations().hold_answer, silent)
+        self._await(lambda: self.has("frozen"), durations().hold_answer, silent)
 
     def read_server(self) -> str:
         """Return what identifies the server whose log the pipeline reads. Raises ChangeStreamError and EngineError."""
@@ -100,31 +100,32 @@ class StreamHold:
         """
         epoch = self._reach(Place.parse(place))
         position = Place.parse(place).position(epoch).pack()
-        if not holds.set_state(self.store, self._key, "wanted", position=position):
+        if not holds.set_state(self.store, self.key, "wanted", position=position):
             raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
         late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {durations().hold_reach:g} s"
-        self._await(lambda: self._has("held"), durations().hold_reach, late)
+        self._await(lambda: self.has("held"), durations().hold_reach, late)
         return position
 
     def release(self) -> None:
         """Let the target's table continue."""
         with suppress(StoreError):  # then the hold ends when its time is up
-            holds.end_hold(self.store, self._key)
+            holds.end_hold(self.store, self.key)
         connection, self._connection = self._connection, None
         if connection:
             connection.close()
 
     @property
-    def _key(self) -> HoldKey:
+    def key(self) -> HoldKey:
+        """What names this hold in the store."""
         return HoldKey(self.pipeline, self.target, self.table, self._holder)
 
     def _source(self) -> Any:
         self._connection = self._connection or source_of(self.settings, self.pipeline).connect()
         return self._connection
 
-    def _has(self, state: HoldState) -> Hold | None:
+    def has(self, state: HoldState) -> Hold | None:
         """Return the hold if it has this state, None if not yet. Raises NotAligned if it failed or ended."""
-        hold = holds.get_hold(self.store, self._key)
+        hold = holds.get_hold(self.store, self.key)
         if hold is None:
             raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
         if hold.state == "failed":

@@ -237,7 +237,7 @@ class Dump:
 
         Raises PositionLost, ReaderReplaced, AccessDenied, ConnectionLost and ChangeStreamError; LogRefused if what comes is no event.
         """
-        receive, size_of = self._receive, _SIZE.unpack_from
+        receive, size_of = self.receive, _SIZE.unpack_from
         buffer, at, number = b"", 0, 1
         while True:
             available = len(buffer) - at
@@ -285,7 +285,7 @@ class Dump:
             raise self._malformed(f"an event says that it has {size:,} bytes, of {LONGEST_EVENT:,} at most")
         left = size + 1  # with the byte before the event that says that it is none of an error
         if head is not None:
-            buffer, at = _filled(buffer[at:], 4 + head, self._receive), 0
+            buffer, at = _filled(buffer[at:], 4 + head, self.receive), 0
             yield buffer, 5, len(buffer)
         pieces: list[bytes] = []
         while True:
@@ -294,13 +294,13 @@ class Dump:
             if left < 0 or (left and length < MAX_PACKET):
                 raise self._malformed(f"an event that says that it has {size:,} bytes has others")
             if head is None:
-                buffer, at = _filled(buffer[at:], 4 + length, self._receive), 0
+                buffer, at = _filled(buffer[at:], 4 + length, self.receive), 0
                 pieces.append(buffer[4 if pieces else 5 : 4 + length])
             ends = at + 4 + length
-            buffer, at = buffer[ends:] if len(buffer) >= ends else _skipped(ends - len(buffer), self._receive), 0
+            buffer, at = buffer[ends:] if len(buffer) >= ends else _skipped(ends - len(buffer), self.receive), 0
             if length < MAX_PACKET:
                 break
-            buffer = _filled(buffer, PACKET_HEAD, self._receive)
+            buffer = _filled(buffer, PACKET_HEAD, self.receive)
             if buffer[3] != number:
                 raise self._malformed(f"packet {buffer[3]} follows where {number} is due")
             number = (number + 1) % 256
@@ -316,7 +316,8 @@ class Dump:
             " server answers there, and what is between"
         )
 
-    def _receive(self) -> bytes:
+    def receive(self) -> bytes:
+        """Return the next bytes that the server sends, at most CHUNK of them. Raises ConnectionLost."""
         try:
             received: bytes = driver.socket_of(self.connection).recv(CHUNK)
         except TimeoutError as error:

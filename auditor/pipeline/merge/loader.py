@@ -105,14 +105,14 @@ class Loader:
 
         def merge() -> None:
             staged.clear()
-            self._serve_holds()
+            self.serve_holds()
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
 
         backoff = Backoff(durations().first_retry, durations().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
-    def _serve_holds(self) -> None:
+    def serve_holds(self) -> None:
         """Serve the audits that hold tables of this target; store the reason of each hold that fails."""
         try:
             for hold in self._holding.look():
@@ -527,7 +527,7 @@ class Loader:
         least, now = durations().first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
-            self._serve_holds()
+            self.serve_holds()
 
     def _poll(self) -> float:
         return durations().hold_poll if self._holding.seen else durations().staged_poll

@@ -5,5 +5,5 @@ plans can have them, `summaries` what a run does with them, and `comparison` how
 
 Outside stay what the stream keeps (`auditor.pipeline.live`, and `auditor.pipeline.merge.live_sums` what a merge adds), as a pipeline is
 above a run; the store's table of epochs (`auditor.store.live_epochs`); and how differences are located as of a position
-(`auditor.run.locate._live`), which is a part of locating.
+(`auditor.run.locate.live`), which is a part of locating.
 """

@@ -31,8 +31,8 @@ from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.pipeline.staging import Staging
-from auditor.service.certify._book import Book, Meter, listed
-from auditor.service.certify._scratch import Scratch
+from auditor.service.certify.book import Book, Meter, listed
+from auditor.service.certify.scratch import Scratch
 from auditor.service.running import audit_tables
 from auditor.service.selftest import Differs
 from auditor.store import open_store, pipelines
@@ -383,7 +383,7 @@ class Trial:
         self._write_some(STEPS.index(step))
         self.pipeline.stage(self.table)
         self.pipeline.release()
-        command = [sys.executable, "-m", "auditor.service.certify._killed", str(self.pipeline.file), step]
+        command = [sys.executable, "-m", "auditor.service.certify.killed", str(self.pipeline.file), step]
         child = subprocess.run(command, capture_output=True, timeout=durations().certified_child, text=True, check=False)
         if child.returncode != -signal.SIGKILL:
             said = " ".join(child.stderr.split())[-300:]

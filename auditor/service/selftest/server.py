@@ -9,7 +9,7 @@ from auditor.background import Service
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConnectionLost, StatementCancelled, Unreachable
 from auditor.planning.watermark import read_clock
-from auditor.service.selftest._bench import Bench, Differs, require
+from auditor.service.selftest.bench import Bench, Differs, require
 from auditor.sql import render
 from dialects import Kind, Place
 

@@ -1,4 +1,4 @@
-"""A process that merges and kills itself at a step: ``python -m auditor.service.certify._killed CONFIG STEP``.
+"""A process that merges and kills itself at a step: ``python -m auditor.service.certify.killed CONFIG STEP``.
 
 It dies as by ``kill -9`` or a machine that goes down: nothing is closed or rolled back by itself.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from auditor import config
 from auditor.points import armed
-from auditor.service.certify._target import make_loader
+from auditor.service.certify.target import make_loader
 from auditor.store import open_store
 
 

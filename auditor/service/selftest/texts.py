@@ -15,7 +15,7 @@ from uuid import UUID
 from auditor import canonical
 from auditor.errors import AuditorError
 from auditor.model import SIDES, ColumnPlan, Partitioning, Plan, SidePlan
-from auditor.service.selftest._bench import Bench, require
+from auditor.service.selftest.bench import Bench, require
 from auditor.sql import row_text
 from dialects import Dialect, HashAlgorithm, Kind
 

@@ -18,8 +18,8 @@ from uuid import UUID
 from auditor import canonical
 from auditor.errors import ResultError
 from auditor.model import DifferenceKind, RangeDifference, Report, Verdict
-from auditor.service.certify._book import Book, listed
-from auditor.service.certify._scratch import Scratch
+from auditor.service.certify.book import Book, listed
+from auditor.service.certify.scratch import Scratch
 from auditor.service.running import audit_tables
 from auditor.service.selftest import SAMPLES, Differs, Sample, catalogue_kind
 from dialects import Dialect, Kind

@@ -9,7 +9,7 @@ from typing import Any
 
 from auditor import canonical
 from auditor.errors import AuditorError
-from auditor.service.selftest._bench import Bench, require
+from auditor.service.selftest.bench import Bench, require
 from auditor.summary.key_number import Q
 from dialects import Dialect, Kind
 from dialects.numbers import UUID_PLACES

@@ -16,8 +16,8 @@ from auditor.compare.accounting import Row
 from auditor.compare.syndromes import power_sums
 from auditor.model import NULL_PARTITION, SIDES, Chunk, ColumnPlan, Method, Partitioning, Plan, RangeDifference
 from auditor.run.fetch import Fetcher
-from auditor.service.selftest._bench import Bench, require
-from auditor.service.selftest._texts import Sample, column_plan, plan_of
+from auditor.service.selftest.bench import Bench, require
+from auditor.service.selftest.texts import Sample, column_plan, plan_of
 from auditor.sql import distributions, filter, render
 from auditor.sql.filter import FilterColumn
 from auditor.sql.power_sums import count_sums

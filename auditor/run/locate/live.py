@@ -26,8 +26,8 @@ from auditor.compare.text_forms import with_windows
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, Difference, DifferenceKind, Look, Plan, Side
-from auditor.run.locate import _list, _work
-from auditor.run.locate._work import Tally, Work, compare_rows, place_of
+from auditor.run.locate import decoding, listing
+from auditor.run.locate.decoding import Tally, Work, compare_rows, place_of
 from auditor.sql.render import WORD_BITS
 from auditor.summary.key_number import P
 
@@ -52,12 +52,12 @@ def explain_as_of(work: Work) -> AsOf:
     for kind, state in (("missing", "source_only"), ("extra", "target_only")):
         work.record_state([rows.first_index for rows in one_sided if rows.kind == kind], state)
     tally.partitions["one_sided"] += len(one_sided)
-    _list.count_one_sided(work, _list.name_one_sided(work, one_sided, whole=False), whole=False)
-    decoded = _work.decode_positions(work)
+    listing.count_one_sided(work, listing.name_one_sided(work, one_sided, whole=False), whole=False)
+    decoded = decoding.decode_positions(work)
     left = sorted(index for index, positions in decoded.items() if positions is None)
     work.record_state(left, "estimated")
     tally.partitions["estimated"] += len(left)
-    at_least = {index: work.plan.t + 1 for index in left if _work.has_syndromes(work, index)}
+    at_least = {index: work.plan.t + 1 for index in left if decoding.has_syndromes(work, index)}
     rest = jaccard.select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
     return AsOf(rest, _account(work, {index: positions for index, positions in decoded.items() if positions is not None}))
 
@@ -88,9 +88,9 @@ def at_position(work: Work, index: int, position: int, rows: Sequence[Row]) -> l
 
 
 def _account(work: Work, positions: Mapping[int, Sequence[int]]) -> dict[int, list[Difference]]:
-    rows, moved = _work.fetch_positions(work, positions), dict[int, list[Difference]]()
+    rows, moved = decoding.fetch_positions(work, positions), dict[int, list[Difference]]()
     for index, decoded in positions.items():
-        if _work.accounts_for(work.aligned, index, rows[index]):
+        if decoding.accounts_for(work.aligned, index, rows[index]):
             work.tally.partitions["accounted"] += 1
             work.add(compare_rows(work, rows[index])[0])
         elif (differences := _split(work, index, decoded, rows[index])) is not None:
@@ -105,7 +105,7 @@ def _account(work: Work, positions: Mapping[int, Sequence[int]]) -> dict[int, li
 def _split(work: Work, index: int, positions: Sequence[int], rows: Mapping[Side, Sequence[Row]]) -> list[Difference] | None:
     """Return the differences of a partition (by index), those of rows that have changed in the source marked; None if no row has."""
     at = dt.datetime.now(dt.UTC)
-    symbols = syndromes.symbols_at(_work.syndromes_of(work.aligned, np.array([index]))[0].tolist(), positions)
+    symbols = syndromes.symbols_at(decoding.syndromes_of(work.aligned, np.array([index]))[0].tolist(), positions)
     still: dict[Side, list[Row]] = {side: [] for side in SIDES}
     marked: list[tuple[int, dict[Side, list[Row]], int]] = []
     for position, symbol in zip(positions, symbols, strict=True):
@@ -156,13 +156,13 @@ def find_lost(reader: Reader, plan: Plan, kept: Aligned, limits: Limits) -> Lost
     ``kept`` has the sums as its source and the scan as its target. Values are reported where the target holds what the stream had.
     """
     work = Work(plan, kept, limits, reader, 0.0, Tally(Sample(limits.max_differences, plan)))
-    decoded = _work.decode_positions(work)
+    decoded = decoding.decode_positions(work)
     chosen = {index: positions for index, positions in decoded.items() if positions is not None}
-    rows = _work.fetch_positions(work, chosen)
+    rows = decoding.fetch_positions(work, chosen)
     named: list[Difference] = []
     left = [int(kept.partition[index]) for index in np.flatnonzero(kept.unequal) if int(index) not in chosen]
     for index, positions in chosen.items():
-        sums = _work.syndromes_of(kept, np.array([index]))[0].tolist()
+        sums = decoding.syndromes_of(kept, np.array([index]))[0].tolist()
         for position, symbol in zip(positions, syndromes.symbols_at(sums, positions), strict=True):
             here: dict[Side, list[Row]] = {side: at_position(work, index, position, of_side) for side, of_side in rows[index].items()}
             if (lost := _name_lost(work, index, position, here, symbol)) is not None:

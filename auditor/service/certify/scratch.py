@@ -9,7 +9,7 @@ from typing import Any
 
 import dialects
 from auditor.errors import AuditorError, StatementRefused
-from auditor.service.certify._book import Meter
+from auditor.service.certify.book import Meter
 from auditor.sql.literals import value_literal
 from dialects import Dialect, Kind, Session
 

@@ -15,7 +15,7 @@ from auditor.compare.sampling import Sample
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Partitioning, Plan, consecutive_ranges
-from auditor.run.locate._work import Tally, Work
+from auditor.run.locate.decoding import Tally, Work
 from auditor.run.scan import scan
 from auditor.sql.render import partition_conditions
 

@@ -17,9 +17,9 @@ from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.check import check_source as check_settings
 from auditor.pipeline.events import Place
-from auditor.service.certify._book import Book, listed
-from auditor.service.certify._scratch import Scratch
+from auditor.service.certify.book import Book, listed
 from auditor.service.certify.log_columns import KINDS, Sample, samples_of
+from auditor.service.certify.scratch import Scratch
 from auditor.service.selftest import Differs
 
 RANGE_BYTES = 1 << 20

@@ -19,8 +19,8 @@ from auditor.compare.accounting import Row
 from auditor.compare.jaccard import Unresolved
 from auditor.compare.ranges import OneSidedRows
 from auditor.model import NULL_PARTITION, SIDES, Difference, Side, side_of
-from auditor.run.locate._refine import restrict_plan
-from auditor.run.locate._work import Work, accounts_for, compare_rows, group_by_partition
+from auditor.run.locate.decoding import Work, accounts_for, compare_rows, group_by_partition
+from auditor.run.locate.refining import restrict_plan
 from auditor.run.scan import scan
 from dialects import Session
 
