@@ -40,8 +40,8 @@ from auditor.api_models.repair import KIND_DESCRIPTION, REPAIR_EXAMPLE, Patch, P
 from auditor.bootstrap import use_cases
 from auditor.config import MAX_KEY, MIN_KEY, KeyRange
 from auditor.model import DifferenceKind
-from auditor.repair.facts import Accepted
 from auditor.repair.keys import Selection
+from auditor.repair.target_facts import Accepted
 from auditor.service import patches
 from auditor.service import repairs as repair_service
 from auditor.store import bootstraps as stored_bootstraps

@@ -17,8 +17,8 @@ from auditor.connections.reader import Reader
 from auditor.errors import BootstrapRefused, ColumnRefused
 from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side
 from auditor.planning import introspect, planner
-from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
 from auditor.repair.rows import plan_transfer
+from auditor.repair.target_facts import TargetFacts, read_facts, unwritten_columns
 from auditor.repair.target_writer import writer_class
 from auditor.sql import render
 from auditor.sql.table_copy import BootstrapStatements, read_lines

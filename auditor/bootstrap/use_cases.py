@@ -26,8 +26,8 @@ from auditor.errors import AuditorError, BootstrapRefused, ConfigError
 from auditor.escaping import shell_word
 from auditor.history import records
 from auditor.model import Chunk, Report, Verdict, consecutive_ranges
-from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
+from auditor.repair.target_facts import ACCEPTABLE
 from auditor.service import audits, cron, definitions, patches, running
 from auditor.service.definitions import apply_overrides
 from auditor.store import Store, audit_state, bootstraps, queue, repairs, runs

@@ -31,9 +31,12 @@ from auditor.config._file import add_audits, find_file, load, set_source, valida
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts, Ladder
+from auditor.config._notify import Channel, Notify, Occasion
 from auditor.config._pipeline import ANEW, Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging, TargetKeys
 from auditor.config._schedule import Schedule
-from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Service, Settings, Store, find_secrets
+from auditor.config._service import Service
+from auditor.config._settings import Settings, find_secrets
+from auditor.config._store import Evidence, Retention, Store
 from auditor.config._tolerance import Threshold, Tolerance
 
 __all__ = [

@@ -23,7 +23,8 @@ from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts
 from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging
-from auditor.config._settings import Settings, Store
+from auditor.config._settings import Settings
+from auditor.config._store import Store
 from auditor.errors import ConfigError
 from auditor.escaping import yaml_scalar, yaml_text
 

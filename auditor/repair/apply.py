@@ -15,7 +15,6 @@ from auditor.connections.connection import CONTINUING
 from auditor.errors import EngineError, LockTimeout, PatchFailed, PatchRefused, SerializationConflict, StatementRefused
 from auditor.points import reach
 from auditor.repair.batch import BatchWriter, Written, batch_rows
-from auditor.repair.facts import check_changes
 from auditor.repair.journal import (
     DONE,
     count_outcomes,
@@ -31,6 +30,7 @@ from auditor.repair.journal import (
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, read_rows
 from auditor.repair.script import sql_script
+from auditor.repair.target_facts import check_changes
 from auditor.store import Store, patches
 from auditor.store.patches import Batch, BatchState, JournalRow, JournalTexts, Patch, PatchPlan
 

@@ -13,9 +13,9 @@ from auditor.compare.accounting import Key
 from auditor.errors import AuditorError, PatchFailed, PatchRefused
 from auditor.masking import MASK
 from auditor.points import reach
-from auditor.repair.facts import TargetFacts, unwritten_columns
 from auditor.repair.proposal import ROWS_TOGETHER, Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
+from auditor.repair.target_facts import TargetFacts, unwritten_columns
 from auditor.repair.target_writer import TargetWriter
 from auditor.sql.row_changes import MarkStatements
 

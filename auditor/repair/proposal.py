@@ -13,9 +13,9 @@ from auditor.connections.reader import OnProgress, Reader
 from auditor.errors import PatchRefused, RunOutdated, ValueRefused
 from auditor.model import SIDES, Differences, Plan, Report, Side
 from auditor.planning import introspect, planner
-from auditor.repair.facts import TargetFacts, check_changes, check_table, read_facts
 from auditor.repair.keys import KeyFile, Selection, collect_keys
 from auditor.repair.rows import ExactRow, RowChange, Transfer, compare_rows, describe_key, meant_texts, plan_transfer, read_rows
+from auditor.repair.target_facts import TargetFacts, check_changes, check_table, read_facts
 from auditor.sql.row_changes import RowStatements
 from auditor.store import Store
 from dialects import Dialect, Table

@@ -20,10 +20,10 @@ from auditor.masking import MASK
 from auditor.model import DifferenceKind, Report
 from auditor.repair import patching, proposal, script
 from auditor.repair.apply import ApprovablePlan
-from auditor.repair.facts import ACCEPTABLE, Accepted
 from auditor.repair.keys import Selection
 from auditor.repair.patching import Job, Patched
 from auditor.repair.script import Format
+from auditor.repair.target_facts import ACCEPTABLE, Accepted
 from auditor.service import audits, definitions, running
 from auditor.service.definitions import definition_of_run
 from auditor.store import patches, repairs, runs

@@ -14,7 +14,7 @@ from auditor import config
 from auditor.background import Backoff, Service
 from auditor.durations import durations
 from auditor.errors import PartDamaged
-from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
+from auditor.pipeline.child_process import Child, ignore_signals, log_as_driver, serve
 from auditor.pipeline.restaging import repair_all
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
