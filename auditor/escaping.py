@@ -108,7 +108,7 @@ PLAIN_YAML = re.compile(r"[\w.][\w.-]*")
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """Return plain values and shapes as JSON whose characters are printable: others, which stand in texts alone, are escaped."""
+    """Return plain values and models as JSON whose characters are printable: others, which stand in texts alone, are escaped."""
     text = _any_json(value, indent)
     if text.replace("\n", "").isprintable():
         return text
@@ -123,7 +123,7 @@ def _any_json(value: Any, indent: int | None) -> str:
         # json.dumps indents in Python: 0.15 s for a report of 5,000 rows, where this takes 0.02 s
         with suppress(PydanticSerializationError):  # half a surrogate pair
             return to_json(value, indent=indent).decode()
-    return json.dumps(value, indent=indent, ensure_ascii=False, default=lambda shape: shape.model_dump(mode="json"))
+    return json.dumps(value, indent=indent, ensure_ascii=False, default=lambda model: model.model_dump(mode="json"))
 
 
 def csv_line(cells: Sequence[str | int | None], end: str = "\n") -> str:

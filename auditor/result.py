@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from auditor.shapes.report import RunReport
+    from auditor.api_models.report import RunReport
 
 
 class Report(model.Report):

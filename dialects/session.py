@@ -17,8 +17,9 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from dialects import alarms, wire
+from dialects import timers, wire
 from dialects.base import ColumnBatch, Dialect, Loading, Session
+from dialects.durations import durations
 from dialects.errors import (
     AuditorError,
     ServerSilent,
@@ -28,7 +29,6 @@ from dialects.errors import (
     StatementTimeout,
     Unreachable,
 )
-from dialects.waits import waits
 from dialects.wire import Wire
 
 T = TypeVar("T")
@@ -164,7 +164,7 @@ class DriverSession(Session):
 
     @property
     def _limit(self) -> float:
-        return self.driver.patience if self._statement_timeout is None else self._statement_timeout + waits().silence_grace
+        return self.driver.patience if self._statement_timeout is None else self._statement_timeout + durations().silence_grace
 
     def _cause_of_cut(self) -> AuditorError:
         if self._wire.is_flooded:
@@ -173,7 +173,7 @@ class DriverSession(Session):
                 " exclude the column of such values"
             )
         if self._wire.is_hastened:
-            return StatementCancelled(f"a statement was cancelled, and the server did not end it within {waits().cancel_grace:g} s")
+            return StatementCancelled(f"a statement was cancelled, and the server did not end it within {durations().cancel_grace:g} s")
         if self._statement_timeout is None:
             return self.driver.no_answer()
         return ServerSilent(
@@ -231,7 +231,7 @@ class DriverSession(Session):
             " sessions as they are"
         )
 
-    def _hold_answered(self) -> None:
+    def check_snapshot_answered(self) -> None:
         """Raise SessionSwitched if a statement of the open snapshot was answered from outside its transaction."""
         if self.in_snapshot and self.transaction() == "none":
             raise self.switched("a statement of a snapshot was answered from outside the snapshot's transaction")
@@ -254,7 +254,7 @@ class DriverSession(Session):
             finally:
                 with suppress(Exception):  # an error of the statement itself must not be replaced by one of closing
                     cursor.close()
-        self._hold_answered()
+        self.check_snapshot_answered()
         self._count(rows)
         return names, rows
 
@@ -266,7 +266,7 @@ class DriverSession(Session):
             finally:
                 with suppress(Exception):
                     cursor.close()
-        self._hold_answered()
+        self.check_snapshot_answered()
         self.statements += 1
 
     def stream(self, sql: str) -> Iterator[ColumnBatch]:
@@ -281,7 +281,7 @@ class DriverSession(Session):
             while True:
                 with self.waiting():  # not while the caller works on a batch
                     batch = next(batches, None)
-                self._hold_answered()
+                self.check_snapshot_answered()
                 if batch is None:
                     break
                 yield batch
@@ -299,7 +299,7 @@ class DriverSession(Session):
 
         A statement that has not ended ``cancel_grace`` seconds later loses its connection.
         """
-        if self._wire.hasten(waits().cancel_grace) and (self._canceller is None or not self._canceller.is_alive()):
+        if self._wire.hasten(durations().cancel_grace) and (self._canceller is None or not self._canceller.is_alive()):
             self._canceller = threading.Thread(target=self._request_cancel, name="cancel", daemon=True)
             self._canceller.start()
 
@@ -309,7 +309,7 @@ class DriverSession(Session):
                 with line.limit(self.driver.patience):
                     helper.cursor().execute(self.cancel_statement())
                 ending = self.terminate_statement()
-                if ending and not self._wire.is_silent(waits().cancel_grace / 2):
+                if ending and not self._wire.is_silent(durations().cancel_grace / 2):
                     with line.limit(self.driver.patience):
                         helper.cursor().execute(ending)
         except Exception as error:  # the statement may have ended meanwhile; else its connection is cut
@@ -415,7 +415,7 @@ class InProcessSession(Session):
                 finished.wait(0.5)  # then again: a cancellation before the statement has started has no effect
 
         try:
-            with alarms.of_process.after(self._timeout, cancel_until_finished):
+            with timers.of_process.after(self._timeout, cancel_until_finished):
                 yield
         except AuditorError:
             if timed_out.is_set():

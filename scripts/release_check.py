@@ -72,7 +72,7 @@ CLOSED = "127.0.0.1:1"
 """A port at which no server answers."""
 
 READ_S3 = """
-from auditor.pipeline.s3_folder import S3Folder
+from auditor.pipeline.folders import S3Folder
 try:
     S3Folder("s3://bucket/staged").get("part")
 except OSError as error:

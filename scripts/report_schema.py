@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from auditor.shapes.report import RunReport
+from auditor.api_models.report import RunReport
 
 HEAD = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -17,8 +17,8 @@ HEAD = {
 
 def schema() -> str:
     """Return the schema as JSON."""
-    shape = RunReport.model_json_schema()
-    definitions = shape.pop("$defs") | {"RunReport": shape}
+    model = RunReport.model_json_schema()
+    definitions = model.pop("$defs") | {"RunReport": model}
     report = {"$ref": "#/$defs/RunReport"}
     either = {"oneOf": [report, {"type": "array", "minItems": 2, "items": report}]}
     return json.dumps({**HEAD, **either, "$defs": _without_titles(definitions)}, indent=2, ensure_ascii=False) + "\n"

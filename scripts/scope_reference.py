@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fastapi.routing import APIRoute
 
 from auditor.api import app, routing
-from auditor.shapes.access import Scope
+from auditor.api_models.access import Scope
 from auditor.store.tokens import DESCRIPTIONS, SCOPES
 
 

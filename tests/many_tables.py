@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import event
 
+from auditor.api_models.pipeline import PipelineProgress, StagedBatch
 from auditor.config import Settings, validate_settings
 from auditor.model import Part, Segment, TableNote
-from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import Store, parts, pipelines, refreshes, schema_changes, segments, table_notes
 from auditor.store.pipelines import MergeNews
 from auditor.store.schema_changes import TargetMigration

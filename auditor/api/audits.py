@@ -37,15 +37,15 @@ from auditor.api.routing import (
     slow_request,
     with_location,
 )
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
+from auditor.api_models.run import Run
+from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus
 from auditor.config import KeyRange, TimeRange
 from auditor.history import records
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
 from auditor.service import segment_audits, workers
-from auditor.shapes.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
-from auditor.shapes.run import Run
-from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus
 from auditor.store import segment_register
 
 routes = router("audits")

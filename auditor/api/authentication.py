@@ -21,9 +21,9 @@ from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from auditor.api.middleware import RateLimit, too_many_requests
+from auditor.api_models.access import Scope
 from auditor.config import Settings
 from auditor.errors import ConfigError, Forbidden, Unauthorised
-from auditor.shapes.access import Scope
 from auditor.store import Store, events, tokens
 from auditor.store.tokens import Token
 

@@ -32,24 +32,26 @@ class SingleFlight:
 
     def __init__(self) -> None:
         # Keys include the event loop, because a loop can only await its own tasks.
-        self._running: dict[Hashable, asyncio.Task[Any]] = {}
-        self._next: dict[Hashable, asyncio.Task[Any]] = {}
+        self.running: dict[Hashable, asyncio.Task[Any]] = {}
+        """The computations that run, by key."""
+        self.pending: dict[Hashable, asyncio.Task[Any]] = {}
+        """Those that begin once the one of their key has ended."""
 
     async def get(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         """Return or raise what ``compute`` returns or raises. It is called in a thread."""
         key = (asyncio.get_running_loop(), key)
-        if key not in self._next:
-            self._next[key] = asyncio.create_task(self._run(key, compute))
-        return cast(Result, await asyncio.shield(self._next[key]))  # others still wait for it when this request is cancelled
+        if key not in self.pending:
+            self.pending[key] = asyncio.create_task(self._run(key, compute))
+        return cast(Result, await asyncio.shield(self.pending[key]))  # others still wait for it when this request is cancelled
 
     async def _run(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        if previous := self._running.get(key):
+        if previous := self.running.get(key):
             await asyncio.wait([previous])
-        self._running[key] = self._next.pop(key)
+        self.running[key] = self.pending.pop(key)
         try:
             return await run_in_threadpool(compute)
         finally:
-            del self._running[key]
+            del self.running[key]
 
 
 @dataclass(frozen=True, slots=True)

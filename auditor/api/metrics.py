@@ -19,16 +19,16 @@ from prometheus_client.registry import Collector
 
 from auditor import telemetry
 from auditor.api.dependencies import AppState
+from auditor.api_models.pipeline import PipelineStatus, TableStatus, TargetStatus
 from auditor.config import Threshold
 from auditor.errors import StoreError, UnknownRun
 from auditor.history import records
-from auditor.history.status import STATUSES
+from auditor.history.audit_status import STATUSES
 from auditor.model import SIDES, FindingKind, Report, State, Verdict
 from auditor.service import audits, segment_audits
 from auditor.service.audits import Overview
 from auditor.service.pipeline_status import status
 from auditor.service.table_states import NEEDS_ATTENTION, STANDINGS, TableRow, list_rows
-from auditor.shapes.pipeline import PipelineStatus, TableStatus, TargetStatus
 from auditor.store import Store, patches, queue, runs
 from auditor.store.runs import Ending, StoredRun
 

@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import App
 from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
+from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
+from auditor.api_models.segment import SegmentEntry
 from auditor.config import KeyRange
 from auditor.pipeline.refresh import use_cases
 from auditor.service import pipelines as pipeline_service
 from auditor.service.pipeline_status import list_lags, match_tables, status
-from auditor.shapes.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
-from auditor.shapes.segment import SegmentEntry
 from auditor.store import refreshes, segments
 
 routes = router("pipelines")

@@ -35,15 +35,15 @@ from auditor.api.routing import (
     slow_request,
     with_location,
 )
+from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
+from auditor.api_models.repair import KIND_DESCRIPTION, REPAIR_EXAMPLE, Patch, PatchRow, Repair, RepairKind
 from auditor.bootstrap import use_cases
 from auditor.config import MAX_KEY, MIN_KEY, KeyRange
 from auditor.model import DifferenceKind
-from auditor.repair.facts import Accepted
 from auditor.repair.keys import Selection
+from auditor.repair.target_facts import Accepted
 from auditor.service import patches
 from auditor.service import repairs as repair_service
-from auditor.shapes.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
-from auditor.shapes.repair import KIND_DESCRIPTION, REPAIR_EXAMPLE, Patch, PatchRow, Repair, RepairKind
 from auditor.store import bootstraps as stored_bootstraps
 from auditor.store import patches as stored_patches
 from auditor.store import repairs, runs

@@ -17,14 +17,14 @@ from pydantic import BeforeValidator
 from auditor import service
 from auditor.api.dependencies import App
 from auditor.api.routing import RunId, Text, etag_response, route_options, router, slow_request
+from auditor.api_models import ApiModel
+from auditor.api_models.report import DayReport, RunReport
 from auditor.config import Settings
 from auditor.errors import NoReport, ResultError
 from auditor.history import records
 from auditor.model import Report, Side
 from auditor.report import day as days
 from auditor.report import render
-from auditor.shapes import Shape
-from auditor.shapes.report import DayReport, RunReport
 from auditor.store import Store, runs
 
 routes = router("reports")
@@ -45,11 +45,11 @@ Day = Annotated[IsoDate, InPath(examples=["2026-03-01"])]
 Format = Annotated[Literal["json", "html", "markdown", "text"] | None, Query(description="By default decided by Accept, else JSON.")]
 
 
-def report_options(shape: type[Shape], *statuses: int) -> dict[str, Any]:
-    """Return the options of a route that returns a report: of this shape as JSON, else as text."""
+def report_options(model: type[ApiModel], *statuses: int) -> dict[str, Any]:
+    """Return the options of a route that returns a report: of this model as JSON, else as text."""
     options = route_options("read", *statuses)
     texts = {type_: {"schema": {"type": "string"}} for format, type_ in MEDIA_TYPES.items() if format != "json"}
-    options["responses"][200] = {"description": "The report.", "model": shape, "content": texts}
+    options["responses"][200] = {"description": "The report.", "model": model, "content": texts}
     return options
 
 

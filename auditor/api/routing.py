@@ -21,7 +21,7 @@ from starlette.responses import Response
 from auditor.api import authentication
 from auditor.api.authentication import Visitor
 from auditor.api.middleware import ENCODED_SLASH
-from auditor.shapes.access import Scope
+from auditor.api_models.access import Scope
 
 PREFIX = "/api/v1"
 DEFAULT_LIMIT = 50

@@ -36,16 +36,16 @@ from auditor.api.routing import (
     slow_request,
     with_location,
 )
+from auditor.api_models.access import Event
+from auditor.api_models.run import Difference, Partition, PartitionState, Run
+from auditor.durations import durations
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.masking import partition_label
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
-from auditor.service import differences, evidence, stored_runs, workers
-from auditor.shapes.access import Event
-from auditor.shapes.run import Difference, Partition, PartitionState, Run
+from auditor.service import evidence, stored_differences, stored_runs, workers
 from auditor.store import events, runs
 from auditor.summary.codec import STATES, PartitionMap
-from auditor.waits import waits
 
 routes = router("runs")
 
@@ -166,13 +166,13 @@ def list_differences(
     """Return the stored differences of a run: a page of them, or all as CSV or NDJSON."""
     after = parse_cursor("differences", cursor, int) or 0
     identity = runs.get_run(app.store, run).run
-    selection = differences.select(app.store, identity, kind, state)
+    selection = stored_differences.select(app.store, identity, kind, state)
     accept = request.headers.get("Accept", "")
     if format == "csv" or (format is None and CSV in accept):
-        return file_response(differences.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
+        return file_response(stored_differences.as_csv(app.store, selection), f"{CSV}; charset=utf-8", f"differences-{identity[:12]}.csv")
     if format == "ndjson" or (format is None and NDJSON in accept):
-        return file_response(differences.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
-    page = differences.list_page(app.store, selection, after, limit + 1)
+        return file_response(stored_differences.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
+    page = stored_differences.list_page(app.store, selection, after, limit + 1)
     return paginate("differences", page, limit, lambda difference: difference.number)
 
 
@@ -264,7 +264,7 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
     listeners[id(request)] = caller_name(request)
     try:
         yield "retry: 2000\n\n"
-        while time.monotonic() - started < waits().event_stream and not await request.is_disconnected():
+        while time.monotonic() - started < durations().event_stream and not await request.is_disconnected():
             try:
                 stored = await run_in_threadpool(records.get_run, app.store, run)
             except AuditorError:  # the store failed or the run was deleted: the client reconnects and gets the error
@@ -277,9 +277,9 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
             if stored.ended is not None:
                 yield f"id: {tag}\nevent: end\ndata: {{}}\n\n"
                 return
-            if time.monotonic() - sent >= waits().event_keepalive:
+            if time.monotonic() - sent >= durations().event_keepalive:
                 yield ": keepalive\n\n"
                 sent = time.monotonic()
-            await asyncio.sleep(waits().event_poll)
+            await asyncio.sleep(durations().event_poll)
     finally:
         listeners.pop(id(request), None)

@@ -4,7 +4,7 @@
 which tables are refused, `copying` reads and loads it (`tasks` on executors, `range_files` between the two), `verifying` compares the
 copy with the snapshot that it was read in, and `swapping` brings it into the table.
 
-Outside stay the journal's table (`auditor.store.bootstraps`), the shapes that leave the process (`auditor.shapes.bootstrap`), the
+Outside stay the journal's table (`auditor.store.bootstraps`), the models that leave the process (`auditor.api_models.bootstrap`), the
 statements (`auditor.sql.table_copy`, `sql_templates/bootstrap.sql`), how a kind of target is written (`auditor.repair.target_writer`),
 the executors of Spark (`auditor.pipeline.executors`), and the doors: `auditor.cli._bootstrap` and `auditor.api.repairs`.
 """

@@ -11,15 +11,15 @@ from itertools import pairwise
 from typing import Literal
 
 import sql_templates
+from auditor.api_models.bootstrap import Swap
 from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import BootstrapRefused, ColumnRefused
 from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Side
 from auditor.planning import introspect, planner
-from auditor.repair.facts import TargetFacts, read_facts, unwritten_columns
 from auditor.repair.rows import plan_transfer
+from auditor.repair.target_facts import TargetFacts, read_facts, unwritten_columns
 from auditor.repair.target_writer import writer_class
-from auditor.shapes.bootstrap import Swap
 from auditor.sql import render
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from dialects import Dialect, Place, Session, Table

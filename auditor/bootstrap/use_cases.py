@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from auditor.api_models.bootstrap import Bootstrap, CopiedRange, CopyProgress
+from auditor.api_models.bootstrap import BootstrapPlan as ShownPlan
 from auditor.bootstrap import stages
 from auditor.bootstrap.job import BootstrapJob, Executors, RunTasks
 from auditor.bootstrap.plan import EVERYTHING, BootstrapPlan, Road
@@ -24,12 +26,10 @@ from auditor.errors import AuditorError, BootstrapRefused, ConfigError
 from auditor.escaping import shell_word
 from auditor.history import records
 from auditor.model import Chunk, Report, Verdict, consecutive_ranges
-from auditor.repair.facts import ACCEPTABLE
 from auditor.repair.keys import Selection
+from auditor.repair.target_facts import ACCEPTABLE
 from auditor.service import audits, cron, definitions, patches, running
 from auditor.service.definitions import apply_overrides
-from auditor.shapes.bootstrap import Bootstrap, CopiedRange, CopyProgress
-from auditor.shapes.bootstrap import BootstrapPlan as ShownPlan
 from auditor.store import Store, audit_state, bootstraps, queue, repairs, runs
 from auditor.store.bootstraps import Bootstrap as StoredBootstrap
 

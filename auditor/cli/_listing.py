@@ -15,8 +15,8 @@ from auditor.escaping import json_text
 from auditor.report import difference_rows
 
 if TYPE_CHECKING:
-    from auditor.shapes.audit import ListedAudit
-    from auditor.shapes.run import Difference
+    from auditor.api_models.audit import ListedAudit
+    from auditor.api_models.run import Difference
 
 
 def ls(options: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def print_audits(rows: list[ListedAudit], options: argparse.Namespace) -> int:
 def differences(options: argparse.Namespace) -> int:
     """Print or write the stored differences of a run."""
     from auditor.cli._runs import find_run
-    from auditor.service.differences import iterate, select
+    from auditor.service.stored_differences import iterate, select
 
     with settings_and_store(options) as (configured, store):
         run, _ = find_run(configured, store, options.run)

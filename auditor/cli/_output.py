@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from auditor.escaping import exact, json_text
 
 if TYPE_CHECKING:
+    from auditor.api_models.audit import Overrides
     from auditor.config import Settings
     from auditor.model import Report
-    from auditor.shapes.audit import Overrides
     from auditor.store import Store
 
 SEVERITY = (0, 1, 3, 2, 4)
@@ -185,7 +185,7 @@ def worst_exit_code(codes: list[int]) -> int:
 
 
 def print_json(value: Any) -> None:
-    """Print plain values, shapes or lists of shapes as JSON."""
+    """Print plain values, models or lists of models as JSON."""
     print(json_text(value, indent=2))
 
 

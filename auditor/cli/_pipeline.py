@@ -22,9 +22,9 @@ from auditor.escaping import command, shell_word, yaml_text
 from auditor.wording import plural
 
 if TYPE_CHECKING:
+    from auditor.api_models.pipeline import LiveSummaries, PipelineStatus
+    from auditor.api_models.pipeline import Refresh as ShownRefresh
     from auditor.service.table_states import TableRow
-    from auditor.shapes.pipeline import LiveSummaries, PipelineStatus
-    from auditor.shapes.pipeline import Refresh as ShownRefresh
     from auditor.store.refreshes import Refresh
 
 

@@ -13,7 +13,7 @@ from auditor.escaping import exact
 from auditor.model import Progress
 
 if TYPE_CHECKING:
-    from auditor.shapes.run import Run
+    from auditor.api_models.run import Run
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def watching(quiet: bool) -> Iterator[OnProgress]:
     if quiet:
         yield ignore_progress
     elif sys.stderr.isatty():
-        with _bars() as watch:
+        with bars() as watch:
             yield watch
     else:
         yield _plain()
@@ -61,7 +61,7 @@ def _plain() -> OnProgress:
 
 
 @contextmanager
-def _bars() -> Iterator[OnProgress]:
+def bars() -> Iterator[OnProgress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 

@@ -15,9 +15,9 @@ from auditor.client import Client
 from auditor.errors import ConfigError, NoReport, UnknownAudit
 
 if TYPE_CHECKING:
+    from auditor.api_models.audit import Audit, ListedAudit
+    from auditor.api_models.run import Run
     from auditor.client import Client
-    from auditor.shapes.audit import Audit, ListedAudit
-    from auditor.shapes.run import Run
 
 
 def client(options: argparse.Namespace) -> Client:
@@ -99,7 +99,7 @@ def _select(service: Client, wanted: list[str]) -> list[str]:
 def _listed(audit: Audit) -> ListedAudit:
     """Return an audit as `report.listing` prints it."""
 
-    from auditor.shapes.audit import ListedAudit
+    from auditor.api_models.audit import ListedAudit
 
     status = audit.status
     return ListedAudit(
@@ -114,7 +114,7 @@ def _listed(audit: Audit) -> ListedAudit:
 
 def _find_run(service: Client, run: str) -> tuple[Run, str]:
     """Return the run with this id, or the run of an audit's last verdict with lines on the audit's status."""
-    from auditor.history.status import status_label
+    from auditor.history.audit_status import status_label
     from auditor.report import formatting
 
     latest = service.runs(run, limit=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 
 if TYPE_CHECKING:
-    from auditor.shapes.segment import SegmentAuditStatus
+    from auditor.api_models.segment import SegmentAuditStatus
 
 
 def segments(options: argparse.Namespace) -> int:

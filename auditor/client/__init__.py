@@ -24,18 +24,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from urllib.parse import urlencode
 
+from auditor.api_models import AnyApiModel
+from auditor.api_models.access import Event
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
+from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
+from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
+from auditor.api_models.repair import Patch, PatchRow, Repair
+from auditor.api_models.report import DayReport, RunReport
+from auditor.api_models.run import Difference, Partition, Run
+from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
 from auditor.client.http import MAX_ANSWER, Transport, quoted
+from auditor.durations import durations
 from auditor.errors import AuditorError
-from auditor.shapes import AnyShape
-from auditor.shapes.access import Event
-from auditor.shapes.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
-from auditor.shapes.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
-from auditor.shapes.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
-from auditor.shapes.repair import Patch, PatchRow, Repair
-from auditor.shapes.report import DayReport, RunReport
-from auditor.shapes.run import Difference, Partition, Run
-from auditor.shapes.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
-from auditor.waits import waits
 
 if TYPE_CHECKING:
     import pyarrow
@@ -71,20 +71,20 @@ class Client:
 
     def audits(self) -> list[Audit]:
         """Return all audits, each with its status and latest run."""
-        return list(self._service.shapes(Audit, "/audits"))
+        return list(self._service.models(Audit, "/audits"))
 
     def audit(self, name: str) -> AuditDetails:
         """Return one audit. Raises UnknownAudit."""
-        return self._service.shape(AuditDetails, "GET", f"/audits/{quoted(name)}")
+        return self._service.model(AuditDetails, "GET", f"/audits/{quoted(name)}")
 
     def plan(self, audit: str) -> Plan:
         """Plan an audit now, by asking both databases. Raises UnknownAudit, and the error that prevents the plan."""
-        return self._service.shape(Plan, "GET", f"/audits/{quoted(audit)}/plan")
+        return self._service.model(Plan, "GET", f"/audits/{quoted(audit)}/plan")
 
     def sql(self, audit: str, side: Side | None = None, method: Method | None = None) -> ConsoleScripts:
         """Return the SQL to paste into each side's console, or one side's; ``method`` replaces the audit's. Raises as `plan` does."""
         parameters = {name: value for name, value in (("side", side), ("method", method), ("format", "json")) if value}
-        return self._service.shape(ConsoleScripts, "GET", f"/audits/{quoted(audit)}/sql?{urlencode(parameters)}")
+        return self._service.model(ConsoleScripts, "GET", f"/audits/{quoted(audit)}/sql?{urlencode(parameters)}")
 
     def define(self, name: str, definition: Mapping[str, Any], *, replace: bool = False) -> AuditDetails:
         """Define an audit between two configured connections, or ``replace`` one that was defined over HTTP.
@@ -93,8 +93,8 @@ class Client:
         and the error that prevents its plan.
         """
         if replace:
-            return self._service.shape(AuditDetails, "PUT", f"/audits/{quoted(name)}", dict(definition))
-        return self._service.shape(AuditDetails, "POST", "/audits", {**definition, "name": name})
+            return self._service.model(AuditDetails, "PUT", f"/audits/{quoted(name)}", dict(definition))
+        return self._service.model(AuditDetails, "POST", "/audits", {**definition, "name": name})
 
     def drop(self, name: str) -> None:
         """Delete an audit that was defined over HTTP; its runs stay. Raises UnknownAudit."""
@@ -102,11 +102,11 @@ class Client:
 
     def pause(self, audit: str) -> PauseState:
         """Stop scheduling an audit. Raises UnknownAudit."""
-        return self._service.shape(PauseState, "POST", f"/audits/{quoted(audit)}/pause")
+        return self._service.model(PauseState, "POST", f"/audits/{quoted(audit)}/pause")
 
     def unpause(self, audit: str) -> PauseState:
         """Schedule a paused audit again. Raises UnknownAudit."""
-        return self._service.shape(PauseState, "POST", f"/audits/{quoted(audit)}/unpause")
+        return self._service.model(PauseState, "POST", f"/audits/{quoted(audit)}/unpause")
 
     def request(self, audit: str, *, reason: str = "", overrides: Mapping[str, Any] = {}, idempotency: str | None = None) -> Run:
         """Request a run of an audit; ``overrides`` are settings of this run, such as ``method``, or ``keys`` or ``times`` for a slice.
@@ -126,12 +126,12 @@ class Client:
     def runs(self, audit: str | None = None, state: str | None = None, limit: int = 50) -> list[Run]:
         """Return the newest runs, of all audits or of one."""
         parameters = {"audit": audit, "state": state, "limit": min(max(limit, 1), 1000)}
-        runs = self._service.shapes(Run, "/runs", {name: value for name, value in parameters.items() if value is not None})
+        runs = self._service.models(Run, "/runs", {name: value for name, value in parameters.items() if value is not None})
         return list(islice(runs, max(limit, 0)))
 
     def run(self, run: str) -> Run:
         """Return the progress and result of a run. Raises UnknownRun."""
-        return self._service.shape(Run, "GET", f"/runs/{quoted(run)}")
+        return self._service.model(Run, "GET", f"/runs/{quoted(run)}")
 
     def wait(self, run: str, watch: Callable[[Run], None] = lambda _: None, seconds: float | None = None) -> Run:
         """Return the run once it has ended, or after ``seconds``. Calls ``watch`` with the run after each request."""
@@ -142,13 +142,13 @@ class Client:
                 current = self.run(run)
                 last_response = time.monotonic()
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - last_response > waits().client_outage:
+                if not error.retryable or time.monotonic() - last_response > durations().client_outage:
                     raise
             else:
                 watch(current)
                 if current.ended is not None or (deadline is not None and time.monotonic() >= deadline):
                     return current
-            time.sleep(waits().client_poll)
+            time.sleep(durations().client_poll)
 
     def follow(self, run: str) -> Iterator[Run]:
         """Yield the run whenever it changes, the ended run last; the service sends it, so that no change is asked for in vain.
@@ -164,9 +164,9 @@ class Client:
                         return
                     yield self._service.parse(Run, json.loads(data))
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - heard > waits().client_outage:
+                if not error.retryable or time.monotonic() - heard > durations().client_outage:
                     raise
-            time.sleep(waits().client_poll)
+            time.sleep(durations().client_poll)
 
     def _events(self, run: str, last: str) -> Iterator[tuple[str, str, str]]:
         """Yield name, data and id of the events of one stream until it ends or breaks off."""
@@ -198,7 +198,7 @@ class Client:
     def report(self, run: str, format: str = "json") -> RunReport | str:
         """Return the report of a run that has ended: a model, or a string for the formats text, markdown and html."""
         path = f"/runs/{quoted(run)}/report?{urlencode({'format': format})}"
-        return self._service.shape(RunReport, "GET", path) if format == "json" else self._service.request("GET", path).decode()
+        return self._service.model(RunReport, "GET", path) if format == "json" else self._service.request("GET", path).decode()
 
     def evidence(self, run: str) -> bytes:
         """Return the file of evidence of a run, which ``auditor verify`` reads. Raises UnknownRun and NoEvidence."""
@@ -213,11 +213,11 @@ class Client:
     def day(self, day: str, format: str = "json") -> DayReport | str:
         """Return the report on all audits of a day, such as ``2026-03-01``; formats as of `report`. Raises UnknownDay."""
         path = f"/days/{quoted(day)}/report?{urlencode({'format': format})}"
-        return self._service.shape(DayReport, "GET", path) if format == "json" else self._service.request("GET", path).decode()
+        return self._service.model(DayReport, "GET", path) if format == "json" else self._service.request("GET", path).decode()
 
     def differences(self, run: str, **filters: str) -> Iterator[Difference]:
         """Yield the stored differences of a run, optionally only those of one ``kind`` or ``state``."""
-        return self._service.shapes(Difference, f"/runs/{quoted(run)}/differences", filters)
+        return self._service.models(Difference, f"/runs/{quoted(run)}/differences", filters)
 
     def differences_arrow(self, run: str, **filters: str) -> pyarrow.Table:
         """Return the same as an Arrow table, whose columns `auditor.report.difference_rows.to_arrow` describes."""
@@ -227,7 +227,7 @@ class Client:
 
     def partitions(self, run: str, state: str | None = None) -> Iterator[Partition]:
         """Yield the partitions of a run, optionally only those in one state, such as ``unequal``."""
-        return self._service.shapes(Partition, f"/runs/{quoted(run)}/partitions", {"state": state} if state else {})
+        return self._service.models(Partition, f"/runs/{quoted(run)}/partitions", {"state": state} if state else {})
 
     def cancel(self, run: str) -> Run:
         """Request that a run be cancelled. Raises UnknownRun."""
@@ -239,11 +239,11 @@ class Client:
 
     def repairs(self, run: str) -> Iterator[Repair]:
         """Yield the repairs recorded for a run, newest first. Raises UnknownRun."""
-        return self._service.shapes(Repair, f"/runs/{quoted(run)}/repairs")
+        return self._service.models(Repair, f"/runs/{quoted(run)}/repairs")
 
     def repair(self, repair: str) -> Repair:
         """Return one repair. Raises UnknownRepair."""
-        return self._service.shape(Repair, "GET", f"/repairs/{quoted(repair)}")
+        return self._service.model(Repair, "GET", f"/repairs/{quoted(repair)}")
 
     def record_repair(self, run: str, kind: str, note: str, *, idempotency: str | None = None, **more: Any) -> Repair:
         """Record what was done elsewhere to correct the target after a run; ``more``: its ``rows`` and ``keys``. Raises UnknownRun."""
@@ -255,19 +255,19 @@ class Client:
         Raises BootstrapRefused.
         """
         query = urlencode({**choice.pop("keys", {}), **choice})
-        return self._service.shape(BootstrapPlan, "GET", f"/audits/{quoted(audit)}/bootstrap-plan?{query}")
+        return self._service.model(BootstrapPlan, "GET", f"/audits/{quoted(audit)}/bootstrap-plan?{query}")
 
     def bootstraps(self, audit: str) -> Iterator[Bootstrap]:
         """Yield the bootstraps of an audit, newest first. Raises UnknownAudit."""
-        return self._service.shapes(Bootstrap, f"/audits/{quoted(audit)}/bootstraps")
+        return self._service.models(Bootstrap, f"/audits/{quoted(audit)}/bootstraps")
 
     def bootstrap(self, bootstrap: str) -> Bootstrap:
         """Return a bootstrap with its progress. Raises UnknownBootstrap."""
-        return self._service.shape(Bootstrap, "GET", f"/bootstraps/{quoted(bootstrap)}")
+        return self._service.model(Bootstrap, "GET", f"/bootstraps/{quoted(bootstrap)}")
 
     def bootstrap_ranges(self, bootstrap: str) -> Iterator[CopiedRange]:
         """Yield the ranges of keys that a bootstrap copied. Raises UnknownBootstrap."""
-        return self._service.shapes(CopiedRange, f"/bootstraps/{quoted(bootstrap)}/ranges")
+        return self._service.models(CopiedRange, f"/bootstraps/{quoted(bootstrap)}/ranges")
 
     def propose_patch(self, run: str, *, idempotency: str | None = None, **selection: Any) -> Patch:
         """Propose a patch of a run's target, and write nothing; ``selection``: ``only``, ``keys``, ``columns``, ``limit``, ...
@@ -278,15 +278,15 @@ class Client:
 
     def patches(self, run: str) -> Iterator[Patch]:
         """Yield the patches of a run, oldest first. Raises UnknownRun."""
-        return self._service.shapes(Patch, f"/runs/{quoted(run)}/patches")
+        return self._service.models(Patch, f"/runs/{quoted(run)}/patches")
 
     def patch(self, patch: str) -> Patch:
         """Return a patch with its progress. Raises UnknownPatch."""
-        return self._service.shape(Patch, "GET", f"/patches/{quoted(patch)}")
+        return self._service.model(Patch, "GET", f"/patches/{quoted(patch)}")
 
     def patch_rows(self, patch: str) -> Iterator[PatchRow]:
         """Yield the rows of a patch. Raises UnknownPatch."""
-        return self._service.shapes(PatchRow, f"/patches/{quoted(patch)}/rows")
+        return self._service.models(PatchRow, f"/patches/{quoted(patch)}/rows")
 
     def patch_sql(self, patch: str) -> str:
         """Return the SQL of a proposed patch, to paste into a console. Raises UnknownPatch and PatchRefused."""
@@ -305,7 +305,7 @@ class Client:
 
     def pipelines(self) -> list[PipelineStatus]:
         """Return the status of all pipelines."""
-        return list(self._service.shapes(PipelineStatus, "/pipelines"))
+        return list(self._service.models(PipelineStatus, "/pipelines"))
 
     def pipeline(self, pipeline: str, table: str | None = None) -> PipelineStatus:
         """Return the status of a pipeline; with ``table`` of this table alone, or of those that match a pattern.
@@ -313,7 +313,7 @@ class Client:
         Raises UnknownPipeline, and ConfigError if the pipeline has no such table.
         """
         query = f"?{urlencode({'table': table})}" if table is not None else ""
-        return self._service.shape(PipelineStatus, "GET", f"/pipelines/{quoted(pipeline)}{query}")
+        return self._service.model(PipelineStatus, "GET", f"/pipelines/{quoted(pipeline)}{query}")
 
     def pipeline_lag(self, pipeline: str, table: str | None = None, since: str | None = None) -> LagHistory:
         """Return what a pipeline and its targets, or a table in each target, lagged behind; ``since`` is ISO 8601, by default a day ago.
@@ -322,58 +322,58 @@ class Client:
         """
         parameters = {name: value for name, value in (("table", table), ("since", since)) if value is not None}
         query = f"?{urlencode(parameters)}" if parameters else ""
-        return self._service.shape(LagHistory, "GET", f"/pipelines/{quoted(pipeline)}/lag{query}")
+        return self._service.model(LagHistory, "GET", f"/pipelines/{quoted(pipeline)}/lag{query}")
 
     def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
         """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
-        return self._service.shapes(SegmentEntry, f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
+        return self._service.models(SegmentEntry, f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
 
     def segment_audits(self) -> list[SegmentAuditStatus]:
         """Return all segment audits with what their sides registered; `request` runs one, like any audit."""
-        return list(self._service.shapes(SegmentAuditStatus, "/segments"))
+        return list(self._service.models(SegmentAuditStatus, "/segments"))
 
     def segment_audit(self, audit: str) -> SegmentAuditStatus:
         """Return a segment audit with what its sides registered. Raises UnknownAudit."""
-        return self._service.shape(SegmentAuditStatus, "GET", f"/segments/{quoted(audit)}")
+        return self._service.model(SegmentAuditStatus, "GET", f"/segments/{quoted(audit)}")
 
     def registered_segments(self, audit: str, table: str, side: str) -> Iterator[RegisteredEntry]:
         """Yield the segments that a side registered of a table. Raises UnknownAudit, and ConfigError for another side."""
-        return self._service.shapes(RegisteredEntry, f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
+        return self._service.models(RegisteredEntry, f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
 
     def refresh_pipeline(self, pipeline: str, **asked: Any) -> list[Refresh]:
         """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.
 
         Raises UnknownPipeline and RefreshRefused.
         """
-        return self._service.shape_list(Refresh, "POST", f"/pipelines/{quoted(pipeline)}/refreshes", asked)
+        return self._service.model_list(Refresh, "POST", f"/pipelines/{quoted(pipeline)}/refreshes", asked)
 
     def pipeline_refreshes(self, pipeline: str) -> list[Refresh]:
         """Return the last refreshes of a pipeline, newest first. Raises UnknownPipeline."""
-        return self._service.shape_list(Refresh, "GET", f"/pipelines/{quoted(pipeline)}/refreshes")
+        return self._service.model_list(Refresh, "GET", f"/pipelines/{quoted(pipeline)}/refreshes")
 
     def skip_events(self, pipeline: str, table: str, position: str, reason: str) -> list[StoppedTable]:
         """Let a stopped table go on without the events that stop it at a place. Raises UnknownPipeline and ConfigError."""
         body = {"table": table, "position": position, "reason": reason}
-        return self._service.shape_list(StoppedTable, "POST", f"/pipelines/{quoted(pipeline)}/skips", body)
+        return self._service.model_list(StoppedTable, "POST", f"/pipelines/{quoted(pipeline)}/skips", body)
 
     def pause_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a pipeline stand still after the batch under way. Raises UnknownPipeline."""
-        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/pause")
+        return self._service.model(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/pause")
 
     def unpause_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a paused pipeline go on. Raises UnknownPipeline."""
-        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/unpause")
+        return self._service.model(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/unpause")
 
     def start_pipeline(self, pipeline: str) -> PipelinePause:
         """Let a pipeline go on, and start its process of the service again at once.
 
         Raises UnknownPipeline, and ConfigError for one that the service does not run.
         """
-        return self._service.shape(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/start")
+        return self._service.model(PipelinePause, "POST", f"/pipelines/{quoted(pipeline)}/start")
 
     def events(self) -> Iterator[Event]:
         """Yield the log of requests that changed something, newest first."""
-        return self._service.shapes(Event, "/events")
+        return self._service.models(Event, "/events")
 
-    def _send(self, shape: type[AnyShape], path: str, body: Any = None, idempotency: str | None = None) -> AnyShape:
-        return self._service.shape(shape, "POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})
+    def _send(self, model: type[AnyApiModel], path: str, body: Any = None, idempotency: str | None = None) -> AnyApiModel:
+        return self._service.model(model, "POST", path, body, {"Idempotency-Key": idempotency} if idempotency else {})

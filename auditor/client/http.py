@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import ValidationError
 
+from auditor.api_models import AnyApiModel
 from auditor.errors import AlreadyRunning, AuditorError, ConfigError, QueueFull, StoreUnavailable, Unreachable, error_named
-from auditor.shapes import AnyShape
 
 MAX_ANSWER = 256 * 1024 * 1024
 """Largest response in bytes."""
@@ -49,25 +49,25 @@ class Transport:
         self._timeout = timeout
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def shape(self, shape: type[AnyShape], method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> AnyShape:
+    def model(self, model: type[AnyApiModel], method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> AnyApiModel:
         """Return what a response holds."""
-        return self.parse(shape, self.json(method, path, body, headers))
+        return self.parse(model, self.json(method, path, body, headers))
 
-    def shapes(self, shape: type[AnyShape], path: str, parameters: Mapping[str, Any] = {}) -> Iterator[AnyShape]:
+    def models(self, model: type[AnyApiModel], path: str, parameters: Mapping[str, Any] = {}) -> Iterator[AnyApiModel]:
         """Yield the items of a list, page by page."""
-        return (self.parse(shape, item) for item in self.pages(path, parameters))
+        return (self.parse(model, item) for item in self.pages(path, parameters))
 
-    def shape_list(self, shape: type[AnyShape], method: str, path: str, body: Any = None) -> list[AnyShape]:
+    def model_list(self, model: type[AnyApiModel], method: str, path: str, body: Any = None) -> list[AnyApiModel]:
         """Return the items of a response that is a list by itself."""
-        return [self.parse(shape, item) for item in self._json(list, method, path, body)]
+        return [self.parse(model, item) for item in self._json(list, method, path, body)]
 
-    def parse(self, shape: type[AnyShape], value: Any) -> AnyShape:
+    def parse(self, model: type[AnyApiModel], value: Any) -> AnyApiModel:
         """Return a value of a response as what it is. Raises Unreachable."""
         try:
-            return shape.model_validate(value)
+            return model.model_validate(value)
         except ValidationError as error:
             wrong = ".".join(map(str, error.errors()[0]["loc"]))
-            raise Unreachable(f"{self.url} responded with another {shape.__name__} than this version reads ({wrong})") from None
+            raise Unreachable(f"{self.url} responded with another {model.__name__} than this version reads ({wrong})") from None
 
     def pages(self, path: str, parameters: Mapping[str, Any] = {}) -> Iterator[Any]:
         """Yield the items of a list, page by page."""

@@ -14,9 +14,9 @@ from auditor.config._audit import (
     AuditGroup,
     Columns,
     KeyRange,
-    Limits,
     Override,
     Partition,
+    Proxy,
     SliceSettings,
     TableRef,
     TimeRange,
@@ -28,9 +28,16 @@ from auditor.config._base import Budget, DialectSql, PerSide, Sql, parse_duratio
 from auditor.config._carriers import Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
+from auditor.config._in_flight import Recheck, Settle
+from auditor.config._limits import Limits, Rolling
+from auditor.config._methods import Counts, Ladder
+from auditor.config._notify import Channel, Notify, Occasion
 from auditor.config._pipeline import ANEW, Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging, TargetKeys
-from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, Schedule, Settle, Threshold, Tolerance
-from auditor.config._settings import Channel, Evidence, Notify, Occasion, Retention, Service, Settings, Store, find_secrets
+from auditor.config._schedule import Schedule
+from auditor.config._service import Service
+from auditor.config._settings import Settings, find_secrets
+from auditor.config._store import Evidence, Retention, Store
+from auditor.config._tolerance import Threshold, Tolerance
 
 __all__ = [
     "ANEW",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -11,7 +12,11 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator,
 
 from auditor import canonical
 from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone
-from auditor.config._policies import Counts, Ladder, Proxy, Recheck, Rolling, ScheduleField, Settle, Threshold, ThresholdField, Tolerance
+from auditor.config._in_flight import Recheck, Settle
+from auditor.config._limits import Limits, Rolling
+from auditor.config._methods import Counts, Ladder
+from auditor.config._schedule import ScheduleField
+from auditor.config._tolerance import Threshold, ThresholdField, Tolerance
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.model import Method, Side, parse_time, shard_side
 from dialects import Place
@@ -63,6 +68,21 @@ class TableRef(Strict):
             return Place(parts, version=self.version, timestamp=self.timestamp)
         ending = "csv" if re.search(r"\.csv(\.gz)?$", self.table) else "parquet"
         return Place((), self.table, self.format or ending, self.version, self.timestamp)
+
+
+class Proxy(Strict):
+    """A proxy: a dump that stands in for the source, and is audited against it itself."""
+
+    connection: str
+    """The connection that reads the dump."""
+    table: str
+    """The dump: a table, or the path of files."""
+    format: Literal["parquet", "csv", "delta", "iceberg"] | None = None
+    """The format of the files at a path; by default that of the file's ending, else Parquet."""
+    as_of: dt.datetime | None = None
+    """The time of the data in the dump; by default the time that the dump states, or the modification time of its file."""
+    keep: int = Field(2, ge=1)
+    """Dumps that ``auditor dump`` keeps, the newest of which stands in for the source."""
 
 
 FORMS = ("one table", "several shards")
@@ -167,19 +187,6 @@ class Partition(Strict):
     """Rows per partition to aim for; by default the method exact takes fewer for tables of 65,536 to 2 million rows."""
     limit: int = Field(65536, ge=1, le=1 << 20)
     """Maximum number of partitions to aim for."""
-
-
-class Limits(Strict):
-    """Limits within which the method exact names differences; beyond them it estimates."""
-
-    max_rows_listed: int | None = Field(None, ge=0)
-    """Maximum rows listed of partitions that do not decode; by default 1 % of the table, and at least 100,000."""
-    max_differences: int = Field(10_000, ge=0)
-    """Maximum differences stored with their keys; all are counted."""
-    max_seconds: Duration = 600.0
-    """Maximum seconds spent on finding the rows that differ."""
-    value_length: int = Field(200, ge=1)
-    """Maximum characters of a value that are reported: around where the two sides differ, with both lengths where one is longer."""
 
 
 class Audit(Strict):

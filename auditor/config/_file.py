@@ -16,12 +16,15 @@ from urllib.parse import quote
 import yaml
 from pydantic import ValidationError
 
-from auditor.config._audit import FORMS, Audit, Columns, Limits, Override, Partition, SliceSettings, TableRef, written_place
+from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, SliceSettings, TableRef, written_place
 from auditor.config._base import Strict, suggest
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
+from auditor.config._in_flight import Recheck, Settle
+from auditor.config._limits import Limits, Rolling
+from auditor.config._methods import Counts
 from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging
-from auditor.config._policies import Counts, Recheck, Rolling, Settle
-from auditor.config._settings import Settings, Store
+from auditor.config._settings import Settings
+from auditor.config._store import Store
 from auditor.errors import ConfigError
 from auditor.escaping import yaml_scalar, yaml_text
 

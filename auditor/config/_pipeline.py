@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 import dialects
 from auditor.config._base import Duration, Size, Strict, suggest
-from auditor.config._policies import ScheduleField
+from auditor.config._schedule import ScheduleField
 from auditor.errors import BadUrl
 
 

@@ -2,156 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from ipaddress import ip_network
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from auditor.config._audit import Audit, AuditGroup, split_groups
-from auditor.config._base import Duration, Strict, check_key, suggest
+from auditor.config._base import Strict, suggest
 from auditor.config._carriers import find_unalignable, find_unordered
 from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
+from auditor.config._notify import Notify
 from auditor.config._pipeline import Pipeline, SegmentAudit, find_problems, find_segment_problems
+from auditor.config._service import Service
+from auditor.config._store import Evidence, Retention, Store
 from auditor.errors import UnknownAudit, UnknownPipeline
-
-Occasion = Literal["mismatch", "recovery", "unknown", "patch", "pipeline", "digest"]
-
-
-class Store(Strict):
-    """The store, a database for runs and their results."""
-
-    url: str = Field(repr=False)
-    """A database for runs and their results: ``sqlite:///file``, ``postgresql://...`` or ``mysql://...``."""
-
-
-def _check_network(text: str) -> str:
-    try:
-        ip_network(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is not an address or network; write the proxy's address as the service sees it: 10.0.0.7, or 10.0.0.0/24"
-        ) from None
-    return text
-
-
-def _check_host(text: str) -> str:
-    if not re.fullmatch(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", text):
-        raise ValueError(f"{text!r} is not the name of a host; write it without scheme and port: auditor.internal, or *.example.org")
-    return text
-
-
-def _check_public_url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{text!r} is not a URL of this service; write https://auditor.example.org")
-    return text
-
-
-class Service(Strict):
-    """Settings of ``auditor serve``."""
-
-    host: str = "127.0.0.1"
-    """The address to listen on; any but loopback needs a token."""
-    port: int = Field(8080, ge=0, le=65535)
-    """The port to listen on; 0 for any that is free."""
-    workers: int = Field(2, ge=1, le=32)
-    """Concurrent runs in one process."""
-    queue: int = Field(100, ge=1)
-    """Maximum number of pending runs; further requests are rejected."""
-    grace: Duration = 30.0
-    """Seconds that a stopping service waits for running chunks."""
-    max_body: int = Field(16 * 1024 * 1024, ge=1024)
-    """Maximum bytes of a request, including uploaded summaries."""
-    proxies: tuple[Annotated[str, AfterValidator(_check_network)], ...] = ("127.0.0.1", "::1")
-    """Addresses and networks of trusted proxies. Only their X-Forwarded-Proto and X-Forwarded-For are used, for whether a request came
-    by TLS and from which address."""
-    public_url: Annotated[str, AfterValidator(_check_public_url)] | None = None
-    """The URL at which people reach the service, as ``https://auditor.example.org``."""
-    allowed_hosts: tuple[Annotated[str, AfterValidator(_check_host)], ...] = ()
-    """Names by which the service may be reached, besides localhost, addresses, ``host`` and that of ``public_url``: ``auditor.internal``,
-    ``*.example.org``. Requests to others are refused, as a page of another site could send them."""
-    pipelines: tuple[str, ...] = ()
-    """Pipelines that run as processes of the service."""
-    heartbeats: tuple[str, ...] = ()
-    """Connections to whose databases processes of the service write heartbeats."""
-    requests_per_minute: int = Field(600, ge=1)
-    """Maximum requests of one caller."""
-    connections_per_client: int = Field(100, ge=1)
-    """Maximum connections of one address at once; those of ``proxies`` are limited in all alone."""
-
-    @property
-    def host_names(self) -> tuple[str, ...]:
-        """The names by which the service may be reached, besides localhost and addresses."""
-        public = urlsplit(self.public_url).hostname if self.public_url else None
-        return (*self.allowed_hosts, self.host, *((public,) if public else ()))
-
-
-class Retention(Strict):
-    """Which runs are stored: the newest ``runs`` of each audit that are not older than ``days``. ``null`` is no limit."""
-
-    runs: int | None = Field(400, ge=1)
-    """The newest runs of each audit that are stored; ``null`` for any number."""
-    days: float | None = Field(180, gt=0)
-    """Age in days beyond which a run is deleted; ``null`` for no limit."""
-    journal: Duration = 30 * 86400.0
-    """How long the rows of applied patches are stored, by which these can be undone."""
-    journal_key: Annotated[str, AfterValidator(check_key)] | None = Field(None, repr=False)
-    """The key by which values of masked columns are encrypted in these rows: ``${AUDITOR_JOURNAL_KEY}``. By default they are not stored,
-    and a patch of a table with masked columns cannot be undone."""
-
-
-class Channel(Strict):
-    """A notification channel: an apprise URL (mailto://, slack://, json://, ...), and the occasions for messages."""
-
-    url: str = Field(repr=False)
-    """Where messages go, as a URL of apprise."""
-    on: tuple[Occasion, ...] = ("mismatch", "recovery", "unknown", "patch", "pipeline")
-    """Occasions for a message: ``mismatch``, ``recovery``, ``unknown``, ``patch``, ``pipeline``, ``digest``."""
-    audits: tuple[str, ...] = ()
-    """Audits that it is notified about; by default all. With any it is not notified about pipelines."""
-
-
-class Notify(Strict):
-    """Notifications."""
-
-    channels: dict[str, Channel] = {}
-    """Channels by name."""
-    repeat_after: Duration = 86400.0
-    """Time after which a notification is repeated while the verdict of an audit does not change."""
-    max_per_hour: int = Field(20, ge=1)
-    """Maximum messages per hour to a channel; further ones are summarised in one message later."""
-
-
-def _check_place(text: str) -> str:
-    bucket = text.removeprefix("s3://").partition("/")[0]
-    if text not in ("messages", "target") and not (text.startswith("s3://") and re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", bucket)):
-        raise ValueError(f"{text!r} is no place for heads of chains; write messages, target, or a bucket with a prefix: s3://bucket/prefix")
-    return text
-
-
-def _check_public_key(text: str) -> str:
-    if not re.fullmatch(r"[0-9a-f]{64}", text):
-        raise ValueError(f"{text!r} is not a public key in 64 hexadecimal digits, as auditor verify prints it")
-    return text
-
-
-class Evidence(Strict):
-    """Evidence of runs: each that ends adds a signed link to its audit's chain."""
-
-    key: str
-    """The file with the private key that signs links, which ``auditor evidence --new-key`` makes; relative to the configuration file."""
-    former: tuple[Annotated[str, AfterValidator(_check_public_key)], ...] = ()
-    """Public keys, in hexadecimal, of the keys that signed earlier links."""
-    publish: tuple[Annotated[str, AfterValidator(_check_place)], ...] = ()
-    """Where the head of a chain is written after each run, so that the owner of the store alone cannot sign all again: ``messages`` (to the
-    channels under ``notify:``), ``target`` (a row of the table auditor_evidence_heads beside the target, by ``write:`` of its connection),
-    and buckets with object lock: ``s3://bucket/prefix``."""
-    lock: Duration = 365 * 86400.0
-    """How long objects in buckets are locked."""
 
 
 class Settings(Strict):

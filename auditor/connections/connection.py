@@ -15,6 +15,7 @@ from auditor import telemetry
 from auditor.config import ConnectionSettings
 from auditor.connections import prefetch
 from auditor.connections.throttle import Throttle, get_throttle
+from auditor.durations import durations
 from auditor.errors import (
     AuditorError,
     ConfigError,
@@ -28,7 +29,6 @@ from auditor.errors import (
     Unreachable,
 )
 from auditor.model import Side
-from auditor.waits import waits
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -301,7 +301,7 @@ class Connection:
         """Wait, then reconnect if the connection was lost. Raises the last error when that fails, StatementCancelled when cancelled."""
         lost = isinstance(error, ConnectionLost | Unreachable)
         while True:
-            delay = waits().retries[self.attempts]
+            delay = durations().retries[self.attempts]
             self.attempts += 1
             self.retries += 1
             self._report_wait(f"waits {delay:g} s to retry: {error}")
@@ -423,7 +423,7 @@ def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Even
     if is_file:
         return connect()
     threading.Thread(target=telemetry.with_current_context(work), name="connect", daemon=True).start()
-    while not wait([opened], waits().connecting_poll).done:
+    while not wait([opened], durations().connecting_poll).done:
         if stopped.is_set() and opened.cancel():
             raise StatementCancelled
     return opened.result()
@@ -449,5 +449,8 @@ def is_worth_retrying(error: AuditorError, attempts: int) -> bool:
     if isinstance(error, ServerSilent) and attempts:
         return False
     return (
-        isinstance(error, EngineError) and error.retryable and not isinstance(error, StatementTimeout) and attempts < len(waits().retries)
+        isinstance(error, EngineError)
+        and error.retryable
+        and not isinstance(error, StatementTimeout)
+        and attempts < len(durations().retries)
     )

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from auditor import canonical
+from auditor.api_models.audit import Definition
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Plan
-from auditor.shapes.audit import Definition
 
 IGNORED_SETTINGS = frozenset(
     {

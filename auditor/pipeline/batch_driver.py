@@ -17,11 +17,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from auditor.background import NEVER, Service
+from auditor.durations import durations
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.spark import RunTasks
 from auditor.pipeline.staging import Staging
-from auditor.waits import waits
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
@@ -58,7 +58,7 @@ class BatchDriver:
 
     def stop(self) -> None:
         """End it after the batch under way."""
-        self._service.stop(waits().batch_end)
+        self._service.stop(durations().batch_end)
 
     def _run_batch(self) -> float | None:
         """Stage the next batch, if there is one."""
@@ -77,7 +77,7 @@ class BatchDriver:
         end = self._planned(offset) or reader.latestOffset(offset, reader.getDefaultReadLimit())
         if end == offset:
             return None
-        self._plan(offset, end)
+        self.write_plan(offset, end)
         if self._staging.stopping() or self._stopped.is_set():
             return NEVER
         self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
@@ -93,7 +93,8 @@ class BatchDriver:
         planned = read_plan(self._staging.root)
         return planned.get("end") if planned.get("start") == start else None
 
-    def _plan(self, start: Any, end: Any) -> None:
+    def write_plan(self, start: Any, end: Any) -> None:
+        """Write where the next batch starts and ends, so that it has the same end if it is begun again. Raises StagingFailed."""
         try:
             self._staging.root.put(PLANNED, json.dumps({"format": FORMAT, "start": start, "end": end}).encode())
         except OSError as error:

@@ -1,7 +1,7 @@
 """Hold what a pipeline's store knows against its staged parts, so that a restored or lost one is found out at the start.
 
-The store and the folder of the parts carry the pipeline's incarnation, as each target does (`merge/identity.py`), and each has a last
-position of its own. In a life without accidents the store is where the last batch was planned from, or where that ends.
+The store and the folder of the parts carry the pipeline's incarnation, as each target does (`merge/target_identity.py`), and each has a
+last position of its own. In a life without accidents the store is where the last batch was planned from, or where that ends.
 """
 
 from __future__ import annotations

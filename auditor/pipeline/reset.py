@@ -15,9 +15,9 @@ from auditor.pipeline.binlog.ranges import SourceOffset, check_born, from_offset
 from auditor.pipeline.binlog.server import check_server, read_log_files
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.incarnation import order, show
-from auditor.pipeline.merge import commits
-from auditor.pipeline.merge.identity import Identity, adopt, read_identities
+from auditor.pipeline.merge import merge_by_commits
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.merge.target_identity import Identity, adopt, read_identities
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts
 from dialects.committing import Committing
@@ -29,7 +29,7 @@ def forget_positions(settings: Settings, store: Store, name: str, target: str) -
     with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
         if isinstance(session, Committing):
             for table in parts.list_tables(store, name) or _tables_of_source(settings, name):
-                commits.forget(session, chosen.place_of(table), name, table)
+                merge_by_commits.forget(session, chosen.place_of(table), name, table)
             return
         schemas = chosen.schemas_of(parts.list_tables(store, name))
         for schema in schemas or chosen.schemas_of(_tables_of_source(settings, name)):

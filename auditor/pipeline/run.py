@@ -18,6 +18,7 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
 from auditor.pipeline import spark
 from auditor.pipeline.batch_driver import BatchDriver, read_plan
@@ -34,10 +35,10 @@ from auditor.pipeline.executors import require
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.joining import Joining
-from auditor.pipeline.merge.identity import check_target
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.merge.target_identity import check_target
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.retention import Retention
 from auditor.pipeline.segments.process import segment_process
@@ -47,7 +48,6 @@ from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
-from auditor.waits import waits
 from dialects.mysql.session import server_version
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ class Run:
     """Set to end the run after the batch."""
     _staged: list[threading.Event] = field(default_factory=list)
     _paused: threading.Event = field(default_factory=threading.Event)
-    _lost: list[AuditorError] = field(default_factory=list)
+    lost: list[AuditorError] = field(default_factory=list)
+    """Errors that ended what the run needs, and the run with it."""
 
     def run(self) -> None:
         """Run until ``stop`` is set. Raises LeaseTaken, ConfigError, and errors of the source that are not retryable."""
@@ -158,7 +159,7 @@ class Run:
             log.info("%s: %sloads %s", self.name, "stages and " * self.stages, ", ".join(self.targets) or "none", extra={"action": "began"})
             if self.stages:
                 check_staging(self.store, self.name, root, read_plan(root).get("start"))
-                self._check_targets()
+                self.check_targets()
                 parts.recount(self.store, self.name)
                 orphans = sweep(root, parts.list_paths(self.store, self.name))
                 log.info("%s: %d files of unfinished batches were removed", self.name, len(orphans), extra={"action": "swept"})
@@ -167,17 +168,17 @@ class Run:
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
                 watching = watch.service(self.stop)
-                resources.callback(watching.stop, waits().watch_end)
+                resources.callback(watching.stop, durations().watch_end)
                 watching.start()
             session = self._start_spark(resources) if self._needs_spark() else None
             self._loaders(session, root, resources)
-            self._start(self._housekeeping(root), resources)
+            self.start_service(self._housekeeping(root), resources)
             try:
                 self._keep_running(session, root, watch)
             except Exception as error:  # of Python or of Java
                 raise spark.translate(error) from error
-        if self._lost:
-            raise self._lost[0]
+        if self.lost:
+            raise self.lost[0]
         log.info("%s: stopped after the batch", self.name, extra={"action": "stopped"})
 
     def _refuse_shared(self) -> None:
@@ -189,7 +190,7 @@ class Run:
             if sentences := [finding.sentence for finding in find_shared(self.settings, self.name, tables)]:
                 raise ConfigError("; ".join(sentences))
 
-    def _check_targets(self) -> None:
+    def check_targets(self) -> None:
         """Check the targets that are loaded here before anything is staged; one that is not reached is checked by its loader later.
 
         Raises IncarnationsDiffer.
@@ -241,10 +242,10 @@ class Run:
         for target in self.targets:
             staged = self._new_event()
             loader = self._loader(session, root, target)
-            self._start(loader.service(pipeline.targets[target].every, self.stop, staged, self._paused), resources)
+            self.start_service(loader.service(pipeline.targets[target].every, self.stop, staged, self._paused), resources)
         if pipeline.segment and self.stages:
             child = segment_process(str(self.config_file), self.name)
-            self._start(child.service("segments", self.stop, self._new_event(), self._paused), resources)
+            self.start_service(child.service("segments", self.stop, self._new_event(), self._paused), resources)
         if self.stages and self.events is None:
             carrier = Carrier(self.settings, self.store, self.name, self.stop).service(self._paused)
             resources.callback(carrier.stop)
@@ -255,12 +256,12 @@ class Run:
         self._staged.append(threading.Event())
         return self._staged[-1]
 
-    def _start(self, service: Service, resources: ExitStack) -> None:
+    def start_service(self, service: Service, resources: ExitStack) -> None:
         """Start a service that the run needs: it ends with the run, and the run with it, if that is by a bug."""
 
         def end(error: Exception) -> None:
             log.error("%s: %s ended by an unexpected error", self.name, service.name, exc_info=error, extra={"action": "thread_ended"})
-            self._lost.append(PipelineFailed(f"{service.name} ended by an unexpected {type(error).__name__}; the log has its traceback"))
+            self.lost.append(PipelineFailed(f"{service.name} ended by an unexpected {type(error).__name__}; the log has its traceback"))
             self.stop.set()
 
         service.on_bug = end
@@ -283,7 +284,7 @@ class Run:
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
-        backoff, next_start = Backoff(waits().first_retry, waits().longest_retry), 0.0
+        backoff, next_start = Backoff(durations().first_retry, durations().longest_retry), 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -300,19 +301,19 @@ class Run:
                 elif session and driver is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
                         events, run_tasks = self.events or _binlog(), spark.on_executors(session)
-                        driver = BatchDriver(events, self._options(), staging, run_tasks, waits().batch_poll).start()
+                        driver = BatchDriver(events, self.stream_options(), staging, run_tasks, durations().batch_poll).start()
                     except AuditorError as error:
                         next_start = now + backoff.fail()
                         self._report(error)
                 elif driver is not None and driver.batches:
                     backoff.succeed()
-                self.stop.wait(waits().run_poll)
+                self.stop.wait(durations().run_poll)
         finally:
             self.stop.set()
             if driver is not None:
                 driver.stop()
 
-    def _options(self) -> dict[str, str]:
+    def stream_options(self) -> dict[str, str]:
         """Return the options of the source: names, never URLs; and the offset to begin at. Raises AuditorError.
 
         LogRefused where rows of its tables never come into the source's log.
@@ -329,11 +330,11 @@ class Run:
         if source.skip_pipelines:
             options["skip_pipelines"] = ",".join(source.skip_pipelines)
         options["server_id"] = str(server_id(self.settings, self.name))
-        if offset := self._offset():
+        if offset := self.start_offset():
             options["start"] = json.dumps(offset)
         return options
 
-    def _offset(self) -> Any:
+    def start_offset(self) -> Any:
         """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.
 
         So nothing is lost of what is committed from now on, even if this process ends before its first batch.
@@ -381,17 +382,17 @@ class Run:
                 joining.join()
 
         failure, fields = f"{self.name}: parts could not be deleted, or joined", {"pipeline": self.name}
-        every = waits().retention_poll
+        every = durations().retention_poll
         return Service("retention", keep_house, every, failure=failure, action="retention_failed", fields=fields, stopping=self.stop)
 
     def _keep(self, kind: leases.Kind, name: str) -> AbstractContextManager[None]:
         """Have a lease for a block, and stop the run if another process takes it over. Raises LeaseTaken."""
 
         def end(error: AuditorError) -> None:
-            self._lost.append(error)
+            self.lost.append(error)
             self.stop.set()
 
-        return leases.keep(self.store, kind, name, waits().pipeline_lease, end)
+        return leases.keep(self.store, kind, name, durations().pipeline_lease, end)
 
 
 def lease_of_source(settings: Settings, name: str) -> str:

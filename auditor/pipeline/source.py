@@ -190,7 +190,7 @@ class _Reader:
     """What the readers of a stream and of a batch share."""
 
     def __init__(self, options: StreamOptions) -> None:
-        self._options = options
+        self.options = options
 
     def _resolve(self, text: str, connection: Any) -> Place:
         if text == "latest":
@@ -198,13 +198,13 @@ class _Reader:
         return first_place(connection) if text == "earliest" else Place.parse(text)
 
     def _scan(self, source: Source, mark: Mark, server_id: int) -> LogScan:
-        size, patience = self._options.range_bytes, self._options.patience
-        notes_statements = bool(self._options.pipeline) or self._options.notes
+        size, patience = self.options.range_bytes, self.options.patience
+        notes_statements = bool(self.options.pipeline) or self.options.notes
         return LogScan(Request(source, mark.place, server_id), mark, size, patience, notes_statements)
 
     def read(self, partition: RangePartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of a partition. Raises the errors of `Reading.batches`."""
-        return self._options.reading(partition.epoch, partition.tracked, partition.references).batches(partition.log_range)
+        return self.options.reading(partition.epoch, partition.tracked, partition.references).batches(partition.log_range)
 
 
 class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -229,7 +229,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a task needs: no socket."""
-        return {"_options": self._options, "_server_id": self._server_id}
+        return {"options": self.options, "_server_id": self._server_id}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -237,16 +237,16 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a stream begins that nothing is known of."""
-        if given := parse_offset(self._options.start):
+        if given := parse_offset(self.options.start):
             return {**given}
         if self._initial is None:
-            self._initial = Mark(self._ask(lambda connection: self._resolve(self._options.start, connection)))
+            self._initial = Mark(self._ask(lambda connection: self._resolve(self.options.start, connection)))
             self._server = self._ask(identify_server)
         return {**as_offset(self._initial, epoch=0), "server": self._server}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how much a batch brings at most; a single transaction may be larger."""
-        return ReadMaxBytes(self._options.max_bytes)
+        return ReadMaxBytes(self.options.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Let the stream end where the log ends now."""
@@ -275,7 +275,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         assert self._log is not None
         self._planned = mark.place, self._log.mark.place, ranges, self._log.statements, self._log.references
         kept = {name: start[name] for name in ("known", "left", REFERENCES) if name in start}  # the first two by earlier failovers
-        if self._options.notes and self._log.mark.place != mark.place:
+        if self.options.notes and self._log.mark.place != mark.place:
             kept[REFERENCES] = self._look_up_references(start, bool(self._log.statements))
         tracked = {TRACKED: tracker.token} if (tracker := self._open_tracker()) else {}
         return {**as_offset(self._log.mark, start["epoch"]), "server": self._server, **kept, **tracked}
@@ -314,7 +314,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if REFERENCES not in end:
             return ()
         references = [Reference.from_json(body) for offset in (start, end) for body in offset.get(REFERENCES, ())]
-        source = self._options.source()
+        source = self.options.source()
         for log_range in makers:
             for statement in read_statements(source, log_range.start, log_range.end):
                 references += made_references(statement.characters, statement.database, statement.sql_mode)
@@ -332,7 +332,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _open_tracker(self) -> Follower | None:
         if self._tracker is None:
-            self._tracker = self._options.tracker()
+            self._tracker = self.options.tracker()
         return self._tracker
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -357,9 +357,9 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Check once for each connection that it leads to the server of the offset. Raises SourceReplaced."""
         if not self._is_checked:
             known, mark = start.get("server", ""), from_offset(start)
-            self._server = self._ask(lambda connection: check_server(connection, self._options.connection, known, mark))
+            self._server = self._ask(lambda connection: check_server(connection, self.options.connection, known, mark))
             if mark.born:
-                source = self._options.source()
+                source = self.options.source()
                 check_born(source, mark.place, mark.born, self._ask(lambda _: read_born(source, mark.place.file)))
             self._is_checked = True
 
@@ -368,7 +368,7 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self._log and self._log.mark.place != mark.place:
             self._log.close()
             self._log = None
-        self._log = self._log or self._scan(self._options.source(), mark, self._server_id)
+        self._log = self._log or self._scan(self.options.source(), mark, self._server_id)
         return self._log
 
     def _log_end(self) -> Place:
@@ -376,12 +376,12 @@ class BinlogStream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _ask(self, question: Callable[[Any], Answer]) -> Answer:
         """Return what the source answers, after connecting again if need be."""
-        patience = Patience(self._options.patience)
+        patience = Patience(self.options.patience)
         while True:
             try:
                 if self._control is None:
                     self._is_checked = False
-                    self._control = self._options.source().connect()
+                    self._control = self.options.source().connect()
                 return question(self._control)
             except AuditorError as error:
                 self._control = None
@@ -397,10 +397,10 @@ class BinlogBatch(_Reader, DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[InputPartition]:
         """Return the ranges between the options ``start`` and ``end``. Raises ConfigError if they are the wrong way round."""
-        source = self._options.source()
+        source = self.options.source()
         connection = source.connect()
         try:
-            start, end = (self._resolve(text, connection) for text in (self._options.start, self._options.end))
+            start, end = (self._resolve(text, connection) for text in (self.options.start, self.options.end))
         finally:
             connection.close()
         if end.order < start.order:

@@ -52,10 +52,11 @@ class Staging:
         began = time.monotonic()
         make_room(self.store, self.pipeline, self.rules.pipeline, self.root)
         found, notes = read_entries(run())
-        self._list(found, offset, notes)
+        self.record_batch(found, offset, notes)
         self._report(batch_id, [one.part for one in found if one.part.rows], time.monotonic() - began, offset)
 
-    def _list(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
+    def record_batch(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
+        """List a batch's parts in the manifest, with the offset at which the batch ends and notes on tables. Raises StoreError."""
         schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
         listed, catalogue = [one.part for one in found if one.part.rows], self._complete(schemas)
         parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue)

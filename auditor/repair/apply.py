@@ -14,8 +14,7 @@ from auditor.compare.accounting import Key
 from auditor.connections.connection import CONTINUING
 from auditor.errors import EngineError, LockTimeout, PatchFailed, PatchRefused, SerializationConflict, StatementRefused
 from auditor.points import reach
-from auditor.repair.batch import BatchWriter, Written
-from auditor.repair.facts import check_changes
+from auditor.repair.batch import BatchWriter, Written, batch_rows
 from auditor.repair.journal import (
     DONE,
     count_outcomes,
@@ -31,6 +30,7 @@ from auditor.repair.journal import (
 from auditor.repair.proposal import Proposal
 from auditor.repair.rows import ExactRow, RowChange, read_rows
 from auditor.repair.script import sql_script
+from auditor.repair.target_facts import check_changes
 from auditor.store import Store, patches
 from auditor.store.patches import Batch, BatchState, JournalRow, JournalTexts, Patch, PatchPlan
 
@@ -74,7 +74,7 @@ class Application:
 
     def run(self) -> None:
         """Write all batches of the proposal, until ``stopped`` is set. Raises errors of the tree; batches that were committed stay."""
-        for keys in self.proposal.keys.batches(self.proposal.batch_rows):
+        for keys in self.proposal.keys.batches(batch_rows(self.proposal)):
             if self.stopped.is_set():
                 return
             self.write(lambda keys=keys: self._find(keys))  # type: ignore[misc]
@@ -198,7 +198,7 @@ def plan_approvable(proposal: Proposal, most: int, target: str, cannot_apply: st
     that hold any are in it. Raises PatchRefused for more than ``most`` rows, and ValueRefused for a value that cannot be written exactly.
     """
     batches: list[list[RowChange]] = []
-    for keys in proposal.keys.batches(proposal.batch_rows):
+    for keys in proposal.keys.batches(batch_rows(proposal)):
         batches.append(proposal.read_changes(keys))
         if sum(map(len, batches)) > most:
             raise PatchRefused(
@@ -237,7 +237,7 @@ def read_approved(rows: Sequence[JournalRow]) -> ApprovedRows:
 def check_approved(proposal: Proposal, approved: ApprovedRows, key: str) -> Counter[str]:
     """Return how many changes are still as they were approved, by kind, after a check that each can be written."""
     counts: Counter[str] = Counter()
-    for keys in _batches(approved, proposal.batch_rows):
+    for keys in _batches(approved, batch_rows(proposal)):
         changes, _ = _find(proposal, approved, keys, key)
         for change in changes:
             proposal.statement(change)
@@ -247,7 +247,7 @@ def check_approved(proposal: Proposal, approved: ApprovedRows, key: str) -> Coun
 
 def write_approved(application: Application, approved: ApprovedRows) -> None:
     """Write the changes that are still as they were approved, and leave the others."""
-    for keys in _batches(approved, application.proposal.batch_rows):
+    for keys in _batches(approved, batch_rows(application.proposal)):
         if application.stopped.is_set():
             return
         application.write(lambda keys=keys: _find(application.proposal, approved, keys, application.journal_key))  # type: ignore[misc]

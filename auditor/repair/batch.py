@@ -1,7 +1,4 @@
-"""Write one batch of a patch: its statements in an order that no constraint refuses, in one transaction with its mark, read back.
-
-How many rows a batch has, ``proposal.py`` decides.
-"""
+"""Write one batch of a patch: its statements in an order that no constraint refuses, in one transaction with its mark, read back."""
 
 from __future__ import annotations
 
@@ -16,11 +13,14 @@ from auditor.compare.accounting import Key
 from auditor.errors import AuditorError, PatchFailed, PatchRefused
 from auditor.masking import MASK
 from auditor.points import reach
-from auditor.repair.facts import TargetFacts, unwritten_columns
-from auditor.repair.proposal import Proposal
+from auditor.repair.proposal import ROWS_TOGETHER, Proposal
 from auditor.repair.rows import ExactRow, RowChange, describe_key, meant_texts, read_rows
+from auditor.repair.target_facts import TargetFacts, unwritten_columns
 from auditor.repair.target_writer import TargetWriter
 from auditor.sql.row_changes import MarkStatements
+
+PATCH_BATCH_ROWS = 100
+"""Keys of one batch of a patch, whose rows are locked together for a moment."""
 
 Action = Literal["insert", "update", "delete"]
 
@@ -53,6 +53,11 @@ class SelfReference:
 
     refers: Sequence[int]
     referred: Sequence[int]
+
+
+def batch_rows(proposal: Proposal) -> int:
+    """Return how many rows a batch has at most: of a table that refers to itself more, as a row and those that refer to it go together."""
+    return ROWS_TOGETHER if proposal.facts.references else PATCH_BATCH_ROWS
 
 
 def order_steps(

@@ -30,10 +30,10 @@ from auditor.repair.apply import (
     write_approved,
 )
 from auditor.repair.batch import BatchWriter
-from auditor.repair.facts import unwritten_columns
 from auditor.repair.journal import describe_columns
 from auditor.repair.keys import Selection
 from auditor.repair.proposal import Proposal, count_changes, propose, unnamed
+from auditor.repair.target_facts import unwritten_columns
 from auditor.repair.target_writer import target_writer
 from auditor.sql.row_changes import MarkStatements
 from auditor.store import Store, patches

@@ -13,21 +13,18 @@ from auditor.connections.reader import OnProgress, Reader
 from auditor.errors import PatchRefused, RunOutdated, ValueRefused
 from auditor.model import SIDES, Differences, Plan, Report, Side
 from auditor.planning import introspect, planner
-from auditor.repair.facts import TargetFacts, check_changes, check_table, read_facts
 from auditor.repair.keys import KeyFile, Selection, collect_keys
 from auditor.repair.rows import ExactRow, RowChange, Transfer, compare_rows, describe_key, meant_texts, plan_transfer, read_rows
+from auditor.repair.target_facts import TargetFacts, check_changes, check_table, read_facts
 from auditor.sql.row_changes import RowStatements
 from auditor.store import Store
 from dialects import Dialect, Table
 
-PATCH_BATCH_ROWS = 100
-"""Keys of one batch of a patch, whose rows are locked together for a moment."""
-
-ROWS_TOGETHER = 10_000
-"""Rows of one batch of a table that refers to itself."""
-
 READ_ROWS = 1000
 """Keys whose rows are read at once where nothing is written."""
+
+ROWS_TOGETHER = 10_000
+"""The same of a table that refers to itself, and how many rows a batch of it writes: a row and those that refer to it go together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +52,15 @@ class Proposal:
 
     def read_source(self, keys: list[Key]) -> dict[Key, ExactRow]:
         """Return the source's rows of these keys as they are now."""
-        return self._read("source", keys)
+        return self.read("source", keys)
 
     def read_changes(self, keys: list[Key]) -> list[RowChange]:
         """Return what would make the target's rows of these keys equal the source's now.
 
         The target is read first: of a row that the source changes meanwhile, the guard of its statement then still holds the older state.
         """
-        target = self._read("target", keys)
-        source = self._read("source", keys)
+        target = self.read("target", keys)
+        source = self.read("source", keys)
         changes = compare_rows(self.transfer.names, keys, source, target, self.selection.columns)
         chosen = [change for change in changes if self.selection.takes(change.kind)]
         check_changes(self.facts, self.transfer.plan, self.written, chosen, self.accepted)
@@ -82,17 +79,13 @@ class Proposal:
         except ValueRefused as error:
             raise ValueRefused(f"{describe_key(self.transfer.plan, change.key)}: {error}; write it by hand, or leave it out") from error
 
-    @property
-    def batch_rows(self) -> int:
-        """How many rows a batch has at most: of a table that refers to itself more, as a row and those that refer to it go together."""
-        return ROWS_TOGETHER if self.facts.references else PATCH_BATCH_ROWS
-
     def changes(self) -> Iterator[list[RowChange]]:
         """Yield the changes of all selected differences as they are now, in batches that may be empty. Reads both sides."""
-        for keys in self.keys.batches(max(READ_ROWS, self.batch_rows)):
+        for keys in self.keys.batches(ROWS_TOGETHER if self.facts.references else READ_ROWS):
             yield self.read_changes(keys)
 
-    def _read(self, side: Side, keys: list[Key]) -> dict[Key, ExactRow]:
+    def read(self, side: Side, keys: list[Key]) -> dict[Key, ExactRow]:
+        """Return the rows of these keys that a side has now."""
         plan = self.transfer.plan
         return self.reader.ask_side(side, lambda here, session: read_rows(plan, here, session, keys), fresh=True)
 

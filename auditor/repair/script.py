@@ -15,10 +15,10 @@ from auditor.errors import PatchRefused
 from auditor.escaping import csv_line, json_text, sql_comment
 from auditor.model import DifferenceKind, Report, Side
 from auditor.repair.batch import order_steps, self_references
-from auditor.repair.facts import unwritten_columns
 from auditor.repair.keys import Selection, collect_keys
 from auditor.repair.proposal import Proposal, unnamed
 from auditor.repair.rows import ExactRow, RowChange, meant_texts
+from auditor.repair.target_facts import unwritten_columns
 from auditor.store import Store
 
 Format = Literal["sql", "json", "csv"]

@@ -8,14 +8,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from auditor.api_models.report import CombinedVerdict, DayAudit, DayLastRun, DayReport, DayScore
 from auditor.escaping import markdown_text
-from auditor.history.status import status_label
+from auditor.history.audit_status import status_label
 from auditor.model import Difference, Report, Status
 from auditor.planning.proxy import Combined
 from auditor.report import formatting, sparkline
 from auditor.report import json as as_json
 from auditor.report.day import AuditEntry, Day
-from auditor.shapes.report import CombinedVerdict, DayAudit, DayLastRun, DayReport, DayScore
 
 MAX_SAMPLE = 5
 """Differences, and partitions, listed of each audit."""

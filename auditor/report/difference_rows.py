@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from auditor import model
+from auditor.api_models.run import Difference, RowRange
 from auditor.escaping import csv_line
 from auditor.model import RangeDifference
-from auditor.shapes.run import Difference, RowRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from auditor.shapes.report import RunReport
+    from auditor.api_models.report import RunReport
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of a cell that a spreadsheet would evaluate as a formula."""

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from auditor import canonical
+from auditor.api_models.report import VerifiedEvidence, VerifiedFile, VerifiedLink
 from auditor.history.evidence import Verified, canonical_json, keyed_digest, to_plain
 from auditor.masking import redact
 from auditor.model import (
@@ -26,7 +27,6 @@ from auditor.model import (
     Plan,
     Report,
 )
-from auditor.shapes.report import VerifiedEvidence, VerifiedFile, VerifiedLink
 from auditor.store.evidence import EndedRun
 from auditor.store.runs import StoredDifference
 

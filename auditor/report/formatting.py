@@ -15,7 +15,7 @@ from auditor.model import SLICES, ColumnDifference, Difference, Differences, Ran
 from auditor.planning.proxy import Combined
 
 if TYPE_CHECKING:
-    from auditor.shapes.run import SideProgress
+    from auditor.api_models.run import SideProgress
     from auditor.store.runs import StoredRun
 
 visible, sentence = escaping.visible, escaping.sentence

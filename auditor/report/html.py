@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
 from auditor import escaping
-from auditor.history.status import status_label
+from auditor.history.audit_status import status_label
 from auditor.masking import redact
 from auditor.model import Differences, Measure, Report
 from auditor.report import formatting, sparkline

@@ -1,12 +1,10 @@
-"""Build the report of a run, and a plan, as they leave the process; ``auditor/shapes/report.py`` has their fields."""
+"""Build the report of a run, and a plan, as they leave the process; ``auditor/api_models/report.py`` has their fields."""
 
 from __future__ import annotations
 
 from auditor import model
-from auditor.masking import redact, redact_plan
-from auditor.model import SIDES
-from auditor.shapes.audit import CheckedAudit, NotCompared, Plan, PlanColumn
-from auditor.shapes.report import (
+from auditor.api_models.audit import CheckedAudit, NotCompared, Plan, PlanColumn
+from auditor.api_models.report import (
     MAX_LISTED,
     Aligned,
     Cost,
@@ -22,6 +20,8 @@ from auditor.shapes.report import (
     Shard,
     SideCost,
 )
+from auditor.masking import redact, redact_plan
+from auditor.model import SIDES
 
 CONVERTED = ("aligned", "cost", "differences", "live", "measures", "not_aligned", "other_settings", "plan", "shards", "slice")
 """Fields of a report that the run holds in another form; all others of the same name are taken as they are."""

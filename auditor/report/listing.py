@@ -9,14 +9,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from auditor.api_models.audit import ListedAudit
+from auditor.api_models.repair import Patch, Repair
+from auditor.api_models.run import Run
+from auditor.history.audit_status import Standing, status_label
 from auditor.history.rolling_table import RollingTable
-from auditor.history.status import Standing, status_label
 from auditor.model import SIDES, State
 from auditor.planning.proxy import Combined
 from auditor.report import formatting
-from auditor.shapes.audit import ListedAudit
-from auditor.shapes.repair import Patch, Repair
-from auditor.shapes.run import Run
 from auditor.store.runs import StoredRun
 
 MAX_REPAIRS = 10

@@ -6,13 +6,13 @@ import io
 
 from rich.console import RenderableType
 
+from auditor.api_models import ApiModel
 from auditor.escaping import json_text
 from auditor.model import Report
 from auditor.report import day_text, html, markdown, text
 from auditor.report import json as as_json
 from auditor.report.console import VisibleConsole
 from auditor.report.day import Day
-from auditor.shapes import Shape
 from auditor.summary.codec import PartitionMap
 
 WIDTH = 150
@@ -54,5 +54,5 @@ def plain_text(renderable: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
-def _dump_json(value: Shape) -> str:
+def _dump_json(value: ApiModel) -> str:
     return json_text(value, indent=2) + "\n"

@@ -76,7 +76,7 @@ class Fetcher:
         """Yield the rows of these integer keys with the texts of all columns, through the key's index."""
         key = self.plan.columns[0].expression[self.side]
         for some in _batched(list(keys), KEYS_PER_STATEMENT):
-            yield from self._rows(f"{key} IN ({', '.join(str(k) for k in some)})", texts=True)
+            yield from self.rows_where(f"{key} IN ({', '.join(str(k) for k in some)})", texts=True)
 
     def by_canonical_key(self, keys: Sequence[Key], settled: str = "", written: str = "") -> Iterator[tuple[Row, Age]]:
         """Yield the rows of these keys (tuples of canonical texts) as they are now, with their ages.
@@ -91,7 +91,7 @@ class Fetcher:
         others = [key for key in possible if key not in literal]
         for some in (*self._batches_of_keys([key for key in possible if key in literal]), *self._batches_of_keys(others)):
             wanted = set(some)  # an index may serve only a part of the key and find rows of other statements' keys
-            for row in self._rows(self.keys_condition(some), texts=True, more=more):
+            for row in self.rows_where(self.keys_condition(some), texts=True, more=more):
                 if row.key in wanted:
                     texts, ages = row.texts[: len(row.texts) - len(more)], row.texts[len(row.texts) - len(more) :]
                     age = Age(is_young=bool(settled) and ages[0] == "1", written=ages[-1] if written else None)
@@ -102,13 +102,13 @@ class Fetcher:
         how = self.plan.partitioning
         coarse = dataclasses.replace(how, size=COARSE if how.strategy == "range" else 0, unit="month")
         plan = dataclasses.replace(self.plan, method="signature", k=0, t=0, bits=60, partitioning=coarse)
-        statement = render.summary(plan, self.side, self.session.dialect, Chunk(within=self._range_condition(span)))
+        statement = render.summary(plan, self.side, self.session.dialect, Chunk(within=self.range_condition(span)))
         sums = arrays.read(self.session.summarise(statement), render.result_columns(plan))
         return (int(sums.rows.sum()), *(int(word) for word in sums.words.sum(axis=0)))
 
     def of_range(self, span: RangeDifference) -> Iterator[Row]:
         """Yield the rows of a range as they are now; with texts only where tolerances need them."""
-        yield from self._rows(self._range_condition(span), texts=self.plan.is_tolerant, expected=span.rows)
+        yield from self.rows_where(self.range_condition(span), texts=self.plan.is_tolerant, expected=span.rows)
 
     def by_place(self, places: Sequence[Place]) -> Iterator[Row]:
         """Yield the rows at these positions of partitions by hash or time, with the texts of all columns.
@@ -123,23 +123,23 @@ class Fetcher:
             positions = ", ".join(str(x) for x in sorted({x for _, x in some}))
             numbers = ", ".join(str(number * POSITIONS + x) for number, x in some)
             # Few rows are at these positions of any partition, so that partitions are seldom computed.
-            yield from self._rows(f"{position} IN ({positions}) AND {partition} * {POSITIONS} + {position} IN ({numbers})", texts=True)
+            yield from self.rows_where(f"{position} IN ({positions}) AND {partition} * {POSITIONS} + {position} IN ({numbers})", texts=True)
 
     def all_rows(self) -> Iterator[Row]:
         """Yield all rows that meet the plan's conditions, whatever their partition, in one scan."""
         anywhere = dataclasses.replace(self.plan, partitioning=Partitioning(strategy="hash", buckets=1))
         expected = self.plan.sides[self.side].estimate or 0
-        yield from dataclasses.replace(self, plan=anywhere)._rows("", texts=False, expected=expected)
+        yield from dataclasses.replace(self, plan=anywhere).rows_where("", texts=False, expected=expected)
 
     def by_partition(self, partitions: Sequence[int], texts: bool = False, expected: int = 0) -> Iterator[Row]:
         """Yield the rows of these partitions, about ``expected``: key ranges through the key's index, others in one scan."""
         numbers = sorted(p for p in partitions if p != NULL_PARTITION)
         if len(numbers) < len(partitions):
-            yield from self._rows(self._without_partition(), texts)
+            yield from self.rows_where(self._without_partition(), texts)
         if numbers:
             for where in render.partition_conditions(self.plan, self.side, self.session.dialect, numbers, RANGES_PER_STATEMENT):
                 share = min(len(numbers), RANGES_PER_STATEMENT) / len(numbers) if self.plan.partitioning.strategy == "range" else 1
-                yield from self._rows(where, texts, expected=round(expected * share))
+                yield from self.rows_where(where, texts, expected=round(expected * share))
 
     def unhashed(self, partitions: Sequence[int]) -> Iterator[Row]:
         """Yield the rows of these partitions that the engine cannot hash; a text is ``1`` for each column whose text it cannot build."""
@@ -150,7 +150,7 @@ class Fetcher:
         conditions += [self._without_partition()] if len(numbers) < len(partitions) else []
         for where in conditions:
             unhashed = f"{row_text.row_text(self.plan, self.side, dialect)} IS NULL"
-            yield from self._rows(f"({where}) AND {unhashed}", texts=False, more=flags)
+            yield from self.rows_where(f"({where}) AND {unhashed}", texts=False, more=flags)
 
     def of_part(self, partition: int, buckets: int) -> Iterator[Row]:
         """Yield the rows of a partition whose key lies in the first of ``buckets`` buckets; with texts only where tolerances need them."""
@@ -159,7 +159,7 @@ class Fetcher:
         # Buckets within a bucket are finer ones of which each lies whole in one of the coarser.
         finer, number = (how.buckets * buckets, partition) if how.strategy == "hash" else (buckets, 0)
         bucket = key_number.bucket(key_number.key_number(self.plan, self.side, dialect), finer, dialect)
-        yield from self._rows(f"({within}) AND {bucket} = {number}", texts=self.plan.is_tolerant)
+        yield from self.rows_where(f"({within}) AND {bucket} = {number}", texts=self.plan.is_tolerant)
 
     def _without_partition(self) -> str:
         """Return the condition of rows that lie in no partition.
@@ -232,7 +232,7 @@ class Fetcher:
         literals = texts if column.kind.name == "integer" else map(dialect.names.string_literal, texts)
         return f"{expression} IN ({', '.join(literals)})"
 
-    def _range_condition(self, span: RangeDifference) -> str:
+    def range_condition(self, span: RangeDifference) -> str:
         """Return the condition of a range's rows."""
         if span.first is not None and span.last is not None:
             key = self.plan.columns[0].expression[self.side]
@@ -244,7 +244,8 @@ class Fetcher:
         id_ = key_number.partition(dataclasses.replace(self.plan, partitioning=how), self.side, self.session.dialect)
         return f"{id_} >= {first} AND {id_} <= {last}"
 
-    def _rows(self, where: str, texts: bool, more: Sequence[str] = (), expected: int = 0) -> Iterator[Row]:
+    def rows_where(self, where: str, texts: bool, more: Sequence[str] = (), expected: int = 0) -> Iterator[Row]:
+        """Yield the rows that fulfil a condition, with the texts of ``more`` behind those of their columns; about ``expected`` rows."""
         dialect, key = self.session.dialect, self.plan.key
         shard = self.plan.sides[self.side].label if is_shard(self.side) else ""
         columns = [row_text.text(column, self.side, dialect) for column in self.plan.key_columns]

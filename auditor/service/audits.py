@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from auditor.api_models import audit as api_models
 from auditor.config import Audit, ConnectionSettings, Settings, Threshold, validate_audit
 from auditor.errors import ConfigError, UnknownAudit
-from auditor.history import status
+from auditor.history import audit_status
+from auditor.history.audit_status import Standing
 from auditor.history.records import as_run
-from auditor.history.status import Standing
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
-from auditor.shapes import audit as shapes
 from auditor.store import audit_state, events, queue, runs
 from auditor.store import audit_state as stored_definitions
 from dialects import Place
@@ -72,7 +72,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
         selected = {name: definitions.audit(merged, name) for name in definitions.expand_legs(merged) if only in (None, name)}
         states = audit_state.get_states(store)
         paused = {name for name in selected if audit_state.is_paused(states, name)}
-        standings = status.load_standings(store, selected, settings.connections, now, states, only)
+        standings = audit_status.load_standings(store, selected, settings.connections, now, states, only)
         scores = runs.list_scores(store, now - TREND_PERIOD, only) if trends else {}
     overviews = []
     for name, audit in selected.items():
@@ -94,7 +94,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
     return overviews
 
 
-def list_audits(settings: Settings, store: Store) -> list[shapes.Audit]:
+def list_audits(settings: Settings, store: Store) -> list[api_models.Audit]:
     """Return all audits as every door shows them, in the order of their names. Raises StoreError."""
     return [
         _as_audit(audit_overview)
@@ -102,20 +102,20 @@ def list_audits(settings: Settings, store: Store) -> list[shapes.Audit]:
     ]
 
 
-def get_audit(settings: Settings, store: Store, name: str) -> shapes.AuditDetails:
+def get_audit(settings: Settings, store: Store, name: str) -> api_models.AuditDetails:
     """Return one audit as every door shows it. Raises UnknownAudit and StoreError."""
     merged = with_defined_audits(settings, store)
     audit, audit_overview = definitions.audit(merged, name), next(iter(overview(settings, store, name)), None)
     if audit_overview is None:  # an audit via a dump has no runs of its own, its legs have
         legs = ", ".join(definitions.expand_legs(merged, [name]))
         raise UnknownAudit(f"{name!r} is audited via a dump and has no runs of its own; use one of its legs: {legs}")
-    return shapes.AuditDetails(**dict(_as_audit(audit_overview)), trend=audit_overview.trend, definition=stored_definition(audit))
+    return api_models.AuditDetails(**dict(_as_audit(audit_overview)), trend=audit_overview.trend, definition=stored_definition(audit))
 
 
-def _as_audit(audit_overview: Overview) -> shapes.Audit:
+def _as_audit(audit_overview: Overview) -> api_models.Audit:
     standing = audit_overview.standing
-    return shapes.Audit(
-        **shapes.Audit.fields_of(audit_overview, without=("threshold",)),
+    return api_models.Audit(
+        **api_models.Audit.fields_of(audit_overview, without=("threshold",)),
         threshold=audit_overview.threshold.score,
         defined_over_http=audit_overview.defined,
         status=_as_status(standing),
@@ -125,13 +125,13 @@ def _as_audit(audit_overview: Overview) -> shapes.Audit:
     )
 
 
-def _as_status(standing: Standing) -> shapes.AuditStatus:
+def _as_status(standing: Standing) -> api_models.AuditStatus:
     last = standing.last
-    return shapes.AuditStatus(
-        **shapes.AuditStatus.fields_of(standing, without=("run", "last_run")),
+    return api_models.AuditStatus(
+        **api_models.AuditStatus.fields_of(standing, without=("run", "last_run")),
         run=standing.run.run if standing.run else None,
         ended=standing.run.ended if standing.run else None,
-        last_run=shapes.LastRun(run=last.run, state=last.state, ended=last.ended, note=standing.last_run) if last else None,
+        last_run=api_models.LastRun(run=last.run, state=last.state, ended=last.ended, note=standing.last_run) if last else None,
     )
 
 
@@ -141,7 +141,7 @@ def get_standing(settings: Settings, store: Store, name: str) -> Standing:
         audit = definitions.audit(with_defined_audits(settings, store), name)
     except UnknownAudit:
         audit = None
-    return status.load_standing(store, name, audit, settings.connections, dt.datetime.now(dt.UTC))
+    return audit_status.load_standing(store, name, audit, settings.connections, dt.datetime.now(dt.UTC))
 
 
 def with_defined_audits(settings: Settings, store: Store) -> Settings:

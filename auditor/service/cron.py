@@ -1,6 +1,6 @@
 """The ticks of a schedule: cron expressions in time zones, across daylight-saving changes.
 
-Which expressions are taken, ``auditor/config/_policies.py`` decides.
+Which expressions are taken, ``auditor/config/_schedule.py`` decides.
 
 A tick is an instant in UTC. As in Debian's cron, a fixed time that the clock skips falls on the end of the gap, and one that the clock
 repeats comes once; an interval (``*/15``) runs through both. Ticks are only computed forward: cronsim 2.8 with ``reverse=True`` skips

@@ -9,13 +9,13 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from auditor.api_models.audit import Definition, Overrides
 from auditor.config import Audit, ConnectionSettings, Settings, validate_audit
 from auditor.errors import ConfigError
 from auditor.history import fingerprint
 from auditor.model import PERMISSIONS, SLICES, Slice
 from auditor.planning import proxy, requested_slice
 from auditor.planning.proxy import Combined, Leg
-from auditor.shapes.audit import Definition, Overrides
 
 if TYPE_CHECKING:
     from auditor.store import Store

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from auditor import canonical
+from auditor.api_models.repair import Patch as ShownPatch
+from auditor.api_models.repair import PatchOutcome, PatchProgress, PatchRow, Texts
 from auditor.config import Audit, Settings
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, EngineError, PatchRefused, RunOutdated, StoreError, StoreUnavailable, UnknownPatch, UnknownRun
@@ -18,14 +20,12 @@ from auditor.masking import MASK
 from auditor.model import DifferenceKind, Report
 from auditor.repair import patching, proposal, script
 from auditor.repair.apply import ApprovablePlan
-from auditor.repair.facts import ACCEPTABLE, Accepted
 from auditor.repair.keys import Selection
 from auditor.repair.patching import Job, Patched
 from auditor.repair.script import Format
+from auditor.repair.target_facts import ACCEPTABLE, Accepted
 from auditor.service import audits, definitions, running
 from auditor.service.definitions import definition_of_run
-from auditor.shapes.repair import Patch as ShownPatch
-from auditor.shapes.repair import PatchOutcome, PatchProgress, PatchRow, Texts
 from auditor.store import patches, repairs, runs
 from auditor.store.patches import JournalColumns, JournalRow, Patch
 from dialects import Kind

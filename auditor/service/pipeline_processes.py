@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from auditor.background import Backoff, Service
-from auditor.waits import waits
+from auditor.durations import durations
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,8 @@ class PipelineProcesses:
     """Returns the command line of the process of a name."""
     _stopping: threading.Event = field(default_factory=threading.Event)
     _services: list[Service] = field(default_factory=list)
-    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    """The processes that run, by name."""
     _restarts: dict[str, threading.Event] = field(default_factory=dict)
     """By pipeline, set while its process is to be started again at once."""
 
@@ -49,7 +50,7 @@ class PipelineProcesses:
         """Start the processes."""
         for name in self.names:
             self._restarts[name] = threading.Event()
-            first, longest = 2 * waits().first_retry, waits().longest_retry
+            first, longest = 2 * durations().first_retry, durations().longest_retry
             work = partial(self._run_process, name, Backoff(first, longest))
             failure, fields = f"{name}: its process cannot be started", {"pipeline": name}
             backoff = Backoff(first, longest)
@@ -75,7 +76,7 @@ class PipelineProcesses:
         deadline = time.monotonic() + grace
         for service in self._services:
             service.join(max(0.0, deadline - time.monotonic()))
-        for process in list(self._running.values()):
+        for process in list(self.running.values()):
             process.kill()
 
     def _run_process(self, name: str, backoff: Backoff) -> None:
@@ -84,22 +85,22 @@ class PipelineProcesses:
         restart.clear()
         began = time.monotonic()
         process = subprocess.Popen(self.command(self.config_file, name), stdin=subprocess.DEVNULL)
-        self._running[name] = process
-        while process.poll() is None and not restart.is_set() and not self._stopping.wait(waits().process_poll):
+        self.running[name] = process
+        while process.poll() is None and not restart.is_set() and not self._stopping.wait(durations().process_poll):
             pass
         if process.poll() is None:
             process.terminate()
         code = process.wait()
-        self._running.pop(name, None)
+        self.running.pop(name, None)
         if self._stopping.is_set():
             return
         if restart.is_set():
             log.info("%s: its process is started again by request", name, extra={"action": "pipeline_restarted", "pipeline": name})
             backoff.succeed()
             return
-        if time.monotonic() - began > waits().pipeline_steady:
+        if time.monotonic() - began > durations().pipeline_steady:
             backoff.succeed()
-            wait = waits().first_retry
+            wait = durations().first_retry
         else:
             wait = backoff.fail()
         extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
@@ -109,5 +110,5 @@ class PipelineProcesses:
     def _wait(self, seconds: float, restart: threading.Event) -> None:
         """Wait before the next start, but no longer once a restart is asked for, or the service stops."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not restart.is_set() and not self._stopping.wait(waits().process_poll):
+        while time.monotonic() < until and not restart.is_set() and not self._stopping.wait(durations().process_poll):
             pass

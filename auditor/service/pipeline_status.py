@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
 
-from auditor.config import Settings
-from auditor.errors import ConfigError
-from auditor.model import LiveEpoch, TableNote
-from auditor.pipeline import watch
-from auditor.pipeline.poison import place_of, place_text
-from auditor.pipeline.watch import table_lag, target_lag
-from auditor.shapes.pipeline import (
+from auditor.api_models.pipeline import (
     Heartbeat,
     LagHistory,
     LagPoint,
@@ -28,12 +22,18 @@ from auditor.shapes.pipeline import (
     TableStatus,
     TargetStatus,
 )
+from auditor.config import Settings
+from auditor.durations import durations
+from auditor.errors import ConfigError
+from auditor.model import LiveEpoch, TableNote
+from auditor.pipeline import watch
+from auditor.pipeline.poison import place_of, place_text
+from auditor.pipeline.watch import table_lag, target_lag
 from auditor.store import Store, lags, live_epochs, parts, pipelines, schema_changes, table_notes
 from auditor.store.lags import Point
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
 from auditor.store.schema_changes import TargetMigration
-from auditor.waits import waits
 
 SHOWN_MIGRATIONS = 20
 """Migrations of targets that are shown, the newest."""
@@ -161,7 +161,7 @@ def describe_stop(note: TableNote, file: str) -> StoppedTable:
 
 def _is_fresh(state: PipelineState, now: dt.datetime) -> bool:
     at = state.progress.at
-    return at is not None and (now - at).total_seconds() < waits().pipeline_fresh
+    return at is not None and (now - at).total_seconds() < durations().pipeline_fresh
 
 
 def _source_lag(progress: PipelineProgress, state: PipelineState, is_present: bool, now: dt.datetime) -> float | None:

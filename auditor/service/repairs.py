@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from auditor.api_models.repair import Repair, RepairKind
 from auditor.errors import ConfigError, UnknownRun
 from auditor.history import records
 from auditor.masking import mask_key
-from auditor.shapes.repair import Repair, RepairKind
 from auditor.store import repairs, runs
 from auditor.store.repairs import Key
 

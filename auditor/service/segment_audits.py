@@ -15,25 +15,32 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor import telemetry
+from auditor.api_models.audit import Definition
+from auditor.api_models.segment import (
+    ComparedTable,
+    ConcludedSegmentAudit,
+    RegisteredEntry,
+    SegmentAuditStatus,
+    SegmentFinding,
+    SideOfTable,
+)
 from auditor.config import ANEW, SegmentAudit, Settings
 from auditor.errors import AuditorError, ConfigError
 from auditor.history import fingerprint
+from auditor.history.audit_status import Standing, derive_standing
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import Outcome
-from auditor.history.status import Standing, derive_standing
 from auditor.model import RegisteredSegment, Report, State, Verdict
 from auditor.report import formatting, listing
 from auditor.service import cron
 from auditor.service.definitions import RunValues
 from auditor.service.outcomes import check_evidence, save_outcome
-from auditor.shapes.audit import Definition
-from auditor.shapes.segment import ComparedTable, ConcludedSegmentAudit, RegisteredEntry, SegmentAuditStatus, SegmentFinding, SideOfTable
 from auditor.store import Store, audit_state, events, queue, run_lifecycle, runs, segment_register
 
 if TYPE_CHECKING:
+    from auditor.api_models.audit import ListedAudit
     from auditor.compare.segment_findings import Finding
     from auditor.history.checkpoint import StoreCheckpoint
-    from auditor.shapes.audit import ListedAudit
     from auditor.store.queue import Enqueued
     from auditor.store.segment_register import Place, TableState
 

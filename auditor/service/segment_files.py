@@ -10,14 +10,14 @@ from auditor.compare.segment_findings import Finding
 from auditor.config import ANEW, Settings
 from auditor.errors import ConfigError, SegmentFailed
 from auditor.pipeline.segments.checking import check_files, first_difference, list_findings
-from auditor.pipeline.segments.mending import describe, mend, repair_hint
+from auditor.pipeline.segments.repair import describe, mend, repair_hint
 from auditor.pipeline.segments.sides import list_files, side_of
 from auditor.store import Store, events, segment_register
 
 if TYPE_CHECKING:
     from auditor.compare.segment_findings import Finding
     from auditor.pipeline.segments.checking import FileProblem
-    from auditor.pipeline.segments.mending import Mended
+    from auditor.pipeline.segments.repair import Mended
     from auditor.pipeline.segments.sides import Side
     from auditor.pipeline.segments.verifying import EventDifference
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+from auditor.api_models.pipeline import PipelineStatus, TableState, TableStatus
 from auditor.report import formatting
-from auditor.shapes.pipeline import PipelineStatus, TableState, TableStatus
 from auditor.wording import plural
 
 FEW_TABLES = 20

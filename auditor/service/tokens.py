@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from auditor.api_models.access import Scope
+from auditor.api_models.access import Token as ShownToken
 from auditor.errors import ConfigError, Forbidden
-from auditor.shapes.access import Scope
-from auditor.shapes.access import Token as ShownToken
 from auditor.store import events, tokens
 from auditor.store.tokens import Token
 

@@ -14,8 +14,8 @@ from typing import Any, TypedDict, Unpack
 import sqlalchemy as sa
 from sqlalchemy import Boolean, Column, Connection, Row, Table, delete, insert, select
 
+from auditor.api_models.audit import Definition
 from auditor.errors import UnknownAudit
-from auditor.shapes.audit import Definition
 from auditor.store.database import Store, database_time
 from auditor.store.runs import OWN_SETTINGS
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, runs, short_text

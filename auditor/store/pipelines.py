@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Row, Table, and_, bindparam, delete, insert, select, update
 
-from auditor.shapes.pipeline import MergeState, PipelineProblem, PipelineProgress, ProblemKey, ProblemKind
+from auditor.api_models.pipeline import MergeState, PipelineProblem, PipelineProgress, ProblemKey, ProblemKind
 from auditor.store.database import Store, database_time
 from auditor.store.lags import lags
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Index, Row, Table, bindparam, delete, insert, select, update
 
+from auditor.api_models.pipeline import RefreshState
 from auditor.errors import StoreError
-from auditor.shapes.pipeline import RefreshState
 from auditor.store import events
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text

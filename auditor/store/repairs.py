@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Index, Row, Table, and_, insert, or_, select
 
+from auditor.api_models.repair import Repair, RepairKind
 from auditor.errors import ConfigError, UnknownRepair
-from auditor.shapes.repair import Repair, RepairKind
 from auditor.store import events
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, metadata, short_text

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Index, Row, Table, and_, bindparam, delete, insert, select, update
 
+from auditor.api_models.pipeline import MigrationState
 from auditor.model import Part
-from auditor.shapes.pipeline import MigrationState
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
 

@@ -14,9 +14,9 @@ from typing import Any, get_args
 
 from sqlalchemy import Column, Connection, Index, Row, Select, Table, and_, bindparam, delete, insert, or_, select, update
 
+from auditor.api_models.access import Scope
 from auditor.errors import ConfigError, StoreError, Unauthorised
 from auditor.escaping import shell_word
-from auditor.shapes.access import Scope
 from auditor.store.database import Store, database_time, time_expression
 from auditor.store.schema import MYSQL, Moment, big_integer, metadata, short_text
 

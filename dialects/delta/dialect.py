@@ -13,13 +13,13 @@ from dialects.delta.place import S3, DeltaAddresses, find_root
 from dialects.delta.session import DeltaSession
 from dialects.delta.writing import DeltaWriting
 from dialects.duckdb.dialect import DuckDB, DuckDBTypes
-from dialects.floors import Floor
+from dialects.oldest_versions import OldestVersion
 from dialects.url import Url
 
 POINTED = ("parquet", "parquet+s3")
 """Schemes of tables whose files a pointer lists."""
 
-DELTALAKE = Floor("deltalake", "1.5", "deletion vectors")
+DELTALAKE = OldestVersion("deltalake", "1.5", "deletion vectors")
 
 
 class DeltaTypes(DuckDBTypes):

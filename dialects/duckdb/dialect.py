@@ -16,16 +16,16 @@ from dialects.duckdb.expressions import HUGEINT, DuckDBCanonical, DuckDBHashes, 
 from dialects.duckdb.login import ACCESS_MODES, check_path, is_opened_by_extension
 from dialects.duckdb.session import DuckDBSession, first_line
 from dialects.duckdb.writing import DuckDBWriting
-from dialects.floors import Floor
 from dialects.kinds import Kind
 from dialects.nested import nested_kind
+from dialects.oldest_versions import OldestVersion
 from dialects.table_form import TableForm
 from dialects.types import Types
 from dialects.url import Url
 
 INTEGER = Kind("integer")
 
-FLOOR = Floor("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
+OLDEST = OldestVersion("DuckDB", "1.5", "results read as Arrow batches by to_arrow_reader()")
 
 
 class DuckDBTypes(Types):
@@ -92,7 +92,7 @@ class DuckDB(Dialect):
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
         import duckdb
 
-        FLOOR.check(duckdb.__version__, str(url))
+        OLDEST.check(duckdb.__version__, str(url))
         url.refuse_unknown(("access_mode",))
         path = url.database or ":memory:"
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only").lower()

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from dialects import extras, versions
 from dialects.base import Dialect, Session
-from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind, without_comments
 from dialects.mysql import settings
 from dialects.mysql.catalogue import MySQLCatalogue
@@ -36,6 +35,7 @@ from dialects.mysql.login import MySQLAddresses, open_connection
 from dialects.mysql.server import MySQLServer
 from dialects.mysql.session import PROBE, MySQLSession, server_label, server_version
 from dialects.mysql.writing import TABLE_FORM, MySQLWriting
+from dialects.oldest_versions import OldestVersion
 from dialects.pooler import refuse_lent_sessions
 from dialects.session import Driver
 from dialects.types import Types
@@ -49,9 +49,9 @@ DEFAULT_PACKET = 4 << 20
 MD5_REMOVED_IN = (9, 6)
 """The first MySQL version whose MD5() needs component_classic_hashing."""
 
-FLOORS = {
-    False: Floor("MySQL", "8.0.22", "window functions, REGEXP_REPLACE, CAST to FLOAT and SHOW REPLICA STATUS"),
-    True: Floor("MariaDB", "10.6", "all that is tested; older ones are no longer maintained"),
+OLDEST = {
+    False: OldestVersion("MySQL", "8.0.22", "window functions, REGEXP_REPLACE, CAST to FLOAT and SHOW REPLICA STATUS"),
+    True: OldestVersion("MariaDB", "10.6", "all that is tested; older ones are no longer maintained"),
 }
 """The oldest versions, by whether the server is MariaDB. https://dev.mysql.com/doc/relnotes/mysql/8.0/en/news-8-0-22.html"""
 
@@ -218,7 +218,7 @@ class MySQL(Dialect):
         with session.closed_on_error():
             session.variants = versions.recognise(self.name, {"version": version})
             versions.refuse(str(url), session.variants)
-            FLOORS[dialect.mariadb].check(version, str(url))
+            OLDEST[dialect.mariadb].check(version, str(url))
             with versions.naming(session.variants):
                 session.pin(statement_timeout, lock_timeout)
                 server = session.read_server(dialect.hashes.HAS_MD5)

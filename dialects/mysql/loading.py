@@ -32,7 +32,7 @@ class MySQLLoading(DriverLoading):
         counts: list[int] = []
         try:
             for some in _joined(statements, self.session.dialect.MAX_STATEMENT_BYTES // 2):
-                counts += self._write_at_once(some)
+                counts += self.write_at_once(some)
         except errors.StatementRefused:
             if counts:
                 raise
@@ -44,7 +44,7 @@ class MySQLLoading(DriverLoading):
         self.session.statements += len(statements)
         return counts
 
-    def _write_at_once(self, sql: str) -> Iterator[int]:
+    def write_at_once(self, sql: str) -> Iterator[int]:
         """Run several statements at once, and yield how many rows each changed; each may take as long as a statement may run."""
         cursor = self.session.connection.cursor()
         try:

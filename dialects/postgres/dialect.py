@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from dialects import errors, extras, versions
 from dialects.addresses import Addresses
 from dialects.base import Catalogue, Dialect, Server, Session
-from dialects.floors import Floor
 from dialects.kinds import UTF8_BYTES, Kind
 from dialects.nested import nested_kind
+from dialects.oldest_versions import OldestVersion
 from dialects.pooler import Probe, refuse_lent_sessions
 from dialects.postgres import settings
 from dialects.postgres.catalogue import PostgresCatalogue
@@ -45,7 +45,7 @@ LABEL_BYTES = 63
 APPLICATION_NAME = "auditor"
 """application_name of the auditor's sessions; ``active_sessions`` in sql_templates/postgres/load.sql excludes them by this name."""
 
-FLOOR = Floor("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
+OLDEST = OldestVersion("PostgreSQL", "13", "all that is tested; older ones are no longer maintained")
 
 PROBE = Probe(
     mark=f"SET {settings.MARK} TO '{{mark}}'",
@@ -181,7 +181,7 @@ class Postgres(Dialect):
         session.reached = describe_encryption(connection)
         with session.closed_on_error():
             try:
-                FLOOR.check(connection.info.parameter_status("server_version") or "", str(url))
+                OLDEST.check(connection.info.parameter_status("server_version") or "", str(url))
             except errors.ServerTooOld as error:  # by the version that it takes itself for
                 recognised = versions.recognise(self.name, {"version": str(session.query("SELECT version()")[0][0])})
                 versions.refuse(str(url), recognised)

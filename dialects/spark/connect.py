@@ -18,13 +18,13 @@ from urllib.parse import quote
 
 from dialects import errors, extras, session
 from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
-from dialects.floors import Floor
+from dialects.durations import durations
+from dialects.oldest_versions import OldestVersion
 from dialects.session import text_length
 from dialects.spark import settings
 from dialects.spark.lakes import LakeSession
 from dialects.spark.session import first_line, translate_error
 from dialects.url import Url
-from dialects.waits import waits
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class ConnectSession(LakeSession):
             if self._deadline is None:
                 return
             self._is_cancelled = True
-            self._deadline = min(self._deadline, time.monotonic() + waits().cancel_grace)
+            self._deadline = min(self._deadline, time.monotonic() + durations().cancel_grace)
             self._changed.notify_all()
         self._interrupt()
 
@@ -148,10 +148,10 @@ class ConnectSession(LakeSession):
         """
         released = in_thread(self._release, "release")
         with suppress(TimeoutError):
-            released.result(waits().cancel_grace + waits().close_grace)
+            released.result(durations().cancel_grace + durations().close_grace)
 
     def _release(self) -> None:
-        closer = threading.Timer(waits().cancel_grace, self._close_channel)
+        closer = threading.Timer(durations().cancel_grace, self._close_channel)
         closer.daemon = True
         closer.start()
         with suppress(Exception):  # the server ends the session after an hour without a statement
@@ -169,7 +169,7 @@ class ConnectSession(LakeSession):
             self._is_cancelled, self._deadline = False, time.monotonic() + limit
             self._wait_for(answer)
             if not answer.done() and not self._is_cancelled and self._statement_timeout is not None:
-                is_interrupted, self._deadline = True, time.monotonic() + waits().silence_grace
+                is_interrupted, self._deadline = True, time.monotonic() + durations().silence_grace
                 self._interrupt()
                 self._wait_for(answer)
             self._deadline = None
@@ -206,12 +206,15 @@ class ConnectSession(LakeSession):
 
     def _cause_of_cut(self) -> errors.AuditorError:
         if self._is_cancelled:
-            return errors.StatementCancelled(f"a statement was cancelled, and the server did not end it within {waits().cancel_grace:g} s")
+            return errors.StatementCancelled(
+                f"a statement was cancelled, and the server did not end it within {durations().cancel_grace:g} s"
+            )
         if self._statement_timeout is None:
             return session.no_answer(self.where, self._patience)
         return errors.ServerSilent(
             f"{self.where}: no answer to a statement that ran longer than {self._statement_timeout:g} s, nor within"
-            f" {waits().silence_grace:g} s to its cancellation; check that the server is not stuck, and what is between it and this host"
+            f" {durations().silence_grace:g} s to its cancellation; check that the server is not stuck, and what is between it and"
+            " this host"
         )
 
     def _translate(self, error: BaseException, is_interrupted: bool) -> BaseException:
@@ -257,7 +260,7 @@ def connection_string(url: Url, default_port: int | None) -> str:
     return f"sc://{url.host}:{url.port or default_port}/{parameters}"
 
 
-def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, floor: Floor) -> Session:
+def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: float, oldest: OldestVersion) -> Session:
     """Open a session on a Spark Connect server. Raises DriverMissing, and Unreachable if the server does not answer."""
     try:
         # Not by SparkSession.builder.remote(): it keeps Spark from running in this process too.
@@ -271,7 +274,7 @@ def connect(dialect: Dialect, url: Url, statement_timeout: float, lock_timeout: 
     opened.reached = "by TLS, verified" if url.flag("use_ssl") else "in clear"  # the client verifies by this machine's authorities
     try:
         opened.read_version()
-        floor.check(str(opened.server).removeprefix("Spark "), str(url))
+        oldest.check(str(opened.server).removeprefix("Spark "), str(url))
         opened.pin(statement_timeout, lock_timeout)
         if url.database:
             opened.execute(f"USE {dialect.names.quote(url.database)}")

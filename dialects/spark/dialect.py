@@ -17,8 +17,8 @@ from typing import Any
 
 from dialects import errors, extras, nested
 from dialects.base import Dialect, Session
-from dialects.floors import Floor
 from dialects.kinds import Kind
+from dialects.oldest_versions import OldestVersion
 from dialects.spark import connect, driver, java, settings
 from dialects.spark.catalogue import SparkCatalogue
 from dialects.spark.expressions import SparkCanonical, SparkHashes, SparkNames, SparkNumbers, SparkText, SparkTimes
@@ -31,7 +31,7 @@ from dialects.url import Url
 INTEGER = Kind("integer")
 
 
-FLOOR = Floor("Spark", "4.0", "COLLATE, VARIANT and results read as Arrow tables")
+OLDEST = OldestVersion("Spark", "4.0", "COLLATE, VARIANT and results read as Arrow tables")
 
 
 class SparkTypes(Types):
@@ -128,7 +128,7 @@ class Spark(Dialect):
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # otherwise each error is printed as JSON on standard error
         if url.scheme == "sc":
-            return connect.connect(self, url, statement_timeout, lock_timeout, FLOOR)
+            return connect.connect(self, url, statement_timeout, lock_timeout, OLDEST)
         url.refuse_unknown(("master",), lambda name: name.startswith("spark."), "settings of Spark begin with spark.")
         _set_up_java()
         options = {name: value for name, value in url.options.items() if name != "master"}
@@ -145,7 +145,7 @@ class Spark(Dialect):
         except Exception as error:  # of Python or of Java
             known = translate_error(error)
             raise known if isinstance(known, errors.JarsDoNotFit) else errors.Unreachable(f"{url}: {first_line(error)}") from error
-        FLOOR.check(spark.version, str(url))
+        OLDEST.check(spark.version, str(url))
         session = SparkSession(self, f"Spark {spark.version}", spark, statement_timeout)
         session.pin(statement_timeout, lock_timeout)
         if url.database:

@@ -17,11 +17,11 @@ from fastapi.routing import APIRoute
 from auditor.api import app as application
 from auditor.api import authentication, pages
 from auditor.api.authentication import check_exposure
+from auditor.api_models.access import Scope
 from auditor.errors import ConfigError
 from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service import repairs as repair_service
-from auditor.shapes.access import Scope
 from auditor.store import tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from scripts import scope_reference

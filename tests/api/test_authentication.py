@@ -12,9 +12,9 @@ from fastapi import FastAPI, Form, Request, Response
 from auditor.api import authentication, create_app, errors
 from auditor.api.authentication import Definer, Reader, Runner
 from auditor.api.dependencies import AppState
+from auditor.api_models.access import Scope
 from auditor.errors import AuditorError, ConfigError
 from auditor.service import tokens as service
-from auditor.shapes.access import Scope
 from auditor.store import events, tokens
 from tests.api.conftest import Service, TemporaryService, make_client
 

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import uvicorn
 
 from auditor import cli
+from auditor.api_models.pipeline import PipelinePause
 from auditor.client import Client
 from auditor.client.http import Transport
 from auditor.errors import (
@@ -27,9 +29,8 @@ from auditor.errors import (
     Unreachable,
 )
 from auditor.service.workers import Workers
-from auditor.shapes.pipeline import PipelinePause
 from tests.api.conftest import Service, TemporaryService
-from tests.waits import SetWaits
+from tests.durations import SetDurations
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +73,15 @@ def test_run_is_requested_awaited_and_read(client: Client) -> None:
     assert client.cancel(requested.run).state == "done"
 
 
-def test_a_run_is_followed_to_its_end(listening: tuple[Service, str]) -> None:
+def test_a_run_is_followed_to_its_end(listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch) -> None:
     found, url = listening
+    opened, responses = Transport.open, list[HTTPResponse]()
+
+    def noted(*arguments: Any, **more: Any) -> HTTPResponse:
+        responses.append(opened(*arguments, **more))
+        return responses[-1]
+
+    monkeypatch.setattr(Transport, "open", noted)
     with Client(url, found.tokens["run"]) as client:
         run = client.request("orders", overrides={"t": 2}).run
         seen = list(client.follow(run))
@@ -84,17 +92,17 @@ def test_a_run_is_followed_to_its_end(listening: tuple[Service, str]) -> None:
             next(client.follow("abcdef"))
         stream = client.follow(run)
         next(stream)
-        assert client._streams
-    assert not client._streams
+        assert not responses[-1].isclosed()
+    assert responses[-1].isclosed()
 
 
 def test_a_stream_that_breaks_off_is_opened_again(
-    listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits
+    listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     found, url = listening
     client = Client(url, found.tokens["run"])
-    set_waits(client_poll=0.01)
-    run, opened, headers = found.runs["orders"], client._service.open, []
+    set_durations(client_poll=0.01)
+    run, opened, headers = found.runs["orders"], Transport.open, []
     ended = client.run(run)
     shown = ended.model_copy(update={"seconds": 1.5})
 
@@ -111,7 +119,7 @@ def test_a_stream_that_breaks_off_is_opened_again(
         headers.append(more["headers"])
         return opened(*arguments, **more) if len(headers) > 1 else Broken()  # type: ignore[arg-type]
 
-    monkeypatch.setattr(client._service, "open", once_broken)
+    monkeypatch.setattr(Transport, "open", once_broken)
     assert list(client.follow(run)) == [shown, ended]
     assert headers[1]["Last-Event-ID"] == "0123"
 
@@ -240,9 +248,9 @@ def test_answers_that_are_lists_or_of_another_version_are_read_or_refused(monkey
     transport, answer = Transport("http://recorded", None, 1.0), b""
     monkeypatch.setattr(transport, "request", lambda *_: answer)
     answer = b'[{"pipeline": "shop", "paused": true, "since": "a later version"}]'
-    assert transport.shape_list(PipelinePause, "POST", "/x") == [PipelinePause(pipeline="shop", paused=True)]
+    assert transport.model_list(PipelinePause, "POST", "/x") == [PipelinePause(pipeline="shop", paused=True)]
     with pytest.raises(Unreachable, match="did not respond like an auditor service"):
-        transport.shape(PipelinePause, "POST", "/x")
+        transport.model(PipelinePause, "POST", "/x")
     answer = b'{"pipeline": "shop"}'
     with pytest.raises(Unreachable, match=r"responded with another PipelinePause than this version reads \(paused\)"):
-        transport.shape(PipelinePause, "POST", "/x")
+        transport.model(PipelinePause, "POST", "/x")

@@ -11,27 +11,26 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from auditor import shapes
+from auditor import api_models, model
+from auditor.api_models import ApiModel
 from auditor.client import Client
-from auditor.model import _evidence
-from auditor.shapes import Shape
 from tests.api.conftest import Service
 from tests.documents import ROOT
 
 
-def derived(shape: type[Shape]) -> Iterator[type[Shape]]:
-    """Yield the classes that derive from a shape."""
-    for one in shape.__subclasses__():
+def derived(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
+    """Yield the classes that derive from a model."""
+    for one in model.__subclasses__():
         yield one
         yield from derived(one)
 
 
-for _module in pkgutil.iter_modules(shapes.__path__, f"{shapes.__name__}."):
+for _module in pkgutil.iter_modules(api_models.__path__, f"{api_models.__name__}."):
     importlib.import_module(_module.name)
-SHAPES = {one.__name__ for one in derived(shapes.Shape)}
+MODELS = {one.__name__ for one in derived(ApiModel)}
 """Schemas of answers that the client returns as the same classes as the API."""
 
-NOT_TYPED = {"Health", "Readiness", "State", "Verdict", *(name for name in vars(_evidence) if name.startswith("Evidence"))}
+NOT_TYPED = {"Health", "Readiness", "State", "Verdict", *(name for name in vars(model) if name.startswith("Evidence"))}
 """Schemas of answers without a type in the client: of operations that it lacks, lists of words, and files that are kept as bytes."""
 
 NOT_IN_CLIENT = {
@@ -56,14 +55,14 @@ class Recorder:
         self.requests.append((method.lower(), path, body))
         return {"plan": None}
 
-    def shape(self, shape: type[Shape], method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
-        return shape.model_construct(**self.json(method, path, body, headers))
+    def model(self, model: type[ApiModel], method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
+        return model.model_construct(**self.json(method, path, body, headers))
 
-    def shapes(self, shape: type[Shape], path: str, parameters: Mapping[str, Any] = {}) -> Iterator[Any]:
+    def models(self, model: type[ApiModel], path: str, parameters: Mapping[str, Any] = {}) -> Iterator[Any]:
         return self.pages(path, parameters)
 
-    def shape_list(self, shape: type[Shape], method: str, path: str, body: Any = None) -> list[Any]:
-        return [self.shape(shape, method, path, body)]
+    def model_list(self, model: type[ApiModel], method: str, path: str, body: Any = None) -> list[Any]:
+        return [self.model(model, method, path, body)]
 
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> bytes:
         self.requests.append((method.lower(), path, body))
@@ -172,10 +171,10 @@ def operation(description: dict[str, Any], method: str, path: str) -> tuple[str,
     raise AssertionError(f"the API has no {method} {path}")
 
 
-def test_every_request_is_described_and_every_operation_has_a_method(description: dict[str, Any]) -> None:
+def test_every_request_is_described_and_every_operation_has_a_method(description: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr("auditor.client.Transport", lambda *_: recorder)
     client = Client("http://recorded")
-    recorder: Any = Recorder()
-    client._service = recorder
     call_all(client)
     seen = set()
     for method, url, body in recorder.requests:
@@ -193,10 +192,10 @@ def test_every_request_is_described_and_every_operation_has_a_method(description
     assert everything - seen == NOT_IN_CLIENT
 
 
-def test_page_of_the_client_names_each_method_under_its_scope(description: dict[str, Any]) -> None:
+def test_page_of_the_client_names_each_method_under_its_scope(description: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr("auditor.client.Transport", lambda *_: recorder)
     client = Client("http://recorded")
-    recorder: Any = Recorder()
-    client._service = recorder
     calls: Any = Calls(client, recorder)
     call_all(calls)
     scopes: dict[str, set[str]] = {}
@@ -220,7 +219,7 @@ def test_every_answer_of_an_operation_in_the_client_has_a_type(description: dict
         if "$ref" in content.get("schema", {})
     }
     items = {re.sub(r"^Paginated_(\w+)_$", r"\1", name) for name in named}
-    assert items - {"EvidenceFile"} <= SHAPES  # which is kept as bytes, as it was signed
+    assert items - {"EvidenceFile"} <= MODELS  # which is kept as bytes, as it was signed
 
 
 def test_every_answer_has_a_type(description: dict[str, Any]) -> None:
@@ -232,4 +231,4 @@ def test_every_answer_has_a_type(description: dict[str, Any]) -> None:
         for name in set(re.findall(r"#/components/schemas/(\w+)", str(waiting.pop()))) - found:
             found.add(name)
             waiting.append(schemas[name])
-    assert {name for name in found if not name.startswith("Paginated_")} - SHAPES == NOT_TYPED
+    assert {name for name in found if not name.startswith("Paginated_")} - MODELS == NOT_TYPED

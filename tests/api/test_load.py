@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from auditor.api_models.run import Run
 from auditor.client import Client
-from auditor.shapes.run import Run
 from tests import tables
 from tests.live import LivePair
 from tests.programs.readers import Reading, reads

@@ -16,10 +16,10 @@ import pytest
 
 from auditor import config, service
 from auditor.api import create_app
+from auditor.api_models.access import Scope
 from auditor.masking import MASK
 from auditor.model import Verdict
 from auditor.service import patches as requests
-from auditor.shapes.access import Scope
 from auditor.store import events, patches, runs
 from auditor.store import patches as stored_requests
 from tests.api.conftest import SECRET_VALUE, Service, TemporaryService

@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 
 from auditor.api import metrics
 from auditor.api.dependencies import AppState
+from auditor.api_models.pipeline import PipelineProgress, StagedBatch
 from auditor.service.table_states import STANDINGS
-from auditor.shapes.pipeline import PipelineProgress, StagedBatch
 from auditor.store import open_store, pipelines
 from tests import many_tables
 from tests.pipeline.road import PIPELINE, Road

@@ -14,9 +14,9 @@ import jsonschema
 import pytest
 
 from auditor import config, service
+from auditor.api_models.access import Scope
 from auditor.masking import MASK
 from auditor.model import State, Verdict
-from auditor.shapes.access import Scope
 from auditor.store import events, runs
 from tests.api.conftest import PASSWORD, Service, TemporaryService
 from tests.api.test_answers import list_all

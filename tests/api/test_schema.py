@@ -16,11 +16,11 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from auditor import service
 from auditor.api import authentication, create_app
 from auditor.api.middleware import RateLimit
-from auditor.shapes.access import Scope
+from auditor.api_models.access import Scope
 from auditor.store import Store, open_store, tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from tests.api.conftest import make_settings
-from tests.waits import SetWaits
+from tests.durations import SetDurations
 
 LEAST = settings(
     max_examples=2,
@@ -79,9 +79,9 @@ def secrets(running_service: tuple[FastAPI, Store]) -> dict[Scope, str]:
 
 
 @pytest.fixture(autouse=True)
-def short_event_streams(set_waits: SetWaits) -> None:
+def short_event_streams(set_durations: SetDurations) -> None:
     """End event streams quickly, because the pending runs never make progress."""
-    set_waits(event_stream=0.05, event_poll=0.01)
+    set_durations(event_stream=0.05, event_poll=0.01)
 
 
 @pytest.fixture(autouse=True)

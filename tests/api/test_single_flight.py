@@ -34,7 +34,7 @@ class BlockingComputation:
 def run_test(test: Callable[[SingleFlight, BlockingComputation], Awaitable[None]]) -> None:
     single_flight, computation = SingleFlight(), BlockingComputation()
     asyncio.run(test(single_flight, computation))  # type: ignore[arg-type]
-    assert not single_flight._running and not single_flight._next
+    assert not single_flight.running and not single_flight.pending
 
 
 def test_requests_during_a_computation_share_the_next_one() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from auditor import cli
-from auditor.history.status import LABELS, STATUSES, status_label
+from auditor.history.audit_status import LABELS, STATUSES, status_label
 from auditor.service import notify
 from tests.api import states
 from tests.api.states import STATES, Places, Sample

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 
-from auditor.shapes.access import Scope
+from auditor.api_models.access import Scope
 from tests.browser.served import Site, site
 
 VARIABLE = "AUDITOR_TEST_CHROMIUM"

@@ -6,11 +6,11 @@ import datetime as dt
 import math
 from typing import Any
 
+from auditor.api_models.pipeline import MergeState, PipelineProgress, StagedBatch
 from auditor.config import Settings
 from auditor.model import Part, Segment, TableNote
 from auditor.pipeline.binlog.heartbeats import Beat, Trail
 from auditor.service.pipeline_problems import look_at_pipelines
-from auditor.shapes.pipeline import MergeState, PipelineProgress, StagedBatch
 from auditor.store import Store, lags, live_epochs, parts, pipelines, refreshes, schema_changes, segments, table_notes
 from auditor.store.lags import Lag
 from auditor.store.schema_changes import TargetMigration

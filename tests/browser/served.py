@@ -17,11 +17,11 @@ import uvicorn
 
 from auditor import service
 from auditor.api import create_app
+from auditor.api_models.access import Scope
 from auditor.config import Settings, validate_settings
 from auditor.repair.keys import Selection
 from auditor.service import patches
 from auditor.service.workers import Workers
-from auditor.shapes.access import Scope
 from auditor.store import Store, open_store, pipelines, tokens
 from tests import many_tables
 from tests.browser import pipeline_samples, segment_samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from auditor.pipeline.child import ignore_signals
+from auditor.pipeline.child_process import ignore_signals
 from auditor.pipeline.merge.loader_process import load
 from tests.chaos import steps
 

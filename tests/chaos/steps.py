@@ -19,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 
 from auditor.pipeline import run, source, staging
 from auditor.pipeline import stage_task as tasks
-from auditor.pipeline.merge import files, load, loader, loader_process, table_merge
+from auditor.pipeline.merge import load_files, load_tasks, loader, loader_process, table_merge
 from auditor.pipeline.source import parse_options
 from auditor.points import followed
 
@@ -65,7 +65,7 @@ def stage_task(*given: Any) -> Iterator[Any]:
     yield from found
 
 
-def load_task(task: load.LoadTask) -> Any:
+def load_task(task: load_tasks.LoadTask) -> Any:
     """Load a part, and reach a step before the driver receives the result."""
     found = _load_task(task)
     reach("worker: loaded")
@@ -79,7 +79,7 @@ def store_task(task: Any) -> Any:
     return found
 
 
-_stage_task, _load_task, _store_task = tasks.stage_task, load.load_task, files.store_task
+_stage_task, _load_task, _store_task = tasks.stage_task, load_tasks.load_task, load_files.store_task
 
 
 class SteppedBinlog(source.MySQLBinlog):
@@ -113,9 +113,9 @@ class _SteppedStaging(staging.Staging):
         super().stage(run, batch_id, offset)
         reach("driver: listed")
 
-    def _list(self, found: Any, offset: Any, notes: Any = ()) -> None:
+    def record_batch(self, found: Any, offset: Any, notes: Any = ()) -> None:
         reach("driver: written")
-        super()._list(found, offset, notes)
+        super().record_batch(found, offset, notes)
 
 
 def _reach_of_loader(step: str) -> None:
@@ -131,7 +131,7 @@ def installed() -> Iterator[None]:
         (table_merge, "load_task", load_task),
         (loader, "HERE_BYTES", 16 << 10),  # so that some parts are loaded by tasks
         (loader, "LEAST_HERE", 8 << 10),
-        (files, "store_task", store_task),
+        (load_files, "store_task", store_task),
         (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
         (run, "Staging", _SteppedStaging),
         (run, "_binlog", lambda: SteppedBinlog),

@@ -13,21 +13,21 @@ from auditor.pipeline.binlog import dump, event_types
 from auditor.pipeline.binlog.dump import Dump, Request
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from tests.binlog import LiveLog
+from tests.durations import SetDurations
 from tests.engines.test_binlog_transactions import MIXED, on_both, on_mysql
 from tests.servers import mysql
-from tests.waits import SetWaits
 
 pytestmark = pytest.mark.alone  # the log that they read is the whole server's
 
 
 @on_both
-def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
+def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> None:
     start = log.end()
     log.run("START TRANSACTION", *MIXED[:1], *MIXED[6:], "COMMIT", "DELETE FROM entry", *MIXED)
     end, whole = log.end(), log.events(start, ["entry"])
-    receive: Callable[[Dump], bytes] = Dump._receive
+    receive: Callable[[Dump], bytes] = Dump.receive
     monkeypatch.setattr(dump, "CHUNK", 509)
-    set_waits(first_reconnect=0.001)
+    set_durations(first_reconnect=0.001)
     for chunks in range(1, 24, 2):
         left = [chunks, chunks + 5, chunks + 9]
 
@@ -40,7 +40,7 @@ def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.Monke
                         socket.socket.shutdown(self.connection._sock, socket.SHUT_RDWR)
             return receive(self)
 
-        monkeypatch.setattr(Dump, "_receive", lose)
+        monkeypatch.setattr(Dump, "receive", lose)
         ranges = log.scan(start, end)
         scanned = len(left)
         left[:] = [chunks, chunks + 5, chunks + 9]
@@ -56,8 +56,8 @@ def test_killed_dump_is_opened_again(log: LiveLog) -> None:
     with closing(scan):
         log.run("INSERT INTO entry VALUES (1, 'a')")
         first = scan.advance(log.end())
-        assert scan._dump is not None
-        log.run(f"KILL {scan._dump.connection.thread_id()}", "INSERT INTO entry VALUES (2, 'b')")
+        assert scan.dump is not None
+        log.run(f"KILL {scan.dump.connection.thread_id()}", "INSERT INTO entry VALUES (2, 'b')")
         second = scan.advance(log.end())
     assert [event["after"][0] for event in log.decode([*first, *second], ["entry"]) if event["kind"] == "insert"] == ["1", "2"]
 
@@ -78,12 +78,12 @@ def test_the_older_of_two_readers_with_one_number_ends(log: LiveLog) -> None:
 
 
 @on_both
-def test_silence_is_told_from_idleness(log: LiveLog, set_waits: SetWaits) -> None:
-    set_waits(log_heartbeat=0.1)
+def test_silence_is_told_from_idleness(log: LiveLog, set_durations: SetDurations) -> None:
+    set_durations(log_heartbeat=0.1)
     with closing(Dump(Request(log.source, log.end(), 77_781))) as idle:
         kinds = (event_types.HEADER.unpack_from(event, at)[1] for event, at, _ in idle.events())
         assert event_types.HEARTBEAT in (next(kinds) for _ in range(4)), "an idle source says that it is there"
-    set_waits(log_heartbeat=3600, log_silence=0.3)
+    set_durations(log_heartbeat=3600, log_silence=0.3)
     with closing(Dump(Request(log.source, log.end(), 77_782))) as silent:
         with pytest.raises(ConnectionLost, match=r"no event and no heartbeat for 0\.3 s"):
             list(silent.events())

@@ -147,8 +147,8 @@ def test_log_that_is_damaged(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> N
     start = log.end()
     log.run("INSERT INTO entry VALUES (1, 'unharmed', 'b')")
     ranges = log.scan(start)
-    receive = Dump._receive
-    monkeypatch.setattr(Dump, "_receive", lambda self: receive(self).replace(b"unharmed", b"unharmee"))
+    receive = Dump.receive
+    monkeypatch.setattr(Dump, "receive", lambda self: receive(self).replace(b"unharmed", b"unharmee"))
     with pytest.raises(PositionLost, match=rf"{start.file}:\d+ is damaged: its checksum is wrong; check the source's disk"):
         log.decode(ranges, ["entry"])
 

@@ -104,9 +104,9 @@ def test_a_new_pipeline_begins_where_its_log_ended_however_often_it_is_started(l
     with closing(open_store(settings.store.url)) as store:
         begin = log.end()
         run = Run(settings, path, store, "served", ["duck"])
-        first = run._options()["start"]
+        first = run.stream_options()["start"]
         log.run("INSERT INTO served VALUES (5)")
-        again = run._options()["start"]
+        again = run.stream_options()["start"]
     assert json.loads(first) == json.loads(again) and json.loads(first)["position"] == begin.offset
     stream = open_stream(log, tmp_path, again)
     assert read(stream, stream.initialOffset()) == ["5"]

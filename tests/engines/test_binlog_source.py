@@ -198,5 +198,5 @@ def test_no_password_is_in_a_reader_that_travels(engine: LiveEngine, tmp_path: P
         reader.initialOffset()
     assert SECRET not in str(caught.value)
     assert SECRET.encode() not in pickle.dumps(reader)
-    assert SECRET not in repr(reader._options.source())
-    assert os.fspath(path) in str(pickle.loads(pickle.dumps(reader))._options)
+    assert SECRET not in repr(reader.options.source())
+    assert os.fspath(path) in str(pickle.loads(pickle.dumps(reader)).options)

@@ -47,7 +47,7 @@ def assert_fetched_by_key(
 
 def _fetch_all(plan: Plan, session: Session) -> list[tuple[Any, Any]]:
     fetch = Fetcher(plan, "source", session, 200)
-    return [(row.key, row.texts) for row in fetch._rows("1 = 1", texts=True)]
+    return [(row.key, row.texts) for row in fetch.rows_where("1 = 1", texts=True)]
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)

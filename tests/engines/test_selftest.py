@@ -16,9 +16,9 @@ from auditor import cli
 from auditor.config import ConnectionSettings, Settings
 from auditor.errors import ConfigError
 from auditor.service.selftest import SelfTest, ignore_check, selftest
-from auditor.service.selftest._bench import Bench
-from auditor.service.selftest._pieces import check_pieces
-from auditor.service.selftest._texts import check_texts
+from auditor.service.selftest.bench import Bench
+from auditor.service.selftest.pieces import check_pieces
+from auditor.service.selftest.texts import check_texts
 from auditor.sql import user_sql
 from dialects.duckdb.dialect import DuckDB
 from dialects.duckdb.expressions import DuckDBNumbers, DuckDBText

@@ -94,6 +94,6 @@ def test_statements_that_are_too_long_together_are_sent_in_pieces(session: MySQL
 
 
 def test_an_answer_that_is_missing_is_an_error(session: MySQLSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session.loading, "_write_at_once", lambda sql: iter([1, 0]))
+    monkeypatch.setattr(session.loading, "write_at_once", lambda sql: iter([1, 0]))
     with pytest.raises(errors.StatementRefused, match="of 3 statements that were sent at once, 2 were answered"):
         session.loading.write_each(STATEMENTS)

@@ -122,7 +122,7 @@ def test_a_single_statement_of_a_snapshot_that_another_session_answers_gives_no_
             return  # whose cursors are refused outside a transaction
         assert_unknown(report, "a statement of a snapshot was answered from outside the snapshot's transaction")
         with monkeypatch.context() as without:
-            without.setattr(DriverSession, "_hold_answered", lambda *_: None)
+            without.setattr(DriverSession, "check_snapshot_answered", lambda *_: None)
             believed = there.audit("rows")
             assert believed.verdict == "mismatch", believed.reasons
 

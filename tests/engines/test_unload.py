@@ -106,7 +106,7 @@ def test_result_without_rows_and_lost_files(engine: LiveEngine, bucket: StandIn,
         with pytest.raises(EngineError, match="LIMIT clause is not supported"):
             list(session.stream_many("SELECT id FROM unload_few LIMIT 3", 60))
         with monkeypatch.context() as patch:
-            patch.setattr(type(session), "_count_unloaded", cancelled)
+            patch.setattr(session, "query", cancelled)
             with pytest.raises(EngineError, match="cancelled after it wrote files"):
                 list(session.stream_many("SELECT id FROM unload_few", 60))
         assert left_behind() == []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from auditor.errors import AuditorError, PartDamaged
-from auditor.pipeline.merge.load import close_sessions
+from auditor.pipeline.merge.load_tasks import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from tests.faults.world import LOOK, Crashed, World
 from tests.pipeline.road import leased

@@ -18,7 +18,7 @@ from auditor.pipeline import stage_task
 from auditor.pipeline.events import ARROW_SCHEMA, Place
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging
-from auditor.pipeline.merge.load import close_sessions
+from auditor.pipeline.merge.load_tasks import close_sessions
 from auditor.pipeline.part_writer import WrittenPart, write_parts
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import open_writer as open_segments

@@ -14,15 +14,15 @@ import pytest
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.connection import Connection
+from auditor.durations import durations
 from auditor.model import Progress, Report, Side, State, Verdict
 from auditor.planning import chunks
 from auditor.run import audit_run
-from auditor.waits import waits
 from dialects import Kind
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import LiveEngine, LivePair, chosen_pairs
 from tests.unit.test_throttle import wait_until
-from tests.waits import SetWaits
 
 ROWS = 6000
 
@@ -83,10 +83,12 @@ def watch_snapshots(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 @pytest.mark.parametrize("paused", ["target", "source"])
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
-def test_snapshot_is_given_up_in_a_long_pause(pair: LivePair, paused: Side, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
+def test_snapshot_is_given_up_in_a_long_pause(
+    pair: LivePair, paused: Side, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
+) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 200)
-    set_waits(load_probe=0.01)  # so many chunks are not read before it is seen that the database is too busy
-    set_waits(snapshot_in_pause=0.5)
+    set_durations(load_probe=0.01)  # so many chunks are not read before it is seen that the database is too busy
+    set_durations(snapshot_in_pause=0.5)
     for side in ("source", "target"):
         columns = [("id", Kind("integer")), ("v", Kind("text"))]
         tables.make(getattr(pair, side), f"pauses_{side}", columns, [(i, f"row {i}") for i in range(ROWS)], key=["id"])
@@ -119,8 +121,8 @@ def test_snapshot_is_given_up_in_a_long_pause(pair: LivePair, paused: Side, monk
 
 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
-def test_snapshot_outlives_a_short_pause(pair: LivePair, set_waits: SetWaits) -> None:
-    set_waits(load_probe=0.05)
+def test_snapshot_outlives_a_short_pause(pair: LivePair, set_durations: SetDurations) -> None:
+    set_durations(load_probe=0.05)
     for side in ("source", "target"):
         tables.make(getattr(pair, side), f"pauses_{side}", [("id", Kind("integer"))], [(i,) for i in range(20)], key=["id"])
     make_beats(pair.target)
@@ -129,7 +131,9 @@ def test_snapshot_outlives_a_short_pause(pair: LivePair, set_waits: SetWaits) ->
     def end_the_pause(progress: Progress) -> None:
         if progress.side == "target" and progress.doing == "summarising":
             beat(pair.target, age=3600)
-            time.sleep(2 * waits().load_probe)  # so that no probe before the beat still holds, and the scan's statement waits for a new one
+            time.sleep(
+                2 * durations().load_probe
+            )  # so that no probe before the beat still holds, and the scan's statement waits for a new one
         if progress.doing.startswith("waits"):
             waited.set()
             beat(pair.target, age=0)

@@ -110,7 +110,7 @@ def test_range_is_unsettled_if_its_condition_finds_no_rows(tmp_path: Path, condi
     def wrong_condition(_: fetch.Fetcher, __: RangeDifference) -> str:
         return condition
 
-    monkeypatch.setattr(fetch.Fetcher, "_range_condition", wrong_condition)
+    monkeypatch.setattr(fetch.Fetcher, "range_condition", wrong_condition)
     report = run_duckdb_audit(tmp_path, DAYS, [FALLING], [FALLING, "DELETE FROM t WHERE id > 950"], partition={"size": 10}, **AGAIN)
     assert report.verdict is Verdict.UNKNOWN, report.reasons
     assert report.differences is not None and report.differences.unsettled == 50

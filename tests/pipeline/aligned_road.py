@@ -9,7 +9,7 @@ from pathlib import Path
 
 from auditor.background import Service
 from auditor.model import Report
-from auditor.pipeline.merge.load import close_sessions
+from auditor.pipeline.merge.load_tasks import close_sessions
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.service import running
 from tests.binlog import LiveLog

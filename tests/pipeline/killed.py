@@ -88,7 +88,7 @@ def _stage(config_file: Path, fatal: str, events: Path) -> None:
     entries = list(stage_task(str(root), rules, pq.read_table(events).to_batches()))
     step("parts written")
     staging = Staging(open_store(settings.store.url), PIPELINE, root, rules)
-    staging._list([read_entry(row) for one in entries for row in one.to_pylist()], None)
+    staging.record_batch([read_entry(row) for one in entries for row in one.to_pylist()], None)
     step("parts listed")
 
 

@@ -17,7 +17,7 @@ from auditor.connections.writer import open_writer, writing_dialect
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge.load import LoadTask, close_sessions
+from auditor.pipeline.merge.load_tasks import LoadTask, close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_table import NO_KEYS, TargetTable, examine
@@ -35,6 +35,12 @@ def leased(store: Store, pipeline: str = PIPELINE, target: str = "wh") -> Iterat
     """Hold the lease of a target for the block, as a process does that loads it."""
     with leases.keep(store, "target", f"{pipeline}/{target}", 600):
         yield
+
+
+def pass_time(loader: Loader, seconds: float = 3600.0) -> None:
+    """Let a loader's clock show a later time: what failed is tried again, and what is noted from time to time is due."""
+    earlier = loader.clock
+    loader.clock = lambda: earlier() + seconds
 
 
 class Road:
@@ -92,7 +98,7 @@ pipelines:
         rules = TableRules(self.settings.pipelines[PIPELINE], b"salt")
         rows = [row for one in stage_task(str(self.root), rules, batches) for row in one.to_pylist()]
         found, notes = read_entries(rows)
-        Staging(self.store, pipeline, folder_at(str(self.root)), rules)._list(found, {"file": "binlog.000000", "position": 0}, notes)
+        Staging(self.store, pipeline, folder_at(str(self.root)), rules).record_batch(found, {"file": "binlog.000000", "position": 0}, notes)
         return notes
 
     def loader(

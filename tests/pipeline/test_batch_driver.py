@@ -95,8 +95,8 @@ def test_a_batch_that_fails_is_listed_by_none_and_ends_at_the_same_place_again(r
         ends.append((start, end))
         plan(self, start, end)
 
-    plan = BatchDriver._plan
-    monkeypatch.setattr(BatchDriver, "_plan", note)
+    plan = BatchDriver.write_plan
+    monkeypatch.setattr(BatchDriver, "write_plan", note)
     monkeypatch.setattr("tests.pipeline.event_source._Reader.latestOffset", lambda _, start, limit: {**start, "position": 2})
     put(road, 2)
     driver = started(road)

@@ -19,7 +19,7 @@ from auditor.model import Certificate, CertifiedCheck
 from auditor.report import certificate as report
 from auditor.service import certify as service
 from auditor.service.certify import PARTS, Scale, certify, estimate
-from auditor.service.certify._scratch import PREFIX, Scratch
+from auditor.service.certify.scratch import PREFIX, Scratch
 from dialects.duckdb.dialect import DuckDB
 from dialects.duckdb.expressions import DuckDBText, DuckDBTimes
 from tests import tables

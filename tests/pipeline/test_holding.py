@@ -13,11 +13,11 @@ from auditor.points import armed
 from auditor.run.alignment import NotAligned
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import HoldKey
+from tests.durations import SetDurations
 from tests.live import engine_params
 from tests.pipeline.conftest import quick_on_target
 from tests.pipeline.road import PIPELINE, Road, leased
 from tests.pipeline_events import announce, batch, insert, note, table
-from tests.waits import SetWaits
 
 ORDERS, ITEMS = table(id="bigint", item="varchar(40) null"), table("items", id="bigint")
 FILE = "binlog.000000"
@@ -143,12 +143,12 @@ def test_a_loader_that_always_has_more_to_merge_answers(road: Road) -> None:
         stage_orders(road, position)
     hold, taken = hold_of(road), list[bool]()
     loader = road.loader(max_transaction=1)
-    with armed("merge.committed", lambda: taken.append(holds.take_hold(road.store, hold._key, 60)), nth=2):
+    with armed("merge.committed", lambda: taken.append(holds.take_hold(road.store, hold.key, 60)), nth=2):
         loader.merge_all()
     assert taken == [True]
     assert stands_at(road) == 11
-    loader._serve_holds()
-    assert hold._has("frozen") and loader.merge_all() == 0 and stands_at(road) == 11
+    loader.serve_holds()
+    assert hold.has("frozen") and loader.merge_all() == 0 and stands_at(road) == 11
 
 
 def refuse(work: Callable[[], object]) -> str:
@@ -158,8 +158,8 @@ def refuse(work: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
-def test_why_a_table_is_not_held(road: Road, set_waits: SetWaits) -> None:
-    set_waits(hold_answer=0.1, hold_reach=0.1)
+def test_why_a_table_is_not_held(road: Road, set_durations: SetDurations) -> None:
+    set_durations(hold_answer=0.1, hold_reach=0.1)
     hold = hold_of(road)
     assert refuse(hold.freeze) == "the pipeline shop has staged nothing of shop.orders yet"
     stage_orders(road, 10, first=True)
@@ -174,10 +174,10 @@ def test_why_a_table_is_not_held(road: Road, set_waits: SetWaits) -> None:
     assert refuse(hold.freeze) == "the pipeline shop is paused; let it continue with: auditor pipeline unpause shop"
     assert refuse(lambda: hold.merge_through(f"{FILE}:2000")) == f"the pipeline shop did not reach {FILE}:2000 within 0.1 s"
     assert refuse(lambda: hold.merge_through(f"{FILE}:20")) == "the hold of the target's table ended after 60 s"
-    assert holds.take_hold(road.store, hold._key, 60)
+    assert holds.take_hold(road.store, hold.key, 60)
     late = f"the loader of the target wh did not merge shop.orders up to {FILE}:20 within 0.1 s"
     assert refuse(lambda: hold.merge_through(f"{FILE}:20")) == late
-    set_waits(hold_reach=600)
+    set_durations(hold_reach=600)
     hold.stopped.set()
     assert refuse(lambda: hold.merge_through(f"{FILE}:2000")) == "the run was stopped"
 
@@ -188,11 +188,11 @@ def test_why_a_target_cannot_stand_where_it_is_wanted(road: Road) -> None:
     loader, hold = road.loader(), hold_of(road)
 
     def merge_to(offset: int) -> str:
-        assert holds.take_hold(road.store, hold._key, 60) and holds.set_state(road.store, hold._key, "wanted", position=offset)
-        loader._serve_holds()
-        found = holds.get_hold(road.store, hold._key)
+        assert holds.take_hold(road.store, hold.key, 60) and holds.set_state(road.store, hold.key, "wanted", position=offset)
+        loader.serve_holds()
+        found = holds.get_hold(road.store, hold.key)
         assert found and found.state == "failed"
-        return refuse(lambda: hold._has("held"))
+        return refuse(lambda: hold.has("held"))
 
     if road.dialect.writing.WRITES_COMMITS:
         sentence = "the target cannot stand there: delta is written by commits of single tables, and audits of it are not aligned"
@@ -200,7 +200,7 @@ def test_why_a_target_cannot_stand_where_it_is_wanted(road: Road) -> None:
         return
     assert merge_to(15) == "the target cannot stand there: the target wh holds nothing of shop.orders yet; copy its rows first"
     hold.release()
-    loader._serve_holds()
+    loader.serve_holds()
     loader.merge_all()
     already = "the target wh holds shop.orders up to 000000:20 already, and 000000:15 is earlier"
     assert merge_to(15) == f"the target cannot stand there: {already}"

@@ -32,6 +32,7 @@ from auditor.service import pipelines as service
 from auditor.store import open_store, parts, pipelines
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
+from tests.pipeline.road import pass_time
 
 PIPELINE = "shop"
 PIECES = ("store", "plan", "parts", "target")
@@ -58,9 +59,9 @@ class Life:
         """Do what a run does before it stages."""
         LocalFolder(self.root).make()
         check_staging(self.store, PIPELINE, LocalFolder(self.root), read_plan(LocalFolder(self.root)).get("start"))
-        self.run._check_targets()
+        self.run.check_targets()
         sweep(LocalFolder(self.root), parts.list_paths(self.store, PIPELINE))
-        self.offset = self.run._offset()
+        self.offset = self.run.start_offset()
 
     def stage(self) -> None:
         """Stage what the log has by now, as one batch."""
@@ -79,7 +80,7 @@ class Life:
         reader.stop()
 
     def merge(self) -> None:
-        self.loader._failures.clear()
+        pass_time(self.loader)
         self.loader.merge_all()
 
     def reasons(self) -> list[str]:
@@ -228,7 +229,6 @@ def test_a_stream_is_read_again_from_where_the_targets_stand(
     shutil.copy(tmp_path / "auditor.db", tmp_path / "older.db")
     change(source, "life_a")
     life.stage()
-    life.loader._noted = float("-inf")
     life.merge()
     change(source, "life_b", "life_a")
     life.stage()

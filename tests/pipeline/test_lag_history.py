@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from auditor.api_models.pipeline import LagPoint, PipelineProgress
 from auditor.pipeline.watch import LagRecorder, Watch
 from auditor.service.pipeline_status import condense, list_lags
-from auditor.shapes.pipeline import LagPoint, PipelineProgress
 from auditor.store import lags, open_store
 from auditor.store.lags import Lag
 from tests.pipeline.road import PIPELINE, Road

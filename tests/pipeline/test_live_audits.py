@@ -10,8 +10,8 @@ import pytest
 
 from auditor.model import Report, State, Verdict
 from auditor.pipeline import live
-from auditor.run.locate import _work
-from auditor.run.locate._work import Work
+from auditor.run.locate import decoding
+from auditor.run.locate.decoding import Work
 from auditor.service import running
 from auditor.store import live_epochs, pipelines
 from tests.live import Engines
@@ -130,7 +130,7 @@ def test_a_row_that_moved_on_is_told_and_settled_by_its_events(road: AlignedRoad
     with road.delivering():
         assert road.audit().verdict is Verdict.MATCH
         road.execute(f"UPDATE {road.schema}.{TABLE} SET price = 8 WHERE id IN (5, 6)")
-        written, fetch = list[Work](), _work.fetch_positions
+        written, fetch = list[Work](), decoding.fetch_positions
 
         def write_then_fetch(work: Work, positions: Mapping[int, Sequence[int]]) -> object:
             if not written:
@@ -138,7 +138,7 @@ def test_a_row_that_moved_on_is_told_and_settled_by_its_events(road: AlignedRoad
                 road.log.run(f"UPDATE {TABLE} SET price = 3 WHERE id = 5")
             return fetch(work, positions)
 
-        monkeypatch.setattr(_work, "fetch_positions", write_then_fetch)
+        monkeypatch.setattr(decoding, "fetch_positions", write_then_fetch)
         found = road.audit()
     assert found.verdict is Verdict.MISMATCH and named(found) == [("changed", "6")] and found.differences
     assert found.live and found.live.moved == 1 and found.differences.cleared == 0

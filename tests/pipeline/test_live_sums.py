@@ -15,7 +15,7 @@ from auditor.config import Columns
 from auditor.errors import LiveSummariesWrong
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.live.published_epochs import published
-from auditor.pipeline.merge import keeping
+from auditor.pipeline.merge import live_sums
 from auditor.run.live.summaries import read_live
 from auditor.store import live_epochs, parts
 from tests.live import Engines
@@ -93,7 +93,7 @@ def test_killed_loaders_lose_and_double_nothing(road: SummingRoad, rounds: int, 
 
 @ON_MARIADB
 def test_links_are_folded_and_what_is_lost_is_found(road: SummingRoad, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "MOST_ROWS", 3)
+    monkeypatch.setattr(live_sums, "MOST_ROWS", 3)
     [epoch] = road.begin(LAYOUTS[:1])
     sums = f"{road.schema}.auditor_live_sums"
     for seed in range(6):

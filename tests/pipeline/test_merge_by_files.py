@@ -13,8 +13,8 @@ import pytest
 
 from auditor import config
 from auditor.errors import ColumnRefused, ConfigError
-from auditor.pipeline.merge import files
-from auditor.pipeline.merge.files import folder_of
+from auditor.pipeline.merge import load_files
+from auditor.pipeline.merge.load_files import folder_of
 from auditor.store import pipelines
 from dialects.writing import StoredFile
 from tests.live import Engines, engine_params
@@ -98,7 +98,7 @@ def _spoil(client: Any, key: str) -> None:
 def test_a_file_that_is_not_as_it_was_written_fails_the_whole_copy(
     road: Road, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Any, str], None], reason: str
 ) -> None:
-    now, written = [0.0], files.store_task
+    now, written = [0.0], load_files.store_task
 
     def store_task(task: Any) -> Any:
         found = written(task)
@@ -109,7 +109,7 @@ def test_a_file_that_is_not_as_it_was_written_fails_the_whole_copy(
     loader = road.loader(clock=lambda: now[0])
     stage_two(road)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "store_task", store_task)
+        patched.setattr(load_files, "store_task", store_task)
         assert loader.merge_all() == 0
     assert re.search(reason, report(road).reason), report(road).reason
     assert road.rows() == [] and stored() == [] and report(road).position == 0

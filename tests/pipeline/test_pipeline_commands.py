@@ -13,6 +13,7 @@ import pytest
 
 import dialects
 from auditor import config
+from auditor.api_models.pipeline import LiveSummaries, PipelineStatus
 from auditor.cli import main
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
@@ -26,7 +27,6 @@ from auditor.pipeline.live.published_epochs import published
 from auditor.pipeline.segments.writer import open_writer as open_segment_writer
 from auditor.service import failovers
 from auditor.service import pipelines as services
-from auditor.shapes.pipeline import LiveSummaries, PipelineStatus
 from auditor.store import live_epochs, parts, pipelines
 from auditor.store.live_epochs import EpochSubject
 from tests.live import Engines, engine_params

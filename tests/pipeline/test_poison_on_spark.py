@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from auditor.api_models.pipeline import StoppedTable
 from auditor.model import Verdict
 from auditor.pipeline.events import Position
 from auditor.pipeline.poison import place_text
 from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
-from auditor.shapes.pipeline import StoppedTable
 from auditor.store import parts, pipelines
 from tests.binlog import LiveLog
 from tests.live import Engines

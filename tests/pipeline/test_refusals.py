@@ -94,6 +94,6 @@ def test_a_thread_that_ends_by_a_bug_ends_the_run() -> None:
     nothing: Any = None
     run = Run(nothing, Path(), nothing, "shop", [])
     with ExitStack() as held:
-        run._start(Service("loader wh", nothing, stopping=run.stop), held)
+        run.start_service(Service("loader wh", nothing, stopping=run.stop), held)
         assert run.stop.wait(10)
-    assert [str(one) for one in run._lost] == ["loader wh ended by an unexpected TypeError; the log has its traceback"]
+    assert [str(one) for one in run.lost] == ["loader wh ended by an unexpected TypeError; the log has its traceback"]

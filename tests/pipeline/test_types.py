@@ -130,7 +130,7 @@ def stage(road: Road, log: LiveLog, start: Place, table: str) -> None:
     rules = TableRules(road.settings.pipeline(PIPELINE), b"salt")
     batches = (batch for one in log.scan(start) for batch in log.reading([table]).batches(one))
     rows = [row for entries in stage_task(str(road.root), rules, batches) for row in entries.to_pylist()]
-    Staging(road.store, PIPELINE, LocalFolder(road.root), rules)._list([read_entry(row) for row in rows], None)
+    Staging(road.store, PIPELINE, LocalFolder(road.root), rules).record_batch([read_entry(row) for row in rows], None)
 
 
 def audited(road: Road, log: LiveLog, table: str, samples: Sequence[Sample]) -> None:

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from auditor import config
+from auditor.api_models.pipeline import PipelineProgress
 from auditor.config import Settings
 from auditor.errors import StoreUnavailable
 from auditor.pipeline.binlog.server import LogFiles
@@ -21,7 +22,6 @@ from auditor.pipeline.check import check
 from auditor.pipeline.events import Place
 from auditor.pipeline.watch import Watch, assess, check_once
 from auditor.service.pipeline_status import status
-from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, open_store, parts, pipelines
 from auditor.store.pipelines import PipelineState
 from dialects import versions

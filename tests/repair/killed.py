@@ -47,12 +47,12 @@ def main(order: dict[str, Any]) -> None:
     """Do what the order says."""
     from auditor.config import Settings
     from auditor.points import followed
-    from auditor.repair import proposal
+    from auditor.repair import batch
     from auditor.repair.keys import Selection
     from auditor.service import patches
     from auditor.store import open_store
 
-    vars(proposal)["PATCH_BATCH_ROWS"] = ROWS
+    vars(batch)["PATCH_BATCH_ROWS"] = ROWS
     seen = 0
 
     def step(name: str) -> None:

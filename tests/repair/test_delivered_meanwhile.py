@@ -151,7 +151,7 @@ def without_guard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_swapped_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Proposal._read
+    real = Proposal.read
 
     def read(self: Proposal, side: Any, keys: Any) -> Any:
         if side == "target":
@@ -160,7 +160,7 @@ def with_swapped_reads(monkeypatch: pytest.MonkeyPatch) -> None:
         return earlier.pop() if earlier else real(self, "source", keys)
 
     earlier: list[Any] = []
-    monkeypatch.setattr(Proposal, "_read", read)
+    monkeypatch.setattr(Proposal, "read", read)
 
 
 def without_recheck(monkeypatch: pytest.MonkeyPatch) -> None:

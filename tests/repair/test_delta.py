@@ -88,7 +88,7 @@ def test_a_row_that_another_writer_changes_meanwhile_is_not_overwritten(lake: Li
 def test_the_next_start_knows_what_a_killed_patch_committed(
     pair: LivePair, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.repair.proposal.PATCH_BATCH_ROWS", ROWS_OF_A_BATCH)
+    monkeypatch.setattr("auditor.repair.batch.PATCH_BATCH_ROWS", ROWS_OF_A_BATCH)
     both = damaged.make(pair, tmp_path, rows=50, differences=DIFFERENCES)
     run = both.run().run
     assert kill(both, tmp_path, run=run, step=step, nth=2) == -9

@@ -123,7 +123,7 @@ def test_a_dry_run_executes_everything_and_leaves_nothing(both: Small) -> None:
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 def test_a_stopped_patch_ends_after_its_batch_and_says_so(both: Small, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.repair.proposal.PATCH_BATCH_ROWS", 1)
+    monkeypatch.setattr("auditor.repair.batch.PATCH_BATCH_ROWS", 1)
     stopped = threading.Event()
     with armed("patch.marked", stopped.set, nth=1):
         result = patches.apply_patch(both.settings, both.store, both.run().run, small.EVERYTHING, Followed(stopped=stopped))

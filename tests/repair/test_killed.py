@@ -26,7 +26,7 @@ EVERY = [*chosen_pairs("mariadb-postgres", "postgres-mariadb", "mariadb-mysql", 
 
 @pytest.fixture
 def both(pair: LivePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Damaged]:
-    monkeypatch.setattr("auditor.repair.proposal.PATCH_BATCH_ROWS", ROWS)
+    monkeypatch.setattr("auditor.repair.batch.PATCH_BATCH_ROWS", ROWS)
     made = damaged.make(pair, tmp_path, rows=50, differences=DIFFERENCES)
     yield made
     made.store.close()

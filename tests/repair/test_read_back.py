@@ -9,7 +9,7 @@ import pytest
 from auditor.errors import PatchFailed, PatchRefused
 from auditor.points import armed
 from auditor.repair import apply
-from auditor.repair.facts import Accepted
+from auditor.repair.target_facts import Accepted
 from auditor.service import patches
 from auditor.service.patches import Followed
 from auditor.store import patches as stored

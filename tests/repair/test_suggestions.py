@@ -13,7 +13,7 @@ from auditor import service
 from auditor.bootstrap import use_cases
 from auditor.config import ConnectionSettings, TableRef
 from auditor.errors import BootstrapRefused, PatchRefused
-from auditor.history import status
+from auditor.history import audit_status
 from auditor.model import Report, Suggestions, Verdict
 from auditor.repair.suggestions import Rates, suggest
 from auditor.report import json, render
@@ -101,7 +101,7 @@ def test_a_run_by_another_method_names_the_rows(tmp_path: Path) -> None:
     named = service.run_audit(pair.settings, "small", store=pair.store, overrides={"method": "exact"})
     assert named.other_settings == "method exact" and suggestions_of(named).items[0].tool == "patch"
     audit, connections = pair.settings.audits["small"], pair.settings.connections
-    latest = status.load_standing(pair.store, "small", audit, connections, dt.datetime.now(dt.UTC)).run
+    latest = audit_status.load_standing(pair.store, "small", audit, connections, dt.datetime.now(dt.UTC)).run
     assert latest and latest.run == counted.run
 
 

@@ -27,7 +27,7 @@ from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.merge.load import close_sessions
+from auditor.pipeline.merge.load_tasks import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.run import read_values

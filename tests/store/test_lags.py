@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
+from auditor.api_models.pipeline import ProblemKey
 from auditor.errors import StoreError
-from auditor.shapes.pipeline import ProblemKey
 from auditor.store import Store, lags, pipelines
 from auditor.store.lags import HOUR, NOTHING, SPAN, Lag
 from auditor.store.lags import lags as table

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from auditor.api_models.pipeline import PipelineProgress
 from auditor.model import Part
-from auditor.shapes.pipeline import PipelineProgress
 from auditor.store import Store, parts, pipelines, schema_changes, segments
 from auditor.store.parts import Pile, StagedTable
 from auditor.store.pipelines import MergeNews

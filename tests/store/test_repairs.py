@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from auditor.api_models.repair import Repair
 from auditor.errors import ConfigError, StoreError, UnknownRepair, UnknownRun
 from auditor.service import repairs as use
-from auditor.shapes.repair import Repair
 from auditor.store import Store, events, repairs, retention
 from auditor.store.repairs import repairs as table
 from tests.store.samples import T0, add_finished_run, new_audit_name

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from auditor.api_models.access import Scope
 from auditor.errors import ConfigError, Unauthorised, UnknownAudit
-from auditor.shapes.access import Scope
 from auditor.store import Store, audit_state, events, open_store, tokens
 from auditor.store.tokens import tokens as table
 from tests.store.samples import T0, new_audit_name

@@ -15,7 +15,7 @@ import pytest
 from auditor.config import Audit, ConnectionSettings
 from auditor.model import SIDES, Report, Verdict
 from auditor.run import audit_run
-from auditor.run.locate import _refine
+from auditor.run.locate import refining
 
 ROWS = 120_000
 
@@ -156,7 +156,7 @@ def test_part_of_a_partition_that_is_too_large_is_listed(
     audit_damaged: Any, scattered: tuple[int, int], partition: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of it is estimated, as if its listed rows were not there."""
-    monkeypatch.setattr(_refine, "MAX_PARTITIONS", 0)
+    monkeypatch.setattr(refining, "MAX_PARTITIONS", 0)
     report = audit_damaged(SCATTERED, lost=LOST, limits={"max_rows_listed": 20_000}, partition=partition)
     found = report.differences
     assert found and report.jaccard, report.reasons

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.api_models.pipeline import MergeState, PipelineStatus
 from auditor.cli import main
 from auditor.cli._pipeline import print_status
 from auditor.config import Settings
@@ -18,7 +19,6 @@ from auditor.pipeline.folders import folder_at
 from auditor.service.pipeline_problems import look_at_pipelines
 from auditor.service.pipeline_status import list_lags, match_tables, status
 from auditor.service.table_states import describe_group, group_rows, list_rows, share_reasons
-from auditor.shapes.pipeline import MergeState, PipelineStatus
 from auditor.store import Store, open_store, parts, pipelines
 from auditor.store.pipelines import MergeNews
 from tests import many_tables

@@ -59,10 +59,10 @@ def test_reports_tell_them_apart(stored: tuple[Store, str], form: str) -> None:
 
 
 def test_csv_tells_them_apart(stored: tuple[Store, str]) -> None:
-    from auditor.service import differences
+    from auditor.service import stored_differences
 
     store, run = stored
-    lines = list(differences.as_csv(store, differences.select(store, run, None, None)))
+    lines = list(stored_differences.as_csv(store, stored_differences.select(store, run, None, None)))
     assert sum('"NULL"' in line for line in lines) == 2
     assert any(',"NULL",,' in line or ',"v","NULL",,' in line for line in lines), "NULL is a cell without quotes"
     assert list(csv.reader(io.StringIO("".join(lines))))

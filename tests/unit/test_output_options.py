@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from auditor.api_models.pipeline import StoppedTable
 from auditor.cli import main, parser
 from auditor.pipeline.dump import Dumped
 from auditor.service.failovers import FailedOver
-from auditor.shapes.pipeline import StoppedTable
 from scripts import command_reference
 from tests import documents
 

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from auditor.config import Settings, validate_settings
-from auditor.errors import NotifyError
-from auditor.service import notify, pipeline_problems
-from auditor.service.notify import Message
-from auditor.service.pipeline_problems import PipelineNotices, find_problems, look_at_pipelines, problem_message, recovery_message
-from auditor.shapes.pipeline import (
+from auditor.api_models.pipeline import (
     PipelineProblem,
     PipelineProgress,
     PipelineStatus,
@@ -23,8 +18,13 @@ from auditor.shapes.pipeline import (
     TableStatus,
     TargetStatus,
 )
+from auditor.config import Settings, validate_settings
+from auditor.errors import NotifyError
+from auditor.service import notify, pipeline_problems
+from auditor.service.notify import Message
+from auditor.service.pipeline_problems import PipelineNotices, find_problems, look_at_pipelines, problem_message, recovery_message
 from auditor.store import Store, open_store, pipelines
-from tests.waits import SetWaits
+from tests.durations import SetDurations
 
 NOW = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 LAG, DOWN = ProblemKey("lagging"), ProblemKey("down")
@@ -193,7 +193,9 @@ def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
     )
 
 
-def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
+def test_the_thread_survives_errors_and_ends(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
+) -> None:
     import threading
 
     seen, enough = [], threading.Event()
@@ -208,7 +210,7 @@ def test_the_thread_survives_errors_and_ends(store: Store, tmp_path: Path, monke
         return []
 
     monkeypatch.setattr(pipeline_problems, "look_at_pipelines", look)
-    set_waits(notices_poll=0.01)
+    set_durations(notices_poll=0.01)
     notices = PipelineNotices(settings(tmp_path), store)
     notices.start()
     assert enough.wait(60)

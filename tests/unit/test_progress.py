@@ -15,7 +15,7 @@ import rich.progress
 
 from auditor import service
 from auditor.api.runs import run_body
-from auditor.cli._progress import _bars, watching
+from auditor.cli._progress import bars, watching
 from auditor.config import Settings, validate_settings
 from auditor.errors import ColumnRefused, ColumnsChanged, ConnectionLost
 from auditor.history import checkpoint
@@ -25,7 +25,7 @@ from auditor.model import SIDES, Progress, Report, Side, State
 from auditor.report import listing, render
 from auditor.run import scan
 from auditor.store import open_store, run_lifecycle, runs
-from tests.waits import SetWaits
+from tests.durations import SetDurations
 
 ROWS = 5000
 
@@ -115,7 +115,7 @@ def test_bars_show_one_audit_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
             shown.append([task.description for task in self.tasks])
 
     monkeypatch.setattr(rich.progress, "Progress", Bars)
-    with _bars() as watch:
+    with bars() as watch:
         for audit in ("first", "second"):
             for side in SIDES:
                 watch(Progress(audit, side, "reading"))
@@ -153,13 +153,13 @@ def _store(settings: Settings) -> str:
     return f"sqlite:///{directory}/runs.db"
 
 
-def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch, set_waits: SetWaits) -> None:
+def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> None:
     store = open_store(_store(settings))
     run_lifecycle.start_run(store, run="a" * 32, audit="t", definition={}, method="exact")
     saver = checkpoint.StoreCheckpoint(store, "a" * 32)
     saver.save_progress(Progress("t", "source", "summarising", 100, 400, 1, 0))
     counted = {"source": (12, 3), "target": (0, 0)}
-    set_waits(run_heartbeat=0.01)
+    set_durations(run_heartbeat=0.01)
     beats: list[Any] = []
 
     def beat(*given: Any) -> bool:

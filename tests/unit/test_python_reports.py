@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator
 
 import auditor
 from auditor import errors, testing
+from auditor.api_models.report import RunReport
 from auditor.model import Difference, Differences, RangeDifference
 from auditor.report.difference_rows import as_difference, key_kinds, to_arrow
-from auditor.shapes.report import RunReport
 
 SCHEMA = Draft202012Validator(json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8")))
 

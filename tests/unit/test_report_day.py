@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from auditor.config import Settings
-from auditor.history.status import status_label
+from auditor.history.audit_status import status_label
 from auditor.model import State, Verdict
 from auditor.report import day, formatting, html, render, sparkline
 from auditor.report.day import Day

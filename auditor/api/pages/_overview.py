@@ -15,7 +15,7 @@ from auditor.api.authentication import Reader
 from auditor.api.dependencies import App
 from auditor.api.pages._layout import file_response, now, render_page, url
 from auditor.api.reports import IsoDate
-from auditor.history.status import STATUSES, Standing
+from auditor.history.audit_status import STATUSES, Standing
 from auditor.report import formatting, html, render, sparkline
 from auditor.report.day import FIRST_DAY, TREND_DAYS, check_day
 from auditor.report.day import load_day as day_of

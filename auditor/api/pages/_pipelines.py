@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from auditor.api.authentication import Operator, Reader
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import now, redirect, render_page, url
+from auditor.api_models.pipeline import LagPoint, PipelineProblem, PipelineStatus
 from auditor.config import Pipeline
 from auditor.errors import ConfigError
 from auditor.pipeline.refresh import use_cases
@@ -23,7 +24,6 @@ from auditor.report import formatting
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_status import check_table, condense, list_lags, status
 from auditor.service.table_states import FEW_TABLES, TableRow, group_rows, list_rows
-from auditor.shapes.pipeline import LagPoint, PipelineProblem, PipelineStatus
 from auditor.store import pipelines as states
 from auditor.store import refreshes, segments
 

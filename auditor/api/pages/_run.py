@@ -14,14 +14,13 @@ from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _patch
 from auditor.api.pages._layout import file_response, redirect, render_page, url
 from auditor.api.reports import get_report
+from auditor.api_models.run import Difference
 from auditor.history import records
 from auditor.masking import redact
 from auditor.model import SIDES, Side
 from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
-from auditor.service import differences as difference_lists
-from auditor.service import stored_runs, workers
-from auditor.shapes.run import Difference
+from auditor.service import stored_differences, stored_runs, workers
 from auditor.store import Store, queue, runs
 from auditor.store.runs import StoredRun
 
@@ -63,7 +62,7 @@ def download_differences(
 ) -> StreamingResponse:
     """Return all stored differences as a file."""
     stored = runs.get_run(app.store, run)
-    as_lines = {"csv": difference_lists.as_csv, "ndjson": difference_lists.as_ndjson}[format]
+    as_lines = {"csv": stored_differences.as_csv, "ndjson": stored_differences.as_ndjson}[format]
     lines = as_lines(app.store, select(app.store, stored.run, kind, state))
     type_ = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}[format]
     headers = {"Content-Disposition": f'attachment; filename="differences-{stored.run[:12]}.{format}"', "Cache-Control": "no-store"}
@@ -167,7 +166,7 @@ class DifferencePage:
 
 def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after: int) -> DifferencePage:
     """Return a page of the stored differences of a run. Raises NoReport if it has none, or one that names none."""
-    listed = difference_lists.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
+    listed = stored_differences.list_page(store, select(store, run, kind, state), after, PAGE_SIZE + 1)
     shown = listed[:PAGE_SIZE]
     return DifferencePage(
         ranges=[{**dict(difference), **dict(difference.range)} for difference in shown if difference.range],
@@ -178,6 +177,6 @@ def list_page(store: Store, run: str, kind: Kind, state: DifferenceState, after:
     )
 
 
-def select(store: Store, run: str, kind: Kind, state: DifferenceState) -> difference_lists.Selection:
+def select(store: Store, run: str, kind: Kind, state: DifferenceState) -> stored_differences.Selection:
     """Select differences of a run; an empty ``kind`` or ``state`` selects all."""
-    return difference_lists.select(store, run, kind or None, state or None)
+    return stored_differences.select(store, run, kind or None, state or None)

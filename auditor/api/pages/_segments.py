@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from auditor.api.authentication import Definer, Reader, Runner
 from auditor.api.dependencies import App, AppState
 from auditor.api.pages._layout import redirect, render_page, url
-from auditor.history.status import STATUSES
+from auditor.history.audit_status import STATUSES
 from auditor.model import RegisteredSegment
 from auditor.service import audits, segment_audits
 from auditor.service.segment_audits import TableComparison

@@ -13,9 +13,9 @@ from auditor.api.authentication import Definer, Reader, Visitor
 from auditor.api.dependencies import App, AppState
 from auditor.api.errors import http_status
 from auditor.api.pages._layout import OptionalVisitor, local_path, now, redirect, render_page
+from auditor.api_models.access import Scope
 from auditor.errors import ConfigError, Unauthorised
 from auditor.service import tokens
-from auditor.shapes.access import Scope
 from auditor.store.tokens import DESCRIPTIONS
 
 router = APIRouter()

@@ -2,8 +2,8 @@
 
 `find_holds` is what a run asks, `stream_hold` asks the pipeline to hold a target's table.
 
-Outside stay the table of holds (`auditor.store.holds`), the loader that answers (`auditor.pipeline.merge.holding`), and the run's own half:
-`auditor.run.alignment` the order and the source's snapshot, `dialects.log_places` what a session states.
+Outside stay the table of holds (`auditor.store.holds`), the loader that answers (`auditor.pipeline.merge.table_holds`), and the run's own
+half: `auditor.run.alignment` the order and the source's snapshot, `dialects.log_places` what a session states.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pyarrow.compute as pc
 
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import StagingFailed, StoreError
 from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import log_status, source_of
@@ -26,7 +27,6 @@ from auditor.pipeline.staged_parts import read_part
 from auditor.run.alignment import NotAligned
 from auditor.store import Store, holds, leases, parts, pipelines, table_notes
 from auditor.store.holds import Hold, HoldKey, HoldState
-from auditor.waits import waits
 
 T = TypeVar("T")
 
@@ -59,12 +59,12 @@ class StreamHold:
         if not leases.is_held(self.store, "target", f"{self.pipeline}/{self.target}"):
             raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {shell_word(self.pipeline)}")
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
-        self._await(lambda: holds.take_hold(self.store, self._key, waits().hold_lease) or None, waits().hold_answer, busy)
+        self._await(lambda: holds.take_hold(self.store, self.key, durations().hold_lease) or None, durations().hold_answer, busy)
         silent = (
-            f"the loader of the target {self.target} did not answer within {waits().hold_answer:g} s; see whether the pipeline runs with:"
-            f" auditor pipeline status {self.pipeline}"
+            f"the loader of the target {self.target} did not answer within {durations().hold_answer:g} s; see whether the pipeline runs"
+            f" with: auditor pipeline status {self.pipeline}"
         )
-        self._await(lambda: self._has("frozen"), waits().hold_answer, silent)
+        self._await(lambda: self.has("frozen"), durations().hold_answer, silent)
 
     def read_server(self) -> str:
         """Return what identifies the server whose log the pipeline reads. Raises ChangeStreamError and EngineError."""
@@ -100,33 +100,34 @@ class StreamHold:
         """
         epoch = self._reach(Place.parse(place))
         position = Place.parse(place).position(epoch).pack()
-        if not holds.set_state(self.store, self._key, "wanted", position=position):
-            raise NotAligned(f"the hold of the target's table ended after {waits().hold_lease:g} s")
-        late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {waits().hold_reach:g} s"
-        self._await(lambda: self._has("held"), waits().hold_reach, late)
+        if not holds.set_state(self.store, self.key, "wanted", position=position):
+            raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
+        late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {durations().hold_reach:g} s"
+        self._await(lambda: self.has("held"), durations().hold_reach, late)
         return position
 
     def release(self) -> None:
         """Let the target's table continue."""
         with suppress(StoreError):  # then the hold ends when its time is up
-            holds.end_hold(self.store, self._key)
+            holds.end_hold(self.store, self.key)
         connection, self._connection = self._connection, None
         if connection:
             connection.close()
 
     @property
-    def _key(self) -> HoldKey:
+    def key(self) -> HoldKey:
+        """What names this hold in the store."""
         return HoldKey(self.pipeline, self.target, self.table, self._holder)
 
     def _source(self) -> Any:
         self._connection = self._connection or source_of(self.settings, self.pipeline).connect()
         return self._connection
 
-    def _has(self, state: HoldState) -> Hold | None:
+    def has(self, state: HoldState) -> Hold | None:
         """Return the hold if it has this state, None if not yet. Raises NotAligned if it failed or ended."""
-        hold = holds.get_hold(self.store, self._key)
+        hold = holds.get_hold(self.store, self.key)
         if hold is None:
-            raise NotAligned(f"the hold of the target's table ended after {waits().hold_lease:g} s")
+            raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
         if hold.state == "failed":
             raise NotAligned(f"the target cannot stand there: {hold.reason}")
         return hold if hold.state == state else None
@@ -139,7 +140,9 @@ class StreamHold:
             is_there = offset and Place(offset["file"], int(offset["position"])).order >= place.order
             return int(offset["epoch"]) if is_there else None
 
-        return self._await(epoch, waits().hold_reach, f"the pipeline {self.pipeline} did not reach {place} within {waits().hold_reach:g} s")
+        return self._await(
+            epoch, durations().hold_reach, f"the pipeline {self.pipeline} did not reach {place} within {durations().hold_reach:g} s"
+        )
 
     def _await(self, check: Callable[[], T | None], seconds: float, late: str) -> T:
         """Check until something is there, and return it. Raises NotAligned with the sentence ``late`` after so many seconds."""
@@ -147,6 +150,6 @@ class StreamHold:
         while (answer := check()) is None:
             if time.monotonic() > until:
                 raise NotAligned(late)
-            if self.stopped.wait(waits().hold_poll):
+            if self.stopped.wait(durations().hold_poll):
                 raise NotAligned("the run was stopped")
         return answer

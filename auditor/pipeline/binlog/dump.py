@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor.background import Backoff
+from auditor.durations import durations
 from auditor.errors import (
     AccessDenied,
     AuditorError,
@@ -29,7 +30,6 @@ from auditor.errors import (
 )
 from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
 from auditor.pipeline.events import FIRST_OFFSET, Place
-from auditor.waits import waits
 from dialects import extras
 from dialects.mysql import driver
 from dialects.mysql.errors import driver_errors, translate_error
@@ -214,17 +214,17 @@ class Dump:
             raise
 
     def _begin(self) -> None:
-        nanoseconds = int(waits().log_heartbeat * 1e9)
+        nanoseconds = int(durations().log_heartbeat * 1e9)
         # Servers know one of the two names each, or both. https://dev.mysql.com/doc/refman/9.4/en/replication-options-replica.html
         query(self.connection, "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @source_binlog_checksum = @@GLOBAL.binlog_checksum")
         query(self.connection, f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
-        query(self.connection, f"SET SESSION net_write_timeout = {waits().log_reader}")
+        query(self.connection, f"SET SESSION net_write_timeout = {durations().log_reader}")
         if self.mariadb:
             # 4: events of GTIDs are sent as they are. https://mariadb.com/kb/en/5-slave-registration/
             query(self.connection, "SET @mariadb_slave_capability = 4")
         place, flags = self.request.place, 0 if self.request.blocking else NON_BLOCKING
         body = struct.pack("<BIHI", COM_BINLOG_DUMP, place.offset, flags, self.request.server_id) + place.file.encode()
-        driver.begin_stream(self.connection, body, waits().log_silence)
+        driver.begin_stream(self.connection, body, durations().log_silence)
 
     def close(self) -> None:
         """End the connection at once, whatever the server still wants to send."""
@@ -237,7 +237,7 @@ class Dump:
 
         Raises PositionLost, ReaderReplaced, AccessDenied, ConnectionLost and ChangeStreamError; LogRefused if what comes is no event.
         """
-        receive, size_of = self._receive, _SIZE.unpack_from
+        receive, size_of = self.receive, _SIZE.unpack_from
         buffer, at, number = b"", 0, 1
         while True:
             available = len(buffer) - at
@@ -285,7 +285,7 @@ class Dump:
             raise self._malformed(f"an event says that it has {size:,} bytes, of {LONGEST_EVENT:,} at most")
         left = size + 1  # with the byte before the event that says that it is none of an error
         if head is not None:
-            buffer, at = _filled(buffer[at:], 4 + head, self._receive), 0
+            buffer, at = _filled(buffer[at:], 4 + head, self.receive), 0
             yield buffer, 5, len(buffer)
         pieces: list[bytes] = []
         while True:
@@ -294,13 +294,13 @@ class Dump:
             if left < 0 or (left and length < MAX_PACKET):
                 raise self._malformed(f"an event that says that it has {size:,} bytes has others")
             if head is None:
-                buffer, at = _filled(buffer[at:], 4 + length, self._receive), 0
+                buffer, at = _filled(buffer[at:], 4 + length, self.receive), 0
                 pieces.append(buffer[4 if pieces else 5 : 4 + length])
             ends = at + 4 + length
-            buffer, at = buffer[ends:] if len(buffer) >= ends else _skipped(ends - len(buffer), self._receive), 0
+            buffer, at = buffer[ends:] if len(buffer) >= ends else _skipped(ends - len(buffer), self.receive), 0
             if length < MAX_PACKET:
                 break
-            buffer = _filled(buffer, PACKET_HEAD, self._receive)
+            buffer = _filled(buffer, PACKET_HEAD, self.receive)
             if buffer[3] != number:
                 raise self._malformed(f"packet {buffer[3]} follows where {number} is due")
             number = (number + 1) % 256
@@ -316,11 +316,12 @@ class Dump:
             " server answers there, and what is between"
         )
 
-    def _receive(self) -> bytes:
+    def receive(self) -> bytes:
+        """Return the next bytes that the server sends, at most CHUNK of them. Raises ConnectionLost."""
         try:
             received: bytes = driver.socket_of(self.connection).recv(CHUNK)
         except TimeoutError as error:
-            silence = f"no event and no heartbeat for {waits().log_silence:g} s"
+            silence = f"no event and no heartbeat for {durations().log_silence:g} s"
             raise ConnectionLost(f"connection {self.request.source.name}: {silence}") from error
         except OSError as error:
             raise ConnectionLost(f"connection {self.request.source.name}: {error}") from error
@@ -380,7 +381,7 @@ class Patience:
 
     def reset(self) -> None:
         """Begin again, after a success."""
-        self._backoff = Backoff(waits().first_reconnect, waits().longest_reconnect)
+        self._backoff = Backoff(durations().first_reconnect, durations().longest_reconnect)
         self._since: float | None = None
 
     def wait(self, error: AuditorError) -> None:

@@ -89,7 +89,8 @@ class LogScan:
         self._request = request
         self._range_bytes = range_bytes
         self._patience = Patience(patience)
-        self._dump: Dump | None = None
+        self.dump: Dump | None = None
+        """The connection that the log is read by; None before the first `advance`, and after a connection was lost."""
         self._events: Iterator[tuple[bytes, int, int]] = iter(())
         self._transactions = Transactions()
         self._beats = BeatFinder(mark.trail)
@@ -98,9 +99,9 @@ class LogScan:
 
     def close(self) -> None:
         """End the dump."""
-        if self._dump:
-            self._dump.close()
-            self._dump = None
+        if self.dump:
+            self.dump.close()
+            self.dump = None
 
     def advance(self, until: Place, max_bytes: int | None = None) -> list[LogRange]:
         """Scan to ``until``, or to the first transaction end at which ``max_bytes`` of the log were passed; return its ranges.
@@ -112,7 +113,7 @@ class LogScan:
         self.statements, self.references = [], []
         while self.mark.place.order < until.order and (max_bytes is None or cutter.passed < max_bytes):
             try:
-                if self._dump is None:
+                if self.dump is None:
                     self._open()
                 with refused(lambda: self.mark.place):
                     self._scan(cutter, until, max_bytes)
@@ -123,9 +124,9 @@ class LogScan:
         return cutter.finish()
 
     def _open(self) -> None:
-        self._dump = Dump(self._request.from_place(self.mark.place))
-        self._events = self._dump.events(head=HEAD)
-        self._transactions = MariaDBTransactions() if self._dump.mariadb else Transactions()
+        self.dump = Dump(self._request.from_place(self.mark.place))
+        self._events = self.dump.events(head=HEAD)
+        self._transactions = MariaDBTransactions() if self.dump.mariadb else Transactions()
         self._beats.forget()
         self._is_unproved = True
 
@@ -214,8 +215,8 @@ class LogScan:
     def _prove(self, place: Place, begin: int) -> None:
         """Check that the first event begins where the dump was asked to; MariaDB leaves out events that nobody asked for."""
         self._is_unproved = False
-        assert self._dump is not None
-        if begin < place.offset or (begin > place.offset and not self._dump.mariadb):
+        assert self.dump is not None
+        if begin < place.offset or (begin > place.offset and not self.dump.mariadb):
             raise PositionLost(
                 f"{place} is no event boundary of the source's binary log; start at one that SHOW BINLOG EVENTS lists, or refresh the"
                 " tables"

@@ -4,7 +4,7 @@
 `published_epochs` tells tasks which epochs there are, and `stream_sums` reads the sums for a run.
 
 Outside stay the run's own half (`auditor.run.live`), which is below pipelines, the tables of epochs and links
-(`auditor.store.live_epochs`), and what a merge adds (`auditor.pipeline.merge.keeping`).
+(`auditor.store.live_epochs`), and what a merge adds (`auditor.pipeline.merge.live_sums`).
 """
 
 from __future__ import annotations

@@ -11,35 +11,35 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from auditor.api_models.pipeline import MergeState
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StagingFailed, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge import keeping
-from auditor.pipeline.merge.files import folder_of, remove_files
-from auditor.pipeline.merge.holding import Holding, merge_through
-from auditor.pipeline.merge.identity import Identity, check_target, note_whole, read_target, whole_of
-from auditor.pipeline.merge.isolate import POISONING, describe_poison, describe_statement, find_poison
-from auditor.pipeline.merge.load import HERE_BYTES, LEAST_HERE, settings_of
-from auditor.pipeline.merge.places import check_place, find_alike
+from auditor.pipeline.merge import live_sums
+from auditor.pipeline.merge.load_files import folder_of, remove_files
+from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE, settings_of
+from auditor.pipeline.merge.merge_together import Pending, look
+from auditor.pipeline.merge.name_collisions import check_place, find_alike
+from auditor.pipeline.merge.poison_search import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, is_at_one_moment, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
+from auditor.pipeline.merge.table_holds import Holding, merge_through
 from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, begun_again, check_kept, follow, merge, merge_next, plan
+from auditor.pipeline.merge.target_identity import Identity, check_target, note_whole, read_target, whole_of
 from auditor.pipeline.merge.target_table import TargetTable, folding
-from auditor.pipeline.merge.together import Pending, look
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.points import reach
-from auditor.shapes.pipeline import MergeState
 from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MOST_NAMED, MergeNews
-from auditor.waits import waits
 from dialects import Session
 from dialects.committing import Committing
 
@@ -54,7 +54,7 @@ MOST_UNREPORTED = 100
 class _Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    backoff: Backoff = field(default_factory=lambda: Backoff(waits().first_retry, waits().longest_retry))
+    backoff: Backoff = field(default_factory=lambda: Backoff(durations().first_retry, durations().longest_retry))
     until: float = 0.0
 
 
@@ -113,14 +113,14 @@ class Loader:
 
         def merge() -> None:
             staged.clear()
-            self._serve_holds()
+            self.serve_holds()
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
 
-        backoff = Backoff(waits().first_retry, waits().longest_retry)
+        backoff = Backoff(durations().first_retry, durations().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
-    def _serve_holds(self) -> None:
+    def serve_holds(self) -> None:
         """Serve the audits that hold tables of this target; store the reason of each hold that fails."""
         try:
             for hold in self._holding.look():
@@ -318,7 +318,7 @@ class Loader:
     def _plan(self, session: Session, pending: Pending, through: int, here: int, steps: list[Step]) -> int:
         self._check_place(session, pending)
         ahead = pending.ahead
-        keeping.end(self.where, keeping.ends_by(self.where, pending.table, ahead.changes))
+        live_sums.end(self.where, live_sums.ends_by(self.where, pending.table, ahead.changes))
         if step := plan(session, self.where, pending.table, pending.held, ahead, self._ready, through, here=here):
             steps.append(step)
         return 0
@@ -402,7 +402,7 @@ class Loader:
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
         """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
-        is_due = self.clock() >= self._noted + waits().target_note and offset is not None
+        is_due = self.clock() >= self._noted + durations().target_note and offset is not None
         if is_due and not self._lacking(tables, ()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
@@ -580,13 +580,13 @@ class Loader:
             if not at_once:
                 staged.wait(self._poll())  # another process may stage
             return
-        least, now = waits().first_retry, self.clock()
+        least, now = durations().first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
-            self._serve_holds()
+            self.serve_holds()
 
     def _poll(self) -> float:
-        return waits().hold_poll if self._holding.seen else waits().staged_poll
+        return durations().hold_poll if self._holding.seen else durations().staged_poll
 
 
 def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:

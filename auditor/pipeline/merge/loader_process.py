@@ -13,8 +13,8 @@ from typing import Any
 
 from auditor import config
 from auditor.background import Service
-from auditor.pipeline.child import Child, ignore_signals, log_as_driver, serve
-from auditor.pipeline.merge.load import LoadTask
+from auditor.pipeline.child_process import Child, ignore_signals, log_as_driver, serve
+from auditor.pipeline.merge.load_tasks import LoadTask
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
 from auditor.store import open_store

@@ -16,9 +16,9 @@ from auditor.escaping import shell_word
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import Position, TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge import commits
-from auditor.pipeline.merge.ahead import Ahead, look_ahead
-from auditor.pipeline.merge.load import RunTasks
+from auditor.pipeline.merge import merge_by_commits
+from auditor.pipeline.merge.load_tasks import RunTasks
+from auditor.pipeline.merge.pending_parts import PendingParts, find_pending
 from auditor.pipeline.merge.rewrites import find_hidden
 from auditor.pipeline.staged_parts import read_part
 from auditor.sql.merge import Positions
@@ -30,7 +30,7 @@ Row: TypeAlias = tuple[Any, ...]
 """A row of a table of positions: the table, its position, and the id of its schema."""
 
 WHOLE = ""
-"""Stands for the pipeline as a whole in the table of positions, where tables have their names; `identity.py` says what is there."""
+"""Stands for the pipeline as a whole in the table of positions, where tables have their names; `target_identity.py` says what is there."""
 
 MOST_LISTED = 1000
 """Parts of one table that are looked at for one transaction."""
@@ -94,7 +94,7 @@ def read_positions(session: Session, where: Where) -> dict[str, Held]:
     """Return what the target says that it holds of each table; makes its table of positions and its schema if they are missing."""
     tables = parts.list_tables(where.store, where.pipeline)
     if isinstance(session, Committing):
-        found = {table: Held(*commits.read_position(session, where.place(table), where.pipeline, table)) for table in tables}
+        found = {table: Held(*merge_by_commits.read_position(session, where.place(table), where.pipeline, table)) for table in tables}
         return {table: held for table, held in found.items() if held != Held()}
     return held_of(row for rows in read_schemas(session, where, tables).values() for row in rows)
 
@@ -121,7 +121,7 @@ def positions_of(session: Session, where: Where, table: str) -> Positions:
     return Positions(session.dialect, where.place(table)[0], where.pipeline)
 
 
-def see(where: Where, table: str, held: Held, through: int = 0) -> Ahead:
+def see(where: Where, table: str, held: Held, through: int = 0) -> PendingParts:
     """Return what lies ahead of the target in the stream of a table, of which events up to ``through`` are known to be staged.
 
     Raises PartsGone where some of them are not listed any more, and StoreError.
@@ -131,7 +131,7 @@ def see(where: Where, table: str, held: Held, through: int = 0) -> Ahead:
     return see_in(where, table, held, found, notes, through if len(found) < MOST_LISTED else 0)
 
 
-def see_in(where: Where, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int = 0) -> Ahead:
+def see_in(where: Where, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int = 0) -> PendingParts:
     """Return the same of a table's parts and notes that end behind what the target holds. Raises PartsGone and StoreError."""
     _check_chain(where, table, held, found, notes, through)
     begins = found[0].first if found else None
@@ -139,7 +139,7 @@ def see_in(where: Where, table: str, held: Held, found: Sequence[Part], notes: S
         begins = _next_position(where, found[0], held.position)
         found = found if begins is not None else found[1:]
         begins = found[0].first if begins is None and found else begins
-    return look_ahead(begins, found, notes, where.target, _hidden(where, held, begins, found, notes))
+    return find_pending(begins, found, notes, where.target, _hidden(where, held, begins, found, notes))
 
 
 def _check_chain(where: Where, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int) -> None:

@@ -11,19 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from auditor.api_models.pipeline import MigrationState
 from auditor.connections.writer import transaction
 from auditor.errors import SchemaChanged, StatementRefused, TableStopped
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.merge import keeping
+from auditor.pipeline.merge import live_sums
 from auditor.pipeline.merge.column_origins import Op, find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, read_positions, see, write_positions
-from auditor.pipeline.merge.sharing import check_alone
+from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
 from auditor.points import reach
-from auditor.shapes.pipeline import MigrationState
 from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_changes, table_notes
 from auditor.store.schema_changes import TargetMigration
@@ -40,9 +40,9 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     found = find_table(session, *where.place(table))
     reach("merge.clear")
     now = Held(note.position, held.schema_id if found or not clears else "")  # without rows it may be made anew
-    sums = keeping.prepare(session, where, table, held, note.position)
+    sums = live_sums.prepare(session, where, table, held, note.position)
     if loses_rows(where, table, held, note):
-        sums = keeping.ended(sums, "the source emptied the table, or made it anew")
+        sums = live_sums.ended(sums, "the source emptied the table, or made it anew")
     with transaction(session):
         check_unchanged(session, where, {table: held})
         # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
@@ -50,9 +50,9 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
         if found and clears:
             session.execute(TableStatements(session.dialect, found.sql).clear())
             _say(where, table, note, "its rows are gone, as in the source")
-        ended = keeping.add(session, where, table, sums)
+        ended = live_sums.add(session, where, table, sums)
         reach("merge.cleared")
-    keeping.end(where, ended)
+    live_sums.end(where, ended)
     reach("merge.changed")
     return {table: now}
 
@@ -110,7 +110,7 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
             session.execute(statement)
         reach("merge.moved")
         write_positions(session, where, now)
-    keeping.end(where, {one: reason for name in names for one, reason in keeping.moved(where, name).items()})
+    live_sums.end(where, {one: reason for name in names for one, reason in live_sums.moved(where, name).items()})
     reach("merge.changed")
     _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
     return now
@@ -226,7 +226,7 @@ def _check_changes(session: Session, table: str, old: TableSchema, made: Migrati
 
 def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration) -> None:
     reach("merge.migrate")
-    sums = keeping.prepare(session, where, table, held, now.position)
+    sums = live_sums.prepare(session, where, table, held, now.position)
     with transaction(session):
         check_unchanged(session, where, {table: held})
         for statement in made.statements:
@@ -238,8 +238,8 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
                 ) from error
         reach("merge.migrated")
         write_positions(session, where, {table: now})
-        ended = keeping.add(session, where, table, sums)
-    keeping.end(where, ended)
+        ended = live_sums.add(session, where, table, sums)
+    live_sums.end(where, ended)
     reach("merge.changed")
 
 

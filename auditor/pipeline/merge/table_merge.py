@@ -20,13 +20,13 @@ from auditor.escaping import shell_word
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge import commits, keeping
-from auditor.pipeline.merge.ahead import Ahead
-from auditor.pipeline.merge.files import folder_of, stored_files
-from auditor.pipeline.merge.load import HERE_BYTES, LoadTask, load_part, load_task, read_last_changes, stage_columns
-from auditor.pipeline.merge.places import check_place
+from auditor.pipeline.merge import live_sums, merge_by_commits
+from auditor.pipeline.merge.load_files import folder_of, stored_files
+from auditor.pipeline.merge.load_tasks import HERE_BYTES, LoadTask, load_part, load_task, read_last_changes, stage_columns
+from auditor.pipeline.merge.name_collisions import check_place
+from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see, write_positions
-from auditor.pipeline.merge.sharing import check_alone
+from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, examine
 from auditor.pipeline.staged_parts import read_part
@@ -90,12 +90,12 @@ def merge_next(
         raise failure.error from failure
 
 
-def follow(session: Session, where: Where, table: str, held: Held, ahead: Ahead, ready: dict[str, TargetTable]) -> Merged | None:
+def follow(session: Session, where: Where, table: str, held: Held, ahead: PendingParts, ready: dict[str, TargetTable]) -> Merged | None:
     """Do to the target's table what a statement did to the source's before the next event; None if nothing is done, or not yet.
 
     Raises AuditorError; the target is unchanged then.
     """
-    keeping.end(where, keeping.ends_by(where, table, ahead.changes))
+    live_sums.end(where, live_sums.ends_by(where, table, ahead.changes))
     if ahead.note:
         return _pass(session, where, table, held, ahead, ready)
     if not ahead.parts:
@@ -144,7 +144,7 @@ def plan(
     where: Where,
     table: str,
     held: Held,
-    ahead: Ahead,
+    ahead: PendingParts,
     ready: dict[str, TargetTable],
     through: int | None = None,
     rows: int | None = None,
@@ -195,14 +195,14 @@ def merge(
                 _commit(session, where, step, load)
         elif any(step.rows is not None for step in steps):
             with suppress(_Undo), transaction(session):
-                _merge(session, where, steps, [keeping.Pending() for _ in steps], load, None)
+                _merge(session, where, steps, [live_sums.Pending() for _ in steps], load, None)
                 raise _Undo
         else:
-            epochs = keeping.list_lasting(where)
-            sums = [keeping.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs) for step in steps]
+            epochs = live_sums.list_lasting(where)
+            sums = [live_sums.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs) for step in steps]
             with transaction(session):
                 ended = _merge(session, where, steps, sums, load, whole)
-            keeping.end(where, ended)
+            live_sums.end(where, ended)
         reach("merge.committed")
     for step in steps:
         _use(step, ready)
@@ -247,7 +247,7 @@ def check_kept(table: str, held: Held, staged: StagedTable) -> None:
         )
 
 
-def _pass(session: Session, where: Where, table: str, held: Held, ahead: Ahead, ready: dict[str, TargetTable]) -> Merged | None:
+def _pass(session: Session, where: Where, table: str, held: Held, ahead: PendingParts, ready: dict[str, TargetTable]) -> Merged | None:
     """Do to the target's table what the source did to its own; None if another table has to come so far first."""
     note = ahead.note
     assert note
@@ -266,7 +266,7 @@ def _pass(session: Session, where: Where, table: str, held: Held, ahead: Ahead, 
     if isinstance(session, Committing):
         after = note.position, held.schema_id
         about = (where.place(table), where.pipeline, table, (held.position, held.schema_id), after)
-        if not commits.pass_by(session, *about, clear=clears, incarnation=where.incarnation):
+        if not merge_by_commits.pass_by(session, *about, clear=clears, incarnation=where.incarnation):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         return Merged(note.position, 0, note.time, Held(*after))
     moved = move_tables(session, where, note) if is_move(note) else empty(session, where, table, held, note, clears)
@@ -409,7 +409,7 @@ def _merge(
     session: Session,
     where: Where,
     steps: Sequence[Step],
-    sums: Sequence[keeping.Pending],
+    sums: Sequence[live_sums.Pending],
     load: Load,
     whole: Mapping[str, tuple[int, str]] | None,
 ) -> dict[str, str]:
@@ -421,7 +421,7 @@ def _merge(
     for step, pending in zip(steps, sums, strict=True):
         try:
             _merge_one(session, where, step, load)
-            ended |= keeping.add(session, where, step.table, pending)
+            ended |= live_sums.add(session, where, step.table, pending)
         except AuditorError as error:
             raise StepFailed(step, error) from error
     reach("merge.merged")
@@ -463,7 +463,7 @@ def _commit(session: Session, where: Where, step: Step, load: Load) -> None:
         return
     # A table that was not there carried no position of what was passed by.
     before, after = (0, "") if step.is_new else (step.held.position, step.held.schema_id), (step.now.position, step.now.schema_id)
-    if not commits.merge(session, where.pipeline, step.target.statements, step.attempt, before, after, where.incarnation):
+    if not merge_by_commits.merge(session, where.pipeline, step.target.statements, step.attempt, before, after, where.incarnation):
         raise MergeFailed(f"{step.table}: another process has merged meanwhile; it is looked at again")
 
 

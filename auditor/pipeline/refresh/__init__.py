@@ -6,7 +6,7 @@ behind every earlier one. `keys` writes keys and conditions, `plan` says which c
 needs, `chunk_writer` writes chunks sized by time, `carrier` carries requests of the store out, over a few connections, and `use_cases`,
 which doors call, asks for them and waits until targets hold the rows.
 
-Outside stay the requests' table (`auditor.store.refreshes`), the shape that leaves the process (`auditor.shapes.pipeline`), how the log's
-readers find the rows (`auditor.pipeline.binlog.refreshes`), the statements (`sql_templates/mysql/refresh.sql`), and the doors:
+Outside stay the requests' table (`auditor.store.refreshes`), the model that leaves the process (`auditor.api_models.pipeline`), how the
+log's readers find the rows (`auditor.pipeline.binlog.refreshes`), the statements (`sql_templates/mysql/refresh.sql`), and the doors:
 `auditor.cli._pipeline` and `auditor.api.pipelines`.
 """

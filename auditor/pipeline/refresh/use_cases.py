@@ -10,7 +10,9 @@ from threading import Event
 from typing import Any
 
 import dialects
+from auditor.api_models.pipeline import Refresh as ShownRefresh
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.events import Place
@@ -18,11 +20,9 @@ from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progres
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
-from auditor.shapes.pipeline import Refresh as ShownRefresh
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.parts import StagedTable
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
-from auditor.waits import waits
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ def carry_out(
         try:
             carrier.carry_out()
         except LeaseTaken:
-            stop.wait(waits().staged_poll)
+            stop.wait(durations().staged_poll)
         current = refreshes.get_refreshes(store, wanted)
         for refresh in current:
             on_progress(refresh)
@@ -197,5 +197,5 @@ def wait_until_arrived(
             on_wait(sentence)
         if stop.is_set() or time.monotonic() > deadline:
             return sentence
-        stop.wait(waits().staged_poll)
+        stop.wait(durations().staged_poll)
     return ""

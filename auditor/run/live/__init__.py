@@ -3,7 +3,7 @@
 `running_sums` are the links that the stream leaves and how they add up, `statements` the table of a target that holds them, `plans` which
 plans can have them, `summaries` what a run does with them, and `comparison` how it compares with them, or scans the source for them.
 
-Outside stay what the stream keeps (`auditor.pipeline.live`, and `auditor.pipeline.merge.keeping` what a merge adds), as a pipeline is
+Outside stay what the stream keeps (`auditor.pipeline.live`, and `auditor.pipeline.merge.live_sums` what a merge adds), as a pipeline is
 above a run; the store's table of epochs (`auditor.store.live_epochs`); and how differences are located as of a position
-(`auditor.run.locate._live`), which is a part of locating.
+(`auditor.run.locate.live`), which is a part of locating.
 """

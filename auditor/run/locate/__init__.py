@@ -34,10 +34,10 @@ from auditor.compare.sampling import Sample
 from auditor.config import Limits
 from auditor.connections.reader import Reader
 from auditor.model import SIDES, Difference, Differences, Jaccard, Plan
-from auditor.run.locate import _list, _refine, _work
-from auditor.run.locate._live import Lost, count_moved, explain_as_of, find_lost
-from auditor.run.locate._refine import clear_equal_by_now, plan_of_partitions
-from auditor.run.locate._work import Tally, Work, compare_rows, group_by_partition
+from auditor.run.locate import decoding, listing, refining
+from auditor.run.locate.decoding import Tally, Work, compare_rows, group_by_partition
+from auditor.run.locate.live import Lost, count_moved, explain_as_of, find_lost
+from auditor.run.locate.refining import clear_equal_by_now, plan_of_partitions
 from auditor.run.scan import scan
 from auditor.sql.render import WORD_BITS
 
@@ -125,33 +125,33 @@ def _count_moved_rows(left: Mapping[int, Sequence[Difference]]) -> int:
 def _explain(work: Work) -> Unresolved:
     """Explain every unequal partition as far as the limits allow, and return the rest."""
     how, tally = work.plan.partitioning, work.tally
-    one_sided, filled = _refine.still_one_sided(work, ranges.one_sided_partitions(work.aligned, how))
+    one_sided, filled = refining.still_one_sided(work, ranges.one_sided_partitions(work.aligned, how))
     work.record_state([rows.first_index for rows in one_sided if rows.kind == "missing"], "source_only")
     work.record_state([rows.first_index for rows in one_sided if rows.kind == "extra"], "target_only")
     tally.partitions["one_sided"] += len(one_sided)
 
-    decoded = _work.decode_positions(work)
+    decoded = decoding.decode_positions(work)
     overloaded = {index for index, positions in decoded.items() if positions is None}
-    refined, finer = ([], None) if work.second_scan else _refine.plan_second_scan(work, sorted(overloaded))
-    left = _work.account_for(work, {index: positions for index, positions in decoded.items() if index not in set(refined)})
-    listed = _list.list_partitions(work, [*left, *filled], int(work.estimate_differing(refined)) // 2)
+    refined, finer = ([], None) if work.second_scan else refining.plan_second_scan(work, sorted(overloaded))
+    left = decoding.account_for(work, {index: positions for index, positions in decoded.items() if index not in set(refined)})
+    listed = listing.list_partitions(work, [*left, *filled], int(work.estimate_differing(refined)) // 2)
     tally.unaccounted += len(set(listed.left) & set(filled))  # of these the scan saw one side alone
     left = sorted(set(listed.left) - set(filled))
     of_times: Mapping[int, list[Difference]] = {}
     if how.strategy == "time":
         one_sided, of_times = count_by_key(work, one_sided)
     else:
-        one_sided = _list.name_one_sided(work, one_sided, whole=not work.second_scan)
-    _list.count_one_sided(work, [*one_sided, *listed.one_sided], of_times, whole=not work.second_scan)
+        one_sided = listing.name_one_sided(work, one_sided, whole=not work.second_scan)
+    listing.count_one_sided(work, [*one_sided, *listed.one_sided], of_times, whole=not work.second_scan)
 
-    at_least = {index: work.plan.t + 1 for index in left if index in overloaded and _work.has_syndromes(work, index)}
+    at_least = {index: work.plan.t + 1 for index in left if index in overloaded and decoding.has_syndromes(work, index)}
     work.record_state(left, "estimated")
     work.record_state(refined, "refined")
     rest = jaccard.select_unresolved(work.aligned, np.array(left, np.int64), at_least, WORD_BITS[work.plan.method])
-    rest = _list.without_parts(rest, left, listed.parts)
+    rest = listing.without_parts(rest, left, listed.parts)
     if finer:
         tally.partitions["refined"] = len(refined)
-        again = _refine.within_refined(scan(work.reader, finer), work, refined, finer)
+        again = refining.within_refined(scan(work.reader, finer), work, refined, finer)
         rest = jaccard.merge(rest, _explain(dataclasses.replace(work, plan=finer, aligned=again, second_scan=True)))
     return rest
 
@@ -172,7 +172,7 @@ def _conclude(work: Work, rest: Unresolved) -> Differences:
             or tally.undecided
             or work.aligned.skipped.any()
         ),
-        named=tuple(_list.with_columns(work, tally.named.chosen())),
+        named=tuple(listing.with_columns(work, tally.named.chosen())),
         ranges=tuple(sorted(tally.ranges, key=lambda span: (span.first is None, span.first or 0))),
         partitions=dict(tally.partitions),
         vanished=tally.vanished,

@@ -19,12 +19,12 @@ from pathlib import Path
 import dialects
 from auditor.errors import AuditorError, ConfigError, DriverMissing, EngineBroken, EngineError, NoSuchObject
 from auditor.model import Certificate, CertifiedCheck, CertifiedPart
-from auditor.service.certify._book import Book
-from auditor.service.certify._scratch import LOCK_TIMEOUT, STATEMENT_TIMEOUT, Scratch
-from auditor.service.certify._source import CHANGES, STATEMENTS, check_log
-from auditor.service.certify._target import STEPS, check_target
-from auditor.service.certify._types import check_types, damage, samples, why_not
+from auditor.service.certify.book import Book
 from auditor.service.certify.log_columns import KINDS, samples_of
+from auditor.service.certify.scratch import LOCK_TIMEOUT, STATEMENT_TIMEOUT, Scratch
+from auditor.service.certify.source import CHANGES, STATEMENTS, check_log
+from auditor.service.certify.target import STEPS, check_target
+from auditor.service.certify.types import check_types, damage, samples, why_not
 from auditor.service.selftest import Sample, check_session
 from dialects import Dialect, Session
 

@@ -17,11 +17,11 @@ from auditor.compare.comparator import align, compare
 from auditor.config import Settings
 from auditor.errors import ConfigError
 from auditor.model import SIDES, Chunk, Method, Partitioning, Plan, Score, Side, Verdict
-from auditor.service.selftest._bench import Bench, Check, Differs, require
-from auditor.service.selftest._pieces import check_pieces
-from auditor.service.selftest._server import check_server
-from auditor.service.selftest._statements import check_statements, expected_summaries, require_summaries
-from auditor.service.selftest._texts import SAMPLES, Sample, catalogue_kind, check_texts, column_plan, plan_of
+from auditor.service.selftest.bench import Bench, Check, Differs, require
+from auditor.service.selftest.pieces import check_pieces
+from auditor.service.selftest.server import check_server
+from auditor.service.selftest.statements import check_statements, expected_summaries, require_summaries
+from auditor.service.selftest.texts import SAMPLES, Sample, catalogue_kind, check_texts, column_plan, plan_of
 from auditor.sql import render
 from auditor.summary import arrays
 from dialects import Kind, Session

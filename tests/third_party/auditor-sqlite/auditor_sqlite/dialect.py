@@ -8,9 +8,9 @@ from auditor_sqlite.expressions import SQLiteCanonical, SQLiteHashes, SQLiteName
 from auditor_sqlite.session import SQLiteSession, open_connection
 from dialects import Dialect, Kind, Session, Types, Url
 from dialects.addresses import FileAddresses
-from dialects.floors import Floor
+from dialects.oldest_versions import OldestVersion
 
-FLOOR = Floor("SQLite", "3.39", "HAVING without GROUP BY")
+OLDEST = OldestVersion("SQLite", "3.39", "HAVING without GROUP BY")
 INTEGER, TEXT, DOUBLE, MOMENT = Kind("integer"), Kind("text"), Kind("float64"), Kind("timestamp", scale=6)
 
 
@@ -81,7 +81,7 @@ class SQLite(Dialect):
         return ["PRAGMA case_sensitive_like = ON"]
 
     def connect(self, url: Url, statement_timeout: float, lock_timeout: float = 10.0) -> Session:
-        FLOOR.check(sqlite3.sqlite_version, str(url))
+        OLDEST.check(sqlite3.sqlite_version, str(url))
         session = SQLiteSession(self, f"SQLite {sqlite3.sqlite_version}", open_connection(url, lock_timeout), statement_timeout)
         session.pin(statement_timeout, lock_timeout)
         return session

@@ -1,0 +1,209 @@
+"""An audit: its definition, its plan, and its status, which is its last verdict, how old that is, and its runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+from pydantic import Field, JsonValue
+
+from auditor.api_models import ApiModel
+from auditor.api_models.run import VERIFIED, WITHIN, Run
+from auditor.model import Leveling, Side, State, Status, Verdict
+
+Definition: TypeAlias = dict[str, JsonValue]
+"""JSON values of an audit's settings that differ from their defaults, by the names that they have in ``auditor.yaml``."""
+
+Overrides: TypeAlias = dict[str, JsonValue]
+"""Settings of one run that differ from its audit's."""
+
+
+class ProposedTable(TypedDict):
+    """One end of a proposed audit."""
+
+    connection: str
+    table: str
+    columns: NotRequired[dict[str, str]]
+    """The target's names of columns that are called differently there."""
+
+
+class ProposedAudit(TypedDict):
+    """An audit that is written into ``auditor.yaml``."""
+
+    source: ProposedTable
+    target: ProposedTable
+    columns: NotRequired[dict[str, list[str]]]
+    where: NotRequired[str]
+
+
+class PlanColumn(ApiModel):
+    """How a column is compared."""
+
+    name: str
+    kind: str = Field(description="The canonical kind that both sides are compared as.")
+    source_type: str = Field(description="The column's type in the source.")
+    target_type: str = Field(description="The column's type in the target.")
+    why: str = Field(description="Why this canonical kind was chosen.")
+    masked: bool = Field(description="Whether the column's values are hidden everywhere.")
+    tolerance: str | None = Field(description="How far two values may differ and still count as equal.")
+
+
+class NotCompared(ApiModel):
+    """Something that the comparison does not see, or takes for granted."""
+
+    column: str | None = Field(
+        description="The source's name of the column, or the target's if only the target has it; null for whole rows."
+    )
+    side: Side | None = Field(description="The side whose values are levelled; null for both.")
+    how: Leveling = Field(
+        description="How values are levelled; left out: the column, or rows by its value, are not compared at all; hidden: the server may "
+        "hide rows, columns or values from the session."
+    )
+    what: str = Field(description="What is not seen, in words.")
+
+
+class Plan(ApiModel):
+    """How an audit compares its tables; `k`, `t`, `bits`, `salt` and `hash` as in the configuration."""
+
+    partitioning: str = Field(description="How rows are assigned to partitions, in words.")
+    partitioning_why: str = Field(description="Why this partitioning was chosen.")
+    prescan: bool | None = Field(
+        description="Whether one signature for each of a few parts of the table is read first; null where that is decided by the run."
+    )
+    prescan_why: str | None = Field(description="Why it is, or is not; null where prescan is.")
+    hash: Literal["sha256", "md5"] = Field(description="The hash of a row's text.")
+    encoding: Literal["injective", "published"] = Field(description="How a row becomes text.")
+    k: int = Field(description="Minhashes per partition; 0 without.")
+    t: int = Field(description="Differences per partition that the method exact can name from one scan; 0 for other methods.")
+    bits: int = Field(description="Bits of the row hash that the signature sums.")
+    salt: str = Field(description="Text that every row text begins with.")
+    key: tuple[str, ...] = Field(description="The key's columns, in order.")
+    columns: tuple[PlanColumn, ...]
+    not_compared: tuple[NotCompared, ...] = Field(
+        description="Everything that the comparison does not see or takes for granted. What is not listed here is compared in full."
+    )
+    notes: tuple[str, ...] = Field(description="Further remarks on the plan.")
+    snapshot: Literal["whole", "per_chunk"] = Field(
+        description="whole: each side is read in one snapshot; per_chunk: each chunk is read in its own."
+    )
+    watermark: str | None = Field(
+        description="Rows from this moment on (UTC) were left out on both sides, as they may be in flight; null if none were."
+    )
+    partition_ranges: tuple[tuple[int, int], ...] = Field(
+        description="The ranges of partition ids that were compared, each as [first, end) with end excluded; empty: all."
+    )
+
+
+class CheckedAudit(ApiModel):
+    """What `auditor check` found of an audit: its plan, or the error that prevents it."""
+
+    audit: str
+    error: str | None
+    plan: Plan | None
+
+
+class ConsoleScripts(ApiModel):
+    """The SQL to paste into each side's console; null for a side that was not asked for."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+STREAM = "Up to this time the target was seen equal to the stream of its source, which live summaries say; null without them."
+
+
+class TrendPoint(ApiModel):
+    """A run of the last 30 days."""
+
+    run: str
+    at: dt.datetime
+    verdict: Verdict
+    score: float | None
+    lower: float | None
+    upper: float | None
+
+
+class LastRun(ApiModel):
+    """The run of an audit that ended last, with or without a verdict."""
+
+    run: str
+    state: State
+    ended: dt.datetime | None
+    note: str = Field(description="A sentence on it if it failed or was cancelled after the last verdict, else empty.")
+
+
+class ThresholdValues(ApiModel):
+    """What a threshold allows: at least this score, or at most this many differing rows, or this share of them."""
+
+    score: float
+    rows: int | None
+    share: float | None
+
+
+class AuditStatus(ApiModel):
+    """An audit's status. One-off runs, with other settings than the audit's, change nothing of it."""
+
+    status: Status = Field(
+        description="The last verdict; `within_threshold` for a match although something differs, `stale` for a match that is too old,"
+        " `running` and `never` before the first verdict."
+    )
+    reasons: tuple[str, ...] = Field(description="Why.")
+    verdict: Verdict | None = Field(
+        description="The last verdict; of a rolling audit that of its whole table. Runs without one do not count."
+    )
+    within_threshold: bool = Field(description="Whether that is a match although something differs, which the audit allows.")
+    run: str | None = Field(description="The run of the last verdict; of a rolling audit the last part.")
+    ended: dt.datetime | None = Field(description="When that run ended.")
+    threshold: ThresholdValues | None = Field(description="The threshold under which that verdict was reached.")
+    last_run: LastRun | None = Field(description="The run that ended last; failed and cancelled runs stand beside the last verdict.")
+    verified_through: dt.datetime | None = Field(description=VERIFIED)
+    within_threshold_through: dt.datetime | None = Field(description=WITHIN)
+    stream_through: dt.datetime | None = Field(description=STREAM)
+
+
+class Audit(ApiModel):
+    """An audit and its status. Each leg of an audit via a dump is an audit here."""
+
+    name: str = Field(examples=["orders"])
+    source: str
+    target: str
+    method: str
+    threshold: float = Field(description="The score below which a run is a mismatch; 1 if no score below is allowed.")
+    defined_over_http: bool = Field(description="Whether the audit was defined over HTTP rather than in auditor.yaml.")
+    paused: bool = Field(description="Whether the schedule skips the audit.")
+    next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
+    status: AuditStatus = Field(description="The audit's status.")
+    verified_through: dt.datetime | None = Field(description=VERIFIED)
+    latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")
+    active_run: Run | None = Field(description="The running run, else the one that waits for a worker.")
+
+
+class AuditDetails(Audit):
+    """An audit with its status, its runs of the last 30 days and its definition."""
+
+    trend: tuple[TrendPoint, ...]
+    definition: dict[str, Any] = Field(description="The audit's settings that differ from their defaults.")
+
+
+class PauseState(ApiModel):
+    """Whether the schedule skips an audit."""
+
+    name: str
+    paused: bool
+
+
+class ListedAudit(ApiModel):
+    """A line of the list of audits, of tables or of segments."""
+
+    audit: str
+    source: str
+    target: str
+    status: Status
+    verdict: Verdict | None
+    reasons: tuple[str, ...]
+    run: str | None = Field(description="The run of the last verdict.")
+    age: float | None = Field(description="Seconds since that run ended.")
+    next_due: dt.datetime | None
+    paused: bool
+    active_run: str | None
+    last_run: str = Field(description="A sentence on a last run that failed or was cancelled after the last verdict, else empty.")
