@@ -3,6 +3,7 @@
     python -m scripts.versions                            # all, which takes hours
     python -m scripts.versions --only 'postgres 12' duckdb --tests tests/engines tests/pairs
     python -m scripts.versions --certify                  # tries each by auditor certify, in some minutes
+    python -m scripts.versions --report report.xml        # those of this machine, from a run of all tests with --junitxml
     python -m scripts.versions --page                     # only the page, from what was found before
 
 A version is fetched once into a cache: servers by Maven or from this machine, Spark and DuckDB as packages of Python. What was found is
@@ -25,7 +26,7 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -143,8 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells = {(cell.engine, cell.version): cell for cell in read()}
     for version in chosen if options.certify else ():
         print(f"{version.name}: {certify(version)}", flush=True)
+    if options.report:
+        chosen = [version for version in chosen if version.origin == "here"]
     for version in () if options.page or options.certify else chosen:
-        cell = try_version(version, options.tests)
+        cell = read_report(version, options.tests, options.report) if options.report else try_version(version, options.tests)
         cells[cell.engine, cell.version] = cell
         print(f"{version.name}: {summarise(cell)}", flush=True)
         DATA.write_text(json.dumps([asdict(cell) for cell in cells.values()], indent=1) + "\n", encoding="utf-8")
@@ -225,11 +228,25 @@ def try_version(version: Version, tests: Sequence[str]) -> Cell:
     return cell
 
 
-def count_results(cell: Cell, report: Path) -> None:
-    """Fill a cell from what pytest wrote as JUnit's XML."""
+def read_report(version: Version, tests: Sequence[str], report: Path) -> Cell:
+    """Return what a run of all tests said of a version, of which a report in JUnit's XML names the engines of each test."""
+    cell = Cell(version.engine, version.number, dt.datetime.now(dt.UTC).date().isoformat(), list(tests))
+
+    def is_of_cell(test: ElementTree.Element) -> bool:
+        engines = {name for found in test.iter("property") if found.get("name") == "engines" for name in str(found.get("value")).split()}
+        folder = test.get("classname", "").replace(".", "/")
+        return version.engine in engines and any(folder.startswith(f"{name}/") for name in tests)
+
+    count_results(cell, report, is_of_cell)
+    cell.seconds = round(sum(float(test.get("time", 0)) for test in ElementTree.parse(report).iter("testcase") if is_of_cell(test)))
+    return cell
+
+
+def count_results(cell: Cell, report: Path, is_of_cell: Callable[[ElementTree.Element], bool] = lambda _: True) -> None:
+    """Fill a cell from what pytest wrote as JUnit's XML, or from some of it."""
     outcomes: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
-    for test in ElementTree.parse(report).iter("testcase"):
+    for test in filter(is_of_cell, ElementTree.parse(report).iter("testcase")):
         kinds = {child.tag for child in test}
         outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
         if outcome == "failed" and any(NO_PIPELINES.search(f"{child.get('message')} {child.text}") for child in test):
@@ -397,6 +414,7 @@ def _parser() -> argparse.ArgumentParser:
         "--tests", nargs="+", default=list(TESTS), metavar="PATH", help="tests to run, of which only those of the engine are"
     )
     parser.add_argument("--certify", action="store_true", help="make certificates in place of running tests")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="fill the versions of this machine from a run of all tests")
     parser.add_argument("--page", action="store_true", help="write the page from what was found before, and try nothing")
     return parser
 

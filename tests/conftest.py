@@ -196,8 +196,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Keep other workers off a server that a test needs alone."""
+    """Keep other workers off a server that a test needs alone, and let a report in JUnit's XML name the engines of each test."""
     names = [engine.name for engine in ENGINES if item.get_closest_marker(engine.name)]
+    item.user_properties.append(("engines", " ".join(names)))
     with item.config.stash[_ENGINES].turn(names, alone=item.get_closest_marker("alone") is not None):
         return (yield)
 

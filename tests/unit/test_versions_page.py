@@ -31,6 +31,21 @@ def test_failing_tests_are_named(tmp_path: Path) -> None:
     assert "| MySQL 9.7 | not tried: its tests were not run |" in said
 
 
+def test_run_of_all_tests_fills_the_versions_of_this_machine(tmp_path: Path) -> None:
+    """Each test counts for the engines that it names, in the folders of a version's tests."""
+    engines = '<properties><property name="engines" value="{}"/></properties>'
+    (tmp_path / "report.xml").write_text(
+        f"""<testsuites><testsuite>
+<testcase classname="tests.engines.test_one" name="a" time="50">{engines.format("postgres")}</testcase>
+<testcase classname="tests.pairs.test_two" name="b" time="30">{engines.format("duckdb postgres")}</testcase>
+<testcase classname="tests.pairs.test_two" name="c" time="9">{engines.format("duckdb")}<failure message="no"/></testcase>
+<testcase classname="tests.store.test_three" name="d" time="7">{engines.format("postgres")}<failure message="no"/></testcase>
+</testsuite></testsuites>"""
+    )
+    found = versions.read_report(Version("postgres", "15", "here"), versions.TESTS, tmp_path / "report.xml")
+    assert (found.passed, found.failed, found.seconds) == (2, [], 80)
+
+
 def test_refused_version_is_no_failing_one(tmp_path: Path) -> None:
     cell = Cell("postgres", "12", "2026-01-31", ["tests/engines"])
     refusal = "dialects.errors.ServerTooOld: postgresql://h/x: PostgreSQL 12.22 is too old: 13 is the oldest that has all; upgrade"
