@@ -34,10 +34,10 @@ class Tried:
 TRIED: Mapping[str, Tried] = {
     "MySQL": Tried(("9.7",), logs=("9.7",)),
     "MariaDB": Tried(("10.11", "11.4"), logs=("10.11", "11.4")),
-    "PostgreSQL": Tried(("15", "18")),
+    "PostgreSQL": Tried(("13", "14", "15", "16", "17", "18")),
     "Amazon Redshift": Tried((), instead="what is known of it is from its manual, and from a stand-in on PostgreSQL"),
-    "DuckDB": Tried(("2.0",)),
-    "Spark": Tried(("4.3",)),
+    "DuckDB": Tried(("1.5", "2.0")),
+    "Spark": Tried(("4.0", "4.1", "4.2", "4.3")),
 }
 """What was tried, by product as ``Session.server`` names it. docs/connections.md says the same."""
 
