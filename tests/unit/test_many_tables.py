@@ -24,7 +24,9 @@ from auditor.store.pipelines import MergeNews
 from tests import many_tables
 from tests.many_tables import DELAYED, PIPELINE, STOPPED
 
-NOW = dt.datetime.now(dt.UTC)
+
+def now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def look(settings: Settings, store: Store) -> PipelineStatus:
 
 def sample(settings: Settings, store: Store) -> None:
     recorder = watch.LagRecorder(store, PIPELINE, list(settings.pipeline(PIPELINE).targets))
-    recorder.record(many_tables.progress(NOW), NOW)
+    recorder.record(many_tables.progress(now()), now())
 
 
 def notify(settings: Settings, store: Store) -> None:
@@ -55,7 +57,7 @@ def notify(settings: Settings, store: Store) -> None:
     for state in states:
         listed = {table: MergeNews(0, state, state) for table in parts.list_tables(store, PIPELINE)}
         pipelines.report_merges(store, PIPELINE, "lake", listed)
-        look_at_pipelines(settings, store, NOW)
+        look_at_pipelines(settings, store, now())
 
 
 def prune(settings: Settings, store: Store) -> None:
@@ -83,7 +85,7 @@ def test_the_store_is_asked_as_often_for_many_tables_as_for_few(
     counts = []
     for tables in (5, 60):
         store = open_store(f"sqlite:///{tmp_path}/{tables}.db")
-        many_tables.create(store, tables, NOW, batches=2)
+        many_tables.create(store, tables, now(), batches=2)
         with many_tables.counted(store) as statements:
             work(settings, store)
         store.close()
@@ -92,7 +94,7 @@ def test_the_store_is_asked_as_often_for_many_tables_as_for_few(
 
 
 def test_tables_are_grouped_the_worst_first(settings: Settings, store: Store) -> None:
-    many_tables.create(store, 60, NOW)
+    many_tables.create(store, 60, now())
     rows = list_rows(look(settings, store))
     assert [(row.target, row.table, row.state) for row in rows[:4]] == [
         ("warehouse", "crm.table_0000", "stopped"),
@@ -115,7 +117,7 @@ def test_tables_are_grouped_the_worst_first(settings: Settings, store: Store) ->
 
 
 def test_a_reason_that_many_tables_share_is_one(settings: Settings, store: Store) -> None:
-    listed = many_tables.create(store, 60, NOW)
+    listed = many_tables.create(store, 60, now())
     position = pipelines.list_merges(store, PIPELINE)["lake"][listed[0]].position
     pipelines.report_merges(store, PIPELINE, "lake", {table: MergeNews(position, "delayed", DELAYED) for table in listed})
     found = {(one.target, one.state, one.reason): one.tables for one in share_reasons(list_rows(look(settings, store)))}
@@ -125,7 +127,7 @@ def test_a_reason_that_many_tables_share_is_one(settings: Settings, store: Store
 def test_the_status_of_many_tables_is_short_and_names_those_that_need_attention(
     settings: Settings, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    many_tables.create(store, 60, NOW)
+    many_tables.create(store, 60, now())
     print_status(look(settings, store))
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 25
@@ -135,14 +137,14 @@ def test_the_status_of_many_tables_is_short_and_names_those_that_need_attention(
     ]  # fmt: skip
     assert "warehouse: crm.table_0004: delayed: the connection to warehouse was lost" in lines
     assert "for single tables: auditor pipeline status many --table NAME, or a pattern such as 'crm.*'" in lines
-    many_tables.create(store, 20, NOW, pipeline="few")
+    many_tables.create(store, 20, now(), pipeline="few")
     few = settings.model_copy(update={"pipelines": {"few": settings.pipeline(PIPELINE)}})
     print_status(status(few, store, "few", look=False))
     assert "crm.table_0016" in capsys.readouterr().out, "of few tables each has its line"
 
 
 def test_tables_are_found_by_name_and_pattern(settings: Settings, store: Store) -> None:
-    listed = many_tables.create(store, 60, NOW)
+    listed = many_tables.create(store, 60, now())
     assert match_tables(settings, store, PIPELINE, ["*"]) == listed
     assert match_tables(settings, store, PIPELINE, ["crm.*", "table_0001"]) == [*listed[:15], "shop.table_0001"]
     with pytest.raises(ConfigError, match=r"has staged nothing of a table 'shop.nothing'; it has of crm.table_0000, .* and 55 more"):
