@@ -85,7 +85,7 @@ TRIALS = {
     "redshift": Trial(("diff", f"redshift://u:p@{CLOSED}/d", "a", "b"), "Connection refused"),
     "s3": Trial((READ_S3,), "Could not connect to the endpoint", python=True),
     "delta": Trial(("diff", "delta:///nowhere", "a", "b"), "there is no folder"),
-    "spark": Trial(("diff", "spark://local?master=local[1]", "a", "b"), "there is no table a"),
+    "spark": Trial(("diff", "spark://local?master=local[1]", "a", "b"), "there is no table"),
     "connect": Trial(("diff", f"sc://{CLOSED}", "a", "b"), CLOSED),
     "pipeline": Trial(("pipeline", "check", "p"), "error: source shop"),
     "service": Trial(("serve", "--host", "192.0.2.1", "--insecure"), "192.0.2.1"),  # an address that no machine has
