@@ -152,8 +152,8 @@ def test_rounded_texts_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) ->
 
 
 def _has_times(session: Session) -> bool:
-    """Return whether Spark has the type TIME and can format it, as it does from 4.2."""
-    return tuple(map(int, str(session.query("SELECT VERSION()")[0][0]).split(".")[:2])) >= (4, 2)
+    """Return whether Spark has the type TIME and can format it, as it does from 4.3."""
+    return tuple(map(int, str(session.query("SELECT VERSION()")[0][0]).split(".")[:2])) >= (4, 3)
 
 
 def _expression(engine: LiveEngine, dialect: Dialect, name: str) -> str:
