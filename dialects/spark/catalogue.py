@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from dialects import errors
+from dialects import errors, versions
 from dialects.base import Catalogue, Dialect, Session
 from dialects.catalogue import UNKNOWN_ORIGINS, Column, Origins, Place, Table, TableName
 from dialects.spark import jars
@@ -40,7 +40,10 @@ class SparkCatalogue(Catalogue):
                 break
             collation = re.search(r" collate (\S+)", str(native), re.IGNORECASE)
             loose = collation.group(1) if collation and collation.group(1).upper() != "UTF8_BINARY" else None
-            columns.append(Column(str(name), str(native), session.dialect.types.kind(str(native)), nullable=True, collation=loose))
+            kind = session.dialect.types.kind(str(native))
+            if kind and kind.name == "time" and not writes_times(session.server):
+                kind = None
+            columns.append(Column(str(name), str(native), kind, nullable=True, collation=loose))
         return [Table(sql, tuple(columns), (), int(session.query(f"SELECT COUNT(*) FROM {sql}")[0][0]))]
 
     def _view_of_csv(self, session: Session, path: str) -> str:
@@ -74,3 +77,8 @@ class SparkCatalogue(Catalogue):
         if place.version is not None:
             return f"{name} VERSION AS OF {dialect.names.literal(place.version)}"
         return f"{name} TIMESTAMP AS OF {dialect.names.literal(place.timestamp)}" if place.timestamp else name
+
+
+def writes_times(server: str) -> bool:
+    """Return whether a Spark, named with its version, can format values of TIME: 4.1 and 4.2 have the type, and no function for it."""
+    return tuple(map(int, versions.parse(server)[1].split("."))) >= (4, 3)
