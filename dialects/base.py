@@ -1,7 +1,7 @@
 """The interface of an engine: a ``Dialect`` (facts, and parts whose short methods return pieces of SQL text) and a ``Session``.
 
 They are defined together because each needs the other: a dialect opens sessions and reads the catalogue through them; a session is
-pinned with the statements of its dialect.
+pinned with the statements of its dialect. How an engine is added: `dialects/__init__.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A database connection of a run: passes the throttle before each statement, retries what may succeed later, reconnects when lost."""
+"""A database connection of a run: passes the throttle before each statement, retries what may succeed later, reconnects when lost.
+
+How long it waits before each retry: `auditor/durations.py`.
+"""
 
 from __future__ import annotations
 

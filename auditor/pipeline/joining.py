@@ -72,7 +72,7 @@ class Joining:
     def join(self) -> int:
         """Join the files of all ticks that the stream has passed, and return how many were copied into others.
 
-        Damaged parts stay where they are, for whoever reads them to stage them again. Raises StoreError, StagingFailed and StagingFull.
+        Damaged parts stay where they are; who reads one stages it again. Raises StoreError, StagingFailed and StagingFull.
         """
         self.emptied.delete()
         joined, is_done = 0, False

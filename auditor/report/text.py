@@ -1,4 +1,6 @@
-"""The report of a run, and a plan, as text for a terminal."""
+"""The report of a run, and a plan, as text for a terminal. What it says is in `outline.py`, and the reasons of a verdict in
+`auditor/compare/verdict.py`.
+"""
 
 from __future__ import annotations
 

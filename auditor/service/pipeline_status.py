@@ -1,4 +1,7 @@
-"""The status of a pipeline: what was staged, how far that lags behind the source, and what each target holds."""
+"""The status of a pipeline: what was staged, how far that lags behind the source, and what each target holds.
+
+Its fields are in `auditor/api_models/pipeline.py`; they are shown by `auditor/cli/_pipeline.py` and `auditor/api/pages/_pipelines.py`.
+"""
 
 from __future__ import annotations
 

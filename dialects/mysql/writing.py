@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB state of being written to, and of the definition of a table.
+"""What MySQL and MariaDB state of being written to, and of the definition of a table. How rows are inserted: `loading.py`.
 
 https://dev.mysql.com/doc/refman/9.4/en/sql-mode.html
 """

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 MOST_UNREPORTED = 100
-"""Tables that failed before the store is told of them, while others go on."""
+"""Failed tables that are reported to the store together."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Loader:
     """Called with each session before it is closed, for those who count what it cost."""
     _failures: dict[str, _Failure] = field(default_factory=dict)
     _unreported: dict[str, tuple[int | None, MergeState, str]] = field(default_factory=dict)
-    """Where tables that failed stand, how, and why, until the store is told of all of them together."""
+    """The position, the state and the reason of tables that failed and are not reported to the store yet."""
     _held: dict[str, Held] = field(default_factory=dict)
     """What the target held when it was last looked at: while nothing more is staged, it is not opened."""
     _said: Mapping[str, Identity] = field(default_factory=dict)
