@@ -77,11 +77,12 @@ class Projection:
         self.leaves_out = self._filter is not None or self._is_key_masked
         """Whether it leaves out events: rows outside the filter, and bounds of digests."""
         self._changes_rows = len(self._kept) < self._width or bool(self._masked)
-        self._changes_nothing = self.schema == schema and not self.leaves_out and not self._changes_rows
+        self.changes_nothing = self.schema == schema and not self.leaves_out and not self._changes_rows
+        """Whether events leave it as they are."""
 
     def announce(self, announced: pa.RecordBatch) -> pa.RecordBatch:
         """Return announcements of this schema as those of the projected one."""
-        if self._changes_nothing:
+        if self.changes_nothing:
             return announced
         after = pa.array([[self.schema.to_json()]] * announced.num_rows, TEXTS)
         return _with(announced, {"after": after}, self.schema.id)
@@ -92,7 +93,7 @@ class Projection:
         A row that leaves the filter becomes a delete, one that enters it an insert. Raises ValueRefused for a row on which the filter
         cannot be evaluated.
         """
-        if self._changes_nothing:
+        if self.changes_nothing:
             return batch
         if self._is_key_masked:  # digests have no order
             batch = batch.filter(pc.not_equal(batch["kind"], "bounds"))

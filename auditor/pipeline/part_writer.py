@@ -6,12 +6,14 @@ shows half of one. What does not fit into memory goes into the file, a block of 
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,26 +53,43 @@ class WrittenPart:
 def write_parts(root: Folder, batches: Iterable[pa.RecordBatch]) -> list[WrittenPart]:
     """Write events as parts in one file below ``root``, and return these: for each table, in order, one for each stretch of one schema.
 
-    Each batch has events of one table, and comes after the earlier ones of that table; the next one is asked for when there is room. If
-    that fails, there is no file. Raises StagingFull on a full disk, StagingFailed if the folder cannot be written.
+    Each batch has events of one table, beside announcements of schemas, and comes after the earlier ones of that table; the next one is
+    asked for when there is room. If that fails, there is no file. Raises StagingFull on a full disk, StagingFailed if the folder cannot be
+    written.
     """
     tables: dict[tuple[str, str], _TableWriter] = {}
     held_bytes = 0
     file = EventFile(root)
     try:
         for batch in batches:
-            if batch.num_rows:
-                name = batch["database"][0].as_py(), batch["table"][0].as_py()
-                if name not in tables:
-                    tables[name] = _TableWriter(file, ".".join(name))
-                held_bytes += tables[name].take(batch)
-                held_bytes -= _make_room(tables[name], tables.values(), held_bytes)
+            events = _announce(batch, file, tables)
+            if events.num_rows:
+                name = _table_of(events)
+                writer = tables[name] = tables.get(name) or _TableWriter(file, ".".join(name))
+                held_bytes += writer.take(events)
+                held_bytes -= _make_room(writer, tables.values(), held_bytes)
         written = [written for _, table in sorted(tables.items()) for written in table.end()]
         path = file.finish(_file_name([one.part for one in written if one.part.rows]))
         return [replace(one, part=replace(one.part, path=path)) if one.part.rows else one for one in written]
     except BaseException:
         file.abandon()
         raise
+
+
+def _announce(batch: pa.RecordBatch, file: EventFile, tables: dict[tuple[str, str], _TableWriter]) -> pa.RecordBatch:
+    """Let the tables know the schemas that a batch announces, and return its other events."""
+    if not batch.num_rows or pc.min(batch["row"]).as_py() >= 0:
+        return batch
+    is_schema = pc.equal(batch["kind"], "schema")
+    announced = batch.filter(is_schema).select(["database", "table", "schema_id", "time", "after"])
+    for database, table, schema_id, time, (body,) in zip(*(column.to_pylist() for column in announced.columns), strict=True):
+        writer = tables[database, table] = tables.get((database, table)) or _TableWriter(file, f"{database}.{table}")
+        writer.announce(schema_id, body, time)
+    return batch.filter(pc.invert(is_schema))
+
+
+def _table_of(events: pa.RecordBatch) -> tuple[str, str]:
+    return events["database"][0].as_py(), events["table"][0].as_py()
 
 
 def _file_name(parts: Sequence[Part]) -> str:
@@ -132,39 +151,37 @@ class _TableWriter:
         """Whether there is enough for a block."""
         return self._rows >= ROWS_PER_GROUP or self.bytes >= GROUP_BYTES
 
-    def take(self, batch: pa.RecordBatch) -> int:
-        """Hold a batch of events, and return how many bytes it has."""
-        is_schema = pc.equal(batch["kind"], "schema") if pc.min(batch["row"]).as_py() < 0 else None
-        announced = batch.slice(0, 0) if is_schema is None else batch.filter(is_schema)
-        for row in announced.select(["schema_id", "after"]).to_pylist():
-            if row["schema_id"] not in self._known:
-                self._known.add(row["schema_id"])
-                self._announced[row["schema_id"]] = row["after"][0]
-        self._time = pc.max(batch["time"]).as_py()
-        rows = batch if is_schema is None else batch.filter(pc.invert(is_schema))
-        if not rows.num_rows:
-            return 0
-        size: int = rows.nbytes
-        self._waiting.append(rows)
-        self._rows, self.bytes = self._rows + rows.num_rows, self.bytes + size
+    def announce(self, schema_id: str, body: str, time: dt.datetime) -> None:
+        """Take the JSON of a schema, and when an event that has it was committed."""
+        self._time = time
+        if schema_id not in self._known:
+            self._known.add(schema_id)
+            self._announced[schema_id] = body
+
+    def take(self, events: pa.RecordBatch) -> int:
+        """Hold a batch of events, none of which announces a schema, and return how many bytes it has."""
+        size: int = events.nbytes
+        self._waiting.append(events)
+        self._rows, self.bytes = self._rows + events.num_rows, self.bytes + size
         return size
 
     def write_block(self) -> int:
         """Write what is held, and return how many bytes that was. Raises StagingFull and StagingFailed."""
         if not self._waiting:
             return 0
-        events, size = pa.Table.from_batches(self._waiting).select(ARROW_SCHEMA.names), self.bytes
+        waiting, size = self._waiting, self.bytes
         self._waiting, self._rows, self.bytes = [], 0, 0
-        events = events.sort_by([("position", "ascending"), ("row", "ascending")]).combine_chunks()
-        if _place(events, 0) <= self._last:
-            raise StagingFailed(f"the source gave events of {self._table} that lie before earlier ones; report this as a bug of the source")
-        self._last = _place(events, -1)
-        for stretch in _stretches(events):
-            schema_id = stretch["schema_id"][0].as_py()
+        for stretch in _stretches(waiting):
+            schema_id, (first, last) = stretch["schema_id"][0].as_py(), _ends(stretch)
+            if first <= self._last:
+                raise StagingFailed(
+                    f"the source gave events of {self._table} that lie before earlier ones; report this as a bug of the source"
+                )
+            self._last = last
             if self._part and self._part.schema_id != schema_id:
                 self._finish()
             if self._part is None:
-                self._part = _UnfinishedPart(self._table, schema_id, _place(stretch, 0)[0])
+                self._part = _UnfinishedPart(self._table, schema_id, first[0])
             self._part.write(self._file, stretch)
         return size
 
@@ -191,14 +208,13 @@ class _UnfinishedPart:
         self._blocks: list[tuple[int, int]] = []
         self._hash = hashlib.sha256()
 
-    def write(self, file: EventFile, events: pa.Table) -> None:
+    def write(self, file: EventFile, events: pa.RecordBatch) -> None:
         """Write sorted events as a block."""
-        for batch in events.to_batches():
-            block = block_of(batch)
-            self._hash.update(block)
-            self._blocks.append(file.write(block))
+        block = block_of(events)
+        self._hash.update(block)
+        self._blocks.append(file.write(block))
         self.tally.add(events)
-        self._last, self._time = _place(events, -1)[0], events["time"][-1].as_py()
+        self._last, self._time = events["position"][-1].as_py(), events["time"][-1].as_py()
 
     def finish(self) -> Part:
         """Return the part, in a file that has no name yet."""
@@ -270,15 +286,27 @@ def block_of(events: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue()[begin:end])
 
 
-def _place(events: pa.Table, index: int) -> tuple[int, int]:
-    return events["position"][index].as_py(), events["row"][index].as_py()
+def _ends(events: pa.RecordBatch) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return position and row of the first and of the last event."""
+    positions, rows = events["position"], events["row"]
+    return (positions[0].as_py(), rows[0].as_py()), (positions[-1].as_py(), rows[-1].as_py())
 
 
-def _stretches(rows: pa.Table) -> Iterator[pa.Table]:
-    """Yield the runs of equal schema ids of sorted events."""
-    ids = rows["schema_id"].combine_chunks()
-    ends = [*pc.indices_nonzero(pc.not_equal(ids[1:], ids[:-1])).to_pylist(), rows.num_rows - 1]
-    start = 0
-    for end in ends:
-        yield rows.slice(start, end + 1 - start)
-        start = end + 1
+def _stretches(waiting: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the runs of equal schema ids of events of one table, once they are sorted."""
+    if len(waiting) == 1 and _is_sorted(waiting[0]) and pc.count_distinct(waiting[0]["schema_id"]).as_py() == 1:
+        yield waiting[0]
+        return
+    events = pa.Table.from_batches(waiting).select(ARROW_SCHEMA.names)
+    for rows in events.sort_by([("position", "ascending"), ("row", "ascending")]).combine_chunks().to_batches():
+        ids = rows["schema_id"]
+        ends = [*pc.indices_nonzero(pc.not_equal(ids[1:], ids[:-1])).to_pylist(), rows.num_rows - 1]
+        start = 0
+        for end in ends:
+            yield rows.slice(start, end + 1 - start)
+            start = end + 1
+
+
+def _is_sorted(events: pa.RecordBatch) -> bool:
+    position, row = (events[name].to_numpy() for name in ("position", "row"))
+    return bool(np.all((position[1:] > position[:-1]) | ((position[1:] == position[:-1]) & (row[1:] > row[:-1]))))

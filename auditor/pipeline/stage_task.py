@@ -10,8 +10,10 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -115,24 +117,23 @@ def _by_table(written: Iterable[WrittenPart]) -> dict[str, Tally]:
 def project(
     batches: Iterable[pa.RecordBatch], rules: TableRules, notes: list[TableNote], sums: TaskSums, count: EventCount
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the projected events, each batch of one table, of batches that announce each schema before its rows; append notes on tables.
+    """Yield the projected events, each batch of one schema or with announcements, of batches that announce each schema before its rows.
 
-    What is decoded is summed up, and what is to be written is counted. Each batch is projected before the next one is decoded. Events that
-    cannot be projected are noted. Raises StagingFailed.
+    Notes on tables are appended. What is decoded is summed up, and what is to be written is counted. Each batch is projected before the
+    next one is decoded. Events that cannot be projected are noted. Raises StagingFailed.
     """
     projections: dict[str, Projection | AuditorError] = {}
     schemas: dict[str, TableSchema] = {}
     for read in batches:
-        found, announced, batch = _split(read)
+        found, announced, rows = _split(read)
         notes += [_read_note(row, rules) for row in found]
-        for one in announced:
-            [schema_id], [[body]] = one["schema_id"].to_pylist(), one["after"].to_pylist()
+        for event in announced.select(["schema_id", "after"]).to_pylist():
+            schema_id, [body] = event["schema_id"], event["after"]
             if schema_id not in projections:
                 schemas[schema_id] = TableSchema.from_json(body)
                 projections[schema_id] = _projection(schemas[schema_id], rules)
-            if isinstance(projection := projections[schema_id], Projection):
-                yield projection.announce(one)
-        for schema_id, chosen in _by_schema(batch):
+        yield from _announce(announced, projections)
+        for schema_id, chosen in _runs(rows):
             if (projected_by := projections.get(schema_id)) is None:
                 raise StagingFailed(f"the source announced no schema {schema_id} before its events; report this as a bug of the source")
             sums.take(schemas[schema_id], chosen)
@@ -146,23 +147,36 @@ def project(
             yield from projected
 
 
-def _split(read: pa.RecordBatch) -> tuple[list[dict[str, Any]], list[pa.RecordBatch], pa.RecordBatch]:
-    """Return the notes of a batch, the announcements of schemas, one by one, and the other events.
-
-    Batches of a few events are many where tables are many, so that each function of Arrow is called only where it has something to do.
-    """
-    kinds = read["kind"].unique().to_pylist()
-    notes = read.filter(pc.is_in(read["kind"], pa.array([*NOTES]))).to_pylist() if NOTES & {*kinds} else []
+def _split(read: pa.RecordBatch) -> tuple[list[dict[str, Any]], pa.RecordBatch, pa.RecordBatch]:
+    """Return the notes of a batch, the announcements of schemas, and the other events."""
+    kinds = {*read["kind"].unique().to_pylist()}
+    notes = read.filter(pc.is_in(read["kind"], pa.array([*NOTES]))).to_pylist() if NOTES & kinds else []
     announced = read.filter(pc.equal(read["kind"], "schema")) if "schema" in kinds else read.slice(0, 0)
     rows = read.filter(pc.invert(pc.is_in(read["kind"], NO_ROWS))) if notes or announced.num_rows else read
-    return notes, [announced.slice(place, 1) for place in range(announced.num_rows)], rows
+    return notes, announced, rows
 
 
-def _by_schema(batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    ids = sorted(batch["schema_id"].unique().to_pylist())
-    if len(ids) == 1:
-        return [(ids[0], batch)]
-    return [(schema_id, batch.filter(pc.equal(batch["schema_id"], schema_id))) for schema_id in ids]
+def _announce(announced: pa.RecordBatch, projections: Mapping[str, Projection | AuditorError]) -> Iterator[pa.RecordBatch]:
+    """Yield the announcements of schemas that can be projected, as those of the projected ones: all that stay as they are together."""
+    alike: list[int] = []
+    for place, schema_id in enumerate(announced["schema_id"].to_pylist()):
+        projection = projections[schema_id]
+        if isinstance(projection, Projection) and projection.changes_nothing:
+            alike.append(place)
+        elif isinstance(projection, Projection):
+            yield projection.announce(announced.slice(place, 1))
+    if alike:
+        yield announced if len(alike) == announced.num_rows else announced.take(pa.array(alike))
+
+
+def _runs(events: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
+    """Return the events by schema, in which they are one after the other; each schema is of one table."""
+    if not events.num_rows:
+        return []
+    encoded = events["schema_id"].dictionary_encode()
+    places = encoded.indices.to_numpy()
+    starts = [0, *(np.flatnonzero(places[1:] != places[:-1]) + 1).tolist(), len(places)]
+    return [(encoded.dictionary[places[start]].as_py(), events.slice(start, end - start)) for start, end in pairwise(starts)]
 
 
 def _projection(schema: TableSchema, rules: TableRules) -> Projection | AuditorError:

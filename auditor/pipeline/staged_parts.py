@@ -49,8 +49,8 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
             events = pa.ipc.read_record_batch(block, ARROW_SCHEMA)
             for start in range(0, events.num_rows, ROWS_AT_ONCE):
                 piece = events.slice(start, ROWS_AT_ONCE)
-                rows, last = rows + piece.num_rows, pc.max(piece["position"]).as_py()
-                found = piece.filter(pc.greater(piece["position"], after))
+                rows, last = rows + piece.num_rows, piece["position"][-1].as_py()
+                found = piece if part.first > after else piece.filter(pc.greater(piece["position"], after))
                 if found.num_rows:
                     yield found
         if (rows, last) != (part.rows, part.last):

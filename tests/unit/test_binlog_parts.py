@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from auditor.errors import ConfigError, ConnectionLost, EventsMissed, LogRefused, PositionLost, ReaderReplaced, Unreachable
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.batches import RowBuffer
+from auditor.pipeline.binlog.batches import RowBuffer, announcements_of, batch_of
 from auditor.pipeline.binlog.charsets import charset_of, decoder
 from auditor.pipeline.binlog.dump import MAX_PACKET, Dump, Patience, Request, Source
 from auditor.pipeline.binlog.number_and_time_texts import decimal_function, decimal_size, double_text, float_text
@@ -27,7 +25,7 @@ from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.binlog.table_map import Column, TableMap
 from auditor.pipeline.binlog.table_statements import refusal, savepoint, written_tables
 from auditor.pipeline.binlog.type_decoders import make_decoder
-from auditor.pipeline.events import Place, TableSchema
+from auditor.pipeline.events import Place
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -262,20 +260,34 @@ def test_rows_that_do_not_fit_their_table_are_no_rows() -> None:
         make_decoder(unknown)
 
 
-def test_each_batch_passes_the_projection_with_its_schema() -> None:
-    table = TableMap("shop", "t", (Column("id", column_types.LONG, 0, nullable=False),), (0,), is_full=True)
-    seen: list[tuple[list[str], TableSchema]] = []
-
-    def project(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-        seen.append((batch["kind"].to_pylist(), schema))
-        return batch.slice(0, 1) if batch["kind"][0].as_py() == "schema" else batch.slice(0, 0)
-
-    buffer = RowBuffer(table, make_decoder(table), project)
-    buffer.after.extend(["1", "2"])
-    buffer.add("insert", None, 100, 0, 0, 2, 50)
-    batches: list[Any] = list(buffer.flush(0))
-    assert seen == [(["schema"], table.schema), (["insert", "insert"], table.schema)]
-    assert [batch.num_rows for batch in batches] == [1], "a batch of which nothing is left is not handed on"
+def test_rows_of_several_tables_are_one_batch() -> None:
+    names = TableMap("shop", "names", (Column("id", column_types.LONG, 0, False), Column("name", column_types.LONG, 0, True)), (0,), True)
+    empty = TableMap("shop", "ids", (Column("id", column_types.LONG, 0, nullable=False),), (0,), is_full=True)
+    first, second = (RowBuffer(table, make_decoder(table)) for table in (names, empty))
+    first.after.extend(["1", "a", "2", None])
+    first.add("insert", "0-1-1", 100, 7, 0, 2, 50)
+    second.before.extend(["5", "6"])
+    second.add("delete", None, 100, 7, 2, 1, 20)
+    second.after.extend(["7"])
+    second.add("update", None, 110, 8, 0, 1, 20)
+    events = batch_of([first, second]).to_pylist()
+    assert [(event["table"], event["kind"], event["position"], event["row"]) for event in events] == [
+        ("names", "insert", 100, 0),
+        ("names", "insert", 100, 1),
+        ("ids", "delete", 100, 2),
+        ("ids", "update", 110, 0),
+    ]
+    assert [(event["before"], event["after"], event["gtid"]) for event in events] == [
+        (None, ["1", "a"], "0-1-1"),
+        (None, ["2", None], "0-1-1"),
+        (["5"], None, None),
+        (["6"], ["7"], None),
+    ]
+    announced = announcements_of([first, second], 3).to_pylist()
+    assert [(event["table"], event["row"], event["after"]) for event in announced] == [
+        ("names", -4, [names.schema.to_json()]),
+        ("ids", -5, [empty.schema.to_json()]),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog.table_map import TableMap
 from auditor.pipeline.binlog.type_decoders import Decoder
-from auditor.pipeline.events import ARROW_SCHEMA, EventKind, TableSchema
+from auditor.pipeline.events import ARROW_SCHEMA, EventKind
 
 MAX_ROWS = 16_384
 MAX_BYTES = 4 << 20
@@ -22,24 +23,12 @@ WITHOUT_BEFORE, WITHOUT_AFTER = ("insert", "refresh"), ("delete", "absent")
 _LIST = ARROW_SCHEMA.field("before").type
 
 
-Project = Callable[[pa.RecordBatch, TableSchema], pa.RecordBatch]
-"""Makes of events of one table and schema what leaves the source: without some columns or rows, under another schema."""
-
-
-def unchanged(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """Return the events as they are."""
-    del schema
-    return batch
-
-
 class RowBuffer:
     """Rows of one table with one schema. Rows of one event share everything but their number and their values."""
 
-    def __init__(self, table: TableMap, decode: Decoder, project: Project) -> None:
+    def __init__(self, table: TableMap, decode: Decoder) -> None:
         self.table = table
         self.decode = decode
-        self._project = project
-        self._width = len(table.places)
         self.rows = 0
         self.bytes = 0
         self.is_announced = False
@@ -49,31 +38,31 @@ class RowBuffer:
         """Forget the rows."""
         self.before: list[str | None] = []
         self.after: list[str | None] = []
-        self._kinds: list[EventKind] = []
-        self._gtids: list[str | None] = []
-        self._positions: list[int] = []
-        self._times: list[int] = []
-        self._first_rows: list[int] = []
-        self._counts: list[int] = []
+        self.kinds: list[EventKind] = []
+        self.gtids: list[str | None] = []
+        self.positions: list[int] = []
+        self.times: list[int] = []
+        self.first_rows: list[int] = []
+        self.counts: list[int] = []
         self.rows = self.bytes = 0
 
     def add(self, kind: EventKind, gtid: str | None, position: int, time: int, first_row: int, count: int, size: int) -> None:
         """Note what the rows of one event, whose values are appended to ``before`` and ``after``, have in common."""
-        self._kinds.append(kind)
-        self._gtids.append(gtid)
-        self._positions.append(position)
-        self._times.append(time)
-        self._first_rows.append(first_row)
-        self._counts.append(count)
+        self.kinds.append(kind)
+        self.gtids.append(gtid)
+        self.positions.append(position)
+        self.times.append(time)
+        self.first_rows.append(first_row)
+        self.counts.append(count)
         self.rows += count
         self.bytes += size
 
     def take_back(self, position: int, first: int) -> int:
         """Forget the rows of the transaction at a position from a number on; return how many there were."""
         gone = 0
-        while self._positions and self._positions[-1] == position and self._first_rows[-1] >= first:
-            kind, count = self._kinds.pop(), self._counts.pop()
-            for places in (self._gtids, self._positions, self._times, self._first_rows):
+        while self.positions and self.positions[-1] == position and self.first_rows[-1] >= first:
+            kind, count = self.kinds.pop(), self.counts.pop()
+            for places in (self.gtids, self.positions, self.times, self.first_rows):
                 places.pop()
             for values, kinds in ((self.before, WITHOUT_BEFORE), (self.after, WITHOUT_AFTER)):
                 if kind not in kinds:
@@ -85,7 +74,7 @@ class RowBuffer:
     @property
     def last(self) -> tuple[int, int]:
         """Position and number of the last row."""
-        return self._positions[-1], self._first_rows[-1] + self._counts[-1] - 1
+        return self.positions[-1], self.first_rows[-1] + self.counts[-1] - 1
 
     @property
     def is_full(self) -> bool:
@@ -95,67 +84,70 @@ class RowBuffer:
     @property
     def places(self) -> list[tuple[str | None, int, int, int]]:
         """Global id, position, number of the first row and time of each event whose rows are here."""
-        return list(zip(self._gtids, self._positions, self._first_rows, self._times, strict=True))
+        return list(zip(self.gtids, self.positions, self.first_rows, self.times, strict=True))
 
-    def flush(self, announcement: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as one batch, and before the first one the table's schema, with the row number -1 - ``announcement``."""
-        if not self.rows:
-            return
-        if not self.is_announced:
-            self.is_announced = True
-            yield self._project(self._schema_event(announcement), self.table.schema)
-        batch = self._project(self._batch(), self.table.schema)
-        self.clear()
-        if batch.num_rows:
-            yield batch
 
-    def _batch(self) -> pa.RecordBatch:
-        counts = np.array(self._counts, dtype=np.int64)
-        runs = np.repeat(np.arange(len(counts)), counts)
-        starts = np.cumsum(counts) - counts
-        has_before = np.array([kind not in WITHOUT_BEFORE for kind in self._kinds], dtype=bool)[runs]
-        has_after = np.array([kind not in WITHOUT_AFTER for kind in self._kinds], dtype=bool)[runs]
-        rows = np.arange(self.rows) + np.repeat(np.array(self._first_rows, dtype=np.int64) - starts, counts)
-        columns = [
-            pa.array(self._kinds, pa.string()).take(pa.array(runs)),
-            _constant(self.table.database, self.rows),
-            _constant(self.table.table, self.rows),
-            _constant(self.table.schema_id, self.rows),
-            pa.array(self._gtids, pa.string()).take(pa.array(runs)),
-            pa.array(np.array(self._positions, dtype=np.int64)[runs]),
-            pa.array(rows, pa.int64()),
-            pa.array(np.array(self._times, dtype="datetime64[us]")[runs], ARROW_SCHEMA.field("time").type),
-            self._lists(self.before, has_before),
-            self._lists(self.after, has_after),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+def batch_of(buffers: Sequence[RowBuffer]) -> pa.RecordBatch:
+    """Return the rows of these buffers, one buffer after the other, as one batch.
 
-    def _lists(self, values: list[str | None], present: np.ndarray) -> pa.Array:
-        if not values:
-            return pa.nulls(len(present), _LIST)
-        texts = pa.array(values, pa.string())
-        if isinstance(texts, pa.ChunkedArray):
-            raise LogRefused(f"a row of {self.table.name} is larger than 2 GiB as text; leave the table out")
-        offsets = np.zeros(len(present) + 1, dtype=np.int32)
-        np.cumsum(present * self._width, out=offsets[1:])
-        mask = None if present.all() else pa.array(~present)
-        return pa.ListArray.from_arrays(pa.array(offsets), texts, type=_LIST, mask=mask)
+    Where tables are many, each has a few rows, and whatever is done for each of them costs more than its rows. Raises LogRefused if the
+    texts are too many for one batch, which names the first table.
+    """
+    counts = np.array([count for buffer in buffers for count in buffer.counts], dtype=np.int64)
+    rows, runs = int(counts.sum()), np.repeat(np.arange(len(counts)), counts)
+    kinds = [kind for buffer in buffers for kind in buffer.kinds]
+    first_rows = np.fromiter(chain.from_iterable(buffer.first_rows for buffer in buffers), np.int64, len(counts))
+    positions = np.fromiter(chain.from_iterable(buffer.positions for buffer in buffers), np.int64, len(counts))
+    times = np.array([time for buffer in buffers for time in buffer.times], dtype="datetime64[us]")
+    of_buffer = pa.array(np.repeat(np.arange(len(buffers)), [buffer.rows for buffer in buffers]))
+    widths = np.repeat([len(buffer.table.places) for buffer in buffers], [buffer.rows for buffer in buffers])
+    numbers = np.arange(rows) + np.repeat(first_rows - (np.cumsum(counts) - counts), counts)
+    images = [
+        _lists(buffers, [getattr(buffer, name) for buffer in buffers], np.array([kind not in without for kind in kinds])[runs], widths)
+        for name, without in (("before", WITHOUT_BEFORE), ("after", WITHOUT_AFTER))
+    ]
+    columns = [
+        pa.array(kinds, pa.string()).take(pa.array(runs)),
+        pa.array([buffer.table.database for buffer in buffers], pa.string()).take(of_buffer),
+        pa.array([buffer.table.table for buffer in buffers], pa.string()).take(of_buffer),
+        pa.array([buffer.table.schema_id for buffer in buffers], pa.string()).take(of_buffer),
+        pa.array([gtid for buffer in buffers for gtid in buffer.gtids], pa.string()).take(pa.array(runs)),
+        pa.array(positions[runs]),
+        pa.array(numbers, pa.int64()),
+        pa.array(times[runs], ARROW_SCHEMA.field("time").type),
+        *images,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 
-    def _schema_event(self, announcement: int) -> pa.RecordBatch:
-        table = self.table
-        columns = [
-            pa.array(["schema"], pa.string()),
-            _constant(table.database, 1),
-            _constant(table.table, 1),
-            _constant(table.schema_id, 1),
-            pa.array(self._gtids[:1], pa.string()),
-            pa.array(self._positions[:1], pa.int64()),
-            pa.array([-1 - announcement], pa.int64()),
-            pa.array(self._times[:1], ARROW_SCHEMA.field("time").type),
-            pa.nulls(1, _LIST),
-            pa.array([[table.schema.to_json()]], _LIST),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+def _lists(buffers: Sequence[RowBuffer], values: Collection[list[str | None]], present: np.ndarray, widths: np.ndarray) -> pa.Array:
+    """Return the images of rows, NULL where one is not present, of the values of all buffers, one after the other."""
+    if not any(values):
+        return pa.nulls(len(present), _LIST)
+    texts = pa.array(list(chain.from_iterable(values)), pa.string())
+    if isinstance(texts, pa.ChunkedArray):
+        raise LogRefused(f"a row of {buffers[0].table.name} is larger than 2 GiB as text; leave the table out")
+    offsets = np.zeros(len(present) + 1, dtype=np.int32)
+    np.cumsum(present * widths, out=offsets[1:])
+    mask = None if present.all() else pa.array(~present)
+    return pa.ListArray.from_arrays(pa.array(offsets), texts, type=_LIST, mask=mask)
+
+
+def announcements_of(buffers: Sequence[RowBuffer], first: int) -> pa.RecordBatch:
+    """Return the schemas of these buffers, which have rows, as events numbered -1 - ``first`` and on."""
+    columns = [
+        pa.array(["schema"] * len(buffers), pa.string()),
+        pa.array([buffer.table.database for buffer in buffers], pa.string()),
+        pa.array([buffer.table.table for buffer in buffers], pa.string()),
+        pa.array([buffer.table.schema_id for buffer in buffers], pa.string()),
+        pa.array([buffer.gtids[0] for buffer in buffers], pa.string()),
+        pa.array([buffer.positions[0] for buffer in buffers], pa.int64()),
+        pa.array([-1 - first - number for number in range(len(buffers))], pa.int64()),
+        pa.array([buffer.times[0] for buffer in buffers], ARROW_SCHEMA.field("time").type),
+        pa.nulls(len(buffers), _LIST),
+        pa.array([[buffer.table.schema.to_json()] for buffer in buffers], _LIST),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 
 
 FOREVER = ("2038-01-19 03:14:07.999999", "2106-02-07 06:28:15.999999")
@@ -182,7 +174,3 @@ class CurrentRows(RowBuffer):
             if before or after:
                 kind_counts.append((happens, 1))
         return kind_counts
-
-
-def _constant(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), count)

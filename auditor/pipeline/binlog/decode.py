@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from auditor.errors import ConnectionLost, LogRefused, PositionLost, Unreachable
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.batches import Project, unchanged
 from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
 from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
@@ -44,7 +43,6 @@ class Reading:
     epoch: int
     patience: float
     """Seconds for which a source that went away is waited for."""
-    project: Project = unchanged
     notes: bool = False
     """Whether rows that are not available, and statements that change tables, are noted among the events; else such rows are refused."""
     tracked: bytes = b""
@@ -53,15 +51,15 @@ class Reading:
     """The source's foreign keys whose cascades its log does not hold."""
 
     def batches(self, log_range: LogRange) -> Batches:
-        """Yield the events of the range, each batch of one table and schema, those of a table in the order of the stream.
+        """Yield the events of the range, those of a table in the order of the stream; in a batch, those of one schema follow one another.
 
-        A batch with the schema comes before the first of a table. Raises LogRefused, PositionLost, AccessDenied, ConnectionLost or
+        A batch with its schema comes before the first one of a table. Raises LogRefused, PositionLost, AccessDenied, ConnectionLost or
         Unreachable when the patience is at its end, and EventsMissed, after all of them, if an event that the log sent is not among them.
         """
         notes = TableNotes() if self.notes else None
         tracked = unpack_versions(self.tracked) if self.tracked else None
         cascades = Cascades(self.references, self.selection) if notes else None
-        rows = RowEvents(self.selection, self.project, self.source, notes, tracked, cascades)
+        rows = RowEvents(self.selection, self.source, notes, tracked, cascades)
         handed_on = 0
         for batch in (batch for batches in (_RangeReader(self, log_range, rows).read(), rows.flush()) for batch in batches):
             handed_on += batch.num_rows if batch["row"][0].as_py() >= 0 else 0

@@ -16,7 +16,7 @@ import dialects
 from auditor.config import Settings
 from auditor.errors import LogRefused
 from auditor.pipeline.binlog import column_types
-from auditor.pipeline.binlog.batches import Project, RowBuffer
+from auditor.pipeline.binlog.batches import RowBuffer
 from auditor.pipeline.binlog.table_map import Column, TableMap
 from auditor.pipeline.binlog.type_decoders import Decoder
 from auditor.pipeline.events import EventKind, TableSchema
@@ -97,23 +97,23 @@ def read_chunk(buffer: ChunkBuffer, pipeline: str, transaction: object) -> Chunk
     return Chunk(transaction, json.loads(body)) if body and is_new and row.get("pipeline") == pipeline else None
 
 
-def refresh_buffer(chunk: Chunk, table: TableMap, decode: Decoder, project: Project) -> ChunkBuffer:
+def refresh_buffer(chunk: Chunk, table: TableMap, decode: Decoder) -> ChunkBuffer:
     """Return the buffer for rows of a refresh table, as rows of the table whose chunk this is. Raises LogRefused."""
     body, names = chunk.body, [column.name for column in table.columns]
     if unknown := next((name for name in body["key"] if name not in names), None):
         raise LogRefused(f"a chunk of {body['table']} is missing the column {unknown!r} of its key; refresh the table")
     columns = tuple(replace(column, nullable=column.name in body["nullable"]) for column in table.columns)
     key = tuple(names.index(name) for name in body["key"])
-    return ChunkBuffer(replace(table, database=body["database"], table=body["table"], columns=columns, key=key), decode, project)
+    return ChunkBuffer(replace(table, database=body["database"], table=body["table"], columns=columns, key=key), decode)
 
 
-def sent_buffer(chunk: Chunk, project: Project) -> RowBuffer:
+def sent_buffer(chunk: Chunk) -> RowBuffer:
     """Return the buffer for rows that the chunk itself holds."""
     schema = TableSchema.from_json(chunk.body["schema"])
     columns = tuple(Column(column.name, column_types.VAR_STRING, 0, column.nullable) for column in schema.columns)
     names = [column.name for column in columns]
     key = tuple(names.index(name) for name in schema.key)
-    return ChunkBuffer(SentTable(schema.database, schema.table, columns, key, True, schema), _decode_nothing, project)
+    return ChunkBuffer(SentTable(schema.database, schema.table, columns, key, True, schema), _decode_nothing)
 
 
 def take_sent(chunk: Chunk, buffer: RowBuffer) -> list[tuple[EventKind, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +14,7 @@ from auditor.errors import AuditorError, EventsMissed, LogRefused
 from auditor.model import NoteKind
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.batches import CurrentRows, Project, RowBuffer
+from auditor.pipeline.binlog.batches import CurrentRows, RowBuffer, announcements_of, batch_of
 from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
 from auditor.pipeline.binlog.column_types import OLD_TIMES, YEAR
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
@@ -232,6 +232,9 @@ def _described(table: TableMap, mariadb: bool, source: Source, tracked: TrackedT
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""
 
+MAX_TOGETHER = 256 << 10
+"""Bytes of the log, of one table, from which its rows are a batch of their own."""
+
 
 TRANSACTIONAL = """\
 SELECT t.TABLE_SCHEMA, t.TABLE_NAME
@@ -254,7 +257,6 @@ class RowEvents:
     def __init__(
         self,
         selection: Selection,
-        project: Project,
         source: Source,
         notes: TableNotes | None = None,
         tracked: TrackedColumns | None = None,
@@ -264,7 +266,6 @@ class RowEvents:
         self._selection = selection
         self._tracked = tracked
         self.notes = notes
-        self._project = project
         self._source = source
         self._mariadb = False
         self._buffers: dict[bytes | tuple[bytes, int], RowBuffer | _Refused | None] = {}
@@ -332,7 +333,7 @@ class RowEvents:
             table, decode = self._known_now(described, stamp)
             if table.is_sequence:
                 return None
-            return (RowBuffer if table.ends is None else CurrentRows)(table, decode, self._project)
+            return (RowBuffer if table.ends is None else CurrentRows)(table, decode)
         except (LogRefused, *MALFORMED) as error:
             if self.notes is None:
                 raise
@@ -342,7 +343,7 @@ class RowEvents:
         """Return the buffer of a table of refreshes; None for a refresh table whose chunk was not named."""
         (schema, name), chunk = table_name(described), self._chunk
         if name == CHUNKS:
-            return ChunkBuffer(*self._known(described, stamp), self._project)
+            return ChunkBuffer(*self._known(described, stamp))
         if not name.startswith(REFRESH) or chunk is None:
             return None
         body = chunk.body
@@ -351,7 +352,7 @@ class RowEvents:
         if whole not in self._buffers:
             table = body["database"], body["table"]
             try:
-                self._buffers[whole] = refresh_buffer(chunk, *self._known_now(described, stamp, table), self._project)
+                self._buffers[whole] = refresh_buffer(chunk, *self._known_now(described, stamp, table))
             except LogRefused as error:
                 if self.notes is None:
                     raise
@@ -365,7 +366,7 @@ class RowEvents:
         described: str = chunk.body["schema"]
         buffer = self._buffers.get(described.encode())
         if not isinstance(buffer, RowBuffer):
-            buffer = self._buffers[described.encode()] = sent_buffer(chunk, self._project)
+            buffer = self._buffers[described.encode()] = sent_buffer(chunk)
         return buffer
 
     def count_event(self, event: bytes, body: int) -> None:
@@ -412,14 +413,14 @@ class RowEvents:
         name = taken.table.database, taken.table.table
         earlier, self._filled[name] = self._filled.get(name, taken), taken
         if earlier is not taken and earlier.rows:  # so that the batches of a table are in the order of its events
-            return (*self._flush(earlier), *self._full(taken))
+            return (*self._flush([earlier]), *self._full(taken))
         return self._full(taken)
 
     def _full(self, taken: RowBuffer) -> Iterable[pa.RecordBatch]:
         """Return what is due after rows were taken into this buffer."""
         if self._bytes >= MAX_BUFFERED:
             return self.flush()
-        return self._flush(taken) if taken.is_full else ()
+        return self._flush([taken]) if taken.is_full else ()
 
     def _note_cascades(self, reached: Reached, described: bytes, kind: int, event: bytes, body: int, stop: int, stamp: Stamp) -> None:
         """Note the tables of which rows went or changed with the rows of an event, without an event of their own."""
@@ -564,26 +565,45 @@ class RowEvents:
                 self.notes.change(table, position, stamp.time, stamp.gtid, body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield all rows that are buffered."""
-        for buffer in self._buffers.values():
-            if isinstance(buffer, RowBuffer) and buffer.rows:
-                yield from self._flush(buffer)
+        """Yield all rows that are buffered, and before the first ones of a table its schema."""
+        filled = [buffer for buffer in self._buffers.values() if isinstance(buffer, RowBuffer) and buffer.rows]
+        small = [buffer for buffer in filled if buffer.bytes < MAX_TOGETHER]
+        yield from self._flush(small)
+        for buffer in filled:
+            if buffer.rows:
+                yield from self._flush([buffer])
 
-    def _flush(self, buffer: RowBuffer) -> Iterator[pa.RecordBatch]:
-        self._bytes -= buffer.bytes
-        announcement = self._announced
-        self._announced += not buffer.is_announced
-        events = buffer.places
-        self._handed_on[buffer.table.database, buffer.table.table] = buffer.last
+    def _flush(self, buffers: Sequence[RowBuffer]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of buffers of different tables as one batch; several buffers stay as they are if one batch cannot hold them."""
+        if not buffers:
+            return
         try:
-            yield from buffer.flush(announcement)
+            batch = batch_of(buffers)
         except LogRefused as error:
-            if self.notes is None:
-                raise
-            self.count.refused += buffer.rows
-            buffer.clear()
-            for gtid, position, row, time in events:
-                self.notes.refuse((buffer.table.database, buffer.table.table), position, row, time, gtid, str(error))
+            if len(buffers) == 1:
+                self._refuse_rows(buffers[0], error)
+            return
+        if unknown := [buffer for buffer in buffers if not buffer.is_announced]:
+            yield announcements_of(unknown, self._announced)
+            self._announced += len(unknown)
+        for buffer in buffers:
+            buffer.is_announced = True
+            self._hand_on(buffer)
+        yield batch
+
+    def _refuse_rows(self, buffer: RowBuffer, error: LogRefused) -> None:
+        """Note that the rows of a buffer are not available. Raises the error without ``notes``."""
+        if self.notes is None:
+            raise error
+        self.count.refused += buffer.rows
+        for gtid, position, row, time in buffer.places:
+            self.notes.refuse((buffer.table.database, buffer.table.table), position, row, time, gtid, str(error))
+        self._hand_on(buffer)
+
+    def _hand_on(self, buffer: RowBuffer) -> None:
+        self._bytes -= buffer.bytes
+        self._handed_on[buffer.table.database, buffer.table.table] = buffer.last
+        buffer.clear()
 
 
 def _transactional(source: Source, tables: Collection[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -19,7 +19,7 @@ from auditor.connections.writer import open_session
 from auditor.errors import AuditorError
 from auditor.model import Part
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge.staged_rows import staged_rows
+from auditor.pipeline.merge.staged_rows import last_changes, staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.worker_process import freeze_modules
@@ -110,27 +110,22 @@ def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect, is_new: bool 
     None where only the target can say which keys are equal, and where the parts have intervals of keys, whose changes all count: but for
     those that begin to fill a table that is new. Raises AuditorError.
     """
-    table, prefix = tasks[0].table, tasks[0].table.statements.prefix
+    table = tasks[0].table
     kinds = [table.columns[name] for name in table.statements.key]
     if not all(kind.name in EXACT_KEYS or (kind.is_free_text and dialect.writing.EQUAL_TEXTS_DIFFER) for kind in kinds):
         return None
     read = [_chosen(events, task) for task in tasks for events in read_part(folder_at(task.root), task.part, task.after)]
     if not read:
         return LastChanges(pa.table({name: pa.array([], pa.string()) for name in stage_columns(tasks[0])}))
-    whole = pa.Table.from_batches(read).combine_chunks().to_batches()
-    events = whole[0] if whole else read[0]
-    is_interval = pc.equal(events["kind"], "bounds")
-    intervals = int(pc.sum(is_interval).as_py() or 0)
-    if intervals:
+    events = read[0] if len(read) == 1 else pa.concat_batches(read)
+    intervals = 0
+    if "bounds" in events["kind"].unique().to_pylist():
+        is_interval = pc.equal(events["kind"], "bounds")
         if not (is_new and _fills(events, is_interval)):
             return None
-        events = events.filter(pc.invert(is_interval))
-    rows = _staged(events, tasks[0], dialect)
-    places = pa.table({name: rows[f"{prefix}{name}"].cast(pa.int64()) for name in ("position", "row")})
-    rows = rows.take(pc.sort_indices(places, [("position", "ascending"), ("row", "ascending")]))
-    key, number = list(table.statements.key), f"{prefix}number"
-    numbered = rows.select(key).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
-    return LastChanges(rows.take(numbered.group_by(key, use_threads=False).aggregate([(number, "max")])[f"{number}_max"]), intervals)
+        intervals, events = pc.sum(is_interval).as_py(), events.filter(pc.invert(is_interval))
+    rows = last_changes(events, table.schema, table.names, dialect, tasks[0].attempt, table.longest, table.statements.prefix)
+    return LastChanges(rows, intervals)
 
 
 def _fills(events: pa.RecordBatch, is_interval: pa.Array) -> bool:

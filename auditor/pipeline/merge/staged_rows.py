@@ -70,14 +70,96 @@ def staged_rows(
         [_side(events, schema, image, chosen, op, attempt, prefix) for op, image, chosen in sides or [("i", after, None)]]
     )
     columns = {name: changes[name] for name in (f"{prefix}{one}" for one in CHANGE_COLUMNS)}
+    texts = {column.name: changes[column.name] for column in schema.columns}
+    return pa.table(columns | _as_target_reads(schema, texts, names, dialect, longest))
+
+
+def last_changes(
+    events: pa.RecordBatch,
+    schema: TableSchema,
+    names: Mapping[str, str],
+    dialect: Dialect,
+    attempt: str,
+    longest: Mapping[str, int],
+    prefix: str = PREFIX,
+) -> pa.Table:
+    """Return of what `staged_rows` returns the last change of each key; there are no bounds among the events, which are in order.
+
+    Keys are equal if their texts are.
+    """
+    width, key = len(schema.columns), [index for index, column in enumerate(schema.columns) if column.name in schema.key]
+    kinds = events["kind"].to_pylist()
+    images = {"d": _Images(events["before"], width), "i": _Images(events["after"], width)}
+    gone, come = (images[op].keys(key) for op in ("d", "i"))
+    last: dict[tuple[str | None, ...] | None, tuple[int, str]] = {}
+    for number, kind in enumerate(kinds):
+        if kind in GOES or (kind == "update" and gone[number] != come[number]):
+            last[gone[number]] = number, "d"
+        if kind in COMES:
+            last[come[number]] = number, "i"
+    at, ops = np.array([number for number, _ in last.values()], np.int64), [op for _, op in last.values()]
+    comes = np.array([op == "i" for op in ops], bool)
+    texts = {
+        column.name: pa.chunked_array([_texts_of(images, at, comes, index, index in key)]) for index, column in enumerate(schema.columns)
+    }
+    rows = events["row"].to_numpy()[at] * 2 + comes
+    changes = {
+        f"{prefix}attempt": pa.array([attempt] * len(at), pa.string()),
+        f"{prefix}position": pa.array(events["position"].to_numpy()[at]).cast(pa.string()),
+        f"{prefix}row": pa.array(rows).cast(pa.string()),
+        f"{prefix}op": pa.array(ops, pa.string()),
+    }
+    return pa.table(changes | _as_target_reads(schema, texts, names, dialect, longest))
+
+
+class _Images:
+    """The rows before, or after, some events, as one array of values."""
+
+    def __init__(self, rows: pa.ListArray, width: int) -> None:
+        self.values, self._width = rows.flatten(), width
+        self._present = rows.is_valid().to_numpy(zero_copy_only=False)
+        self._starts: np.ndarray = (np.cumsum(self._present) - self._present) * width
+
+    def keys(self, indexes: Sequence[int]) -> list[tuple[str | None, ...] | None]:
+        """Return the values of some columns for each event; None where there is no row."""
+        columns = [self.values.take(pa.array(np.arange(index, len(self.values), self._width))).to_pylist() for index in indexes]
+        found = iter(zip(*columns, strict=True))
+        return [next(found) if present else None for present in self._present]
+
+    def places(self, at: np.ndarray, index: int) -> np.ndarray:
+        """Return where the values of a column are in the array of values, of these events, which have a row."""
+        places: np.ndarray = self._starts[at] + index
+        return places
+
+
+def _texts_of(images: Mapping[str, _Images], at: np.ndarray, comes: np.ndarray, index: int, is_key: bool) -> pa.Array:
+    """Return the values of a column that come, and of a key's column those that go; NULL for the others that go."""
+    come = images["i"].places(at, index)
+    if comes.all():
+        return images["i"].values.take(pa.array(come))
+    if not is_key:
+        return images["i"].values.take(pa.array(come, mask=~comes))
+    both = pa.concat_arrays([images["i"].values, images["d"].values])
+    return both.take(pa.array(np.where(comes, come, images["d"].places(at, index) + len(images["i"].values))))
+
+
+def _as_target_reads(
+    schema: TableSchema,
+    texts: Mapping[str, pa.ChunkedArray],
+    names: Mapping[str, str],
+    dialect: Dialect,
+    longest: Mapping[str, int],
+) -> dict[str, pa.ChunkedArray]:
+    """Return the values of the source's columns as those of the target's. Raises ValueRefused."""
+    columns: dict[str, pa.ChunkedArray] = {}
     for column in schema.columns:
         kind = source_kind(column)
         assert kind is not None
         about, name = f"{schema.database}.{schema.table}.{column.name}", names[column.name]
-        columns[name] = _texts(changes[column.name], kind, about, dialect)
+        columns[name] = _texts(texts[column.name], kind, about, dialect)
         if name in longest:
             _refuse_long(columns[name], kind, about, longest[name])
-    return pa.table(columns)
+    return columns
 
 
 def _columns(rows: pa.ListArray, width: int, indexes: Iterable[int]) -> dict[int, pa.Array]:
