@@ -76,7 +76,8 @@ TABLES_NOTES = f"""\
 `auditor pipeline run` as above, from one source to PostgreSQL, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen
 at random, are committed for a minute. Lag is from the commit of a row to where a query of PostgreSQL sees it, of all rows of up to
 {WATCHED} tables. "One row in each" is a single transaction over all changing tables; it is torn while some of its rows are visible and
-others not. "Stop" is from the signal to the end of the process, with ten seconds of changes still to be carried.
+others not. CPU seconds are those of the pipeline's processes in that minute. "Stop" is from the signal to the end of the process, with ten
+seconds of changes still to be carried.
 """
 REFRESH_NOTES = """\
 `auditor pipeline refresh` of tables of 1,000 rows each, from one source to PostgreSQL, beside `auditor pipeline run` as above, which has

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.store import open_store, pipelines
-from benchmarks import road
+from benchmarks import process, road
 from benchmarks.servers import Servers
 from tests.servers import mysql, postgres
 from tests.servers.process import Unavailable
@@ -88,6 +88,7 @@ class Tables:
     """Of these seconds, how long some of the rows were visible and others not."""
     files: int = 0
     cpu: dict[str, float] = field(default_factory=dict)
+    """Of the pipeline's processes by group, while changes were carried."""
     stop: float = 0.0
     """From the signal to the end of the process."""
     why: str = ""
@@ -123,8 +124,7 @@ def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: 
             cursor.execute(f"CREATE TABLE {name} {DEFINITION}")
         try:
             began = time.monotonic()
-            watched = road.Road("mariadb", "PostgreSQL")
-            with road.running(folder, PIPELINE, {}) as pipeline, road.watching(pipeline.pid, watched):
+            with road.running(folder, PIPELINE, {}) as pipeline:
                 with closing(open_store(f"sqlite:///{folder}/auditor.db")) as store:
                     road.wait(lambda: pipelines.get_pipeline(store, PIPELINE).source_offset is not None, pipeline)
                 changing = names[: scenario.changing]
@@ -133,17 +133,27 @@ def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: 
                 with closing(postgres.connect(target)) as reader:
                     road.wait(lambda: all(_greatest(reader, [name]) == {name: 0} for name in changing), pipeline)
                     result.first = time.monotonic() - began
+                    before = _cpu_seconds(pipeline.pid)
                     _carry(result, scenario, source, reader, changing, seconds)
+                    result.cpu = {group: after - before.get(group, 0.0) for group, after in _cpu_seconds(pipeline.pid).items()}
                     _carry_one(result, cursor, reader, changing)
                 _write_backlog(cursor, changing, scenario.rate * 10)
                 stopping = time.monotonic()
             result.stop = time.monotonic() - stopping
-            result.cpu = watched.cpu
             result.files = sum(len(files) for _, _, files in os.walk(folder / "staging"))
         finally:
             for name in names:
                 cursor.execute(f"DROP TABLE IF EXISTS {name}")
             drop_schema(target)
+
+
+def _cpu_seconds(root: int) -> dict[str, float]:
+    """Return the seconds of CPU time of a process and those below it, by group."""
+    found: dict[str, float] = {}
+    for pid in process.process_tree(root):
+        group = road.group_of(process.command_line(pid))
+        found[group] = found.get(group, 0.0) + process.cpu_seconds(pid) + process.reaped_seconds(pid)
+    return found
 
 
 def _carry(result: Tables, scenario: Scenario, source: str, reader: Any, changing: Sequence[str], seconds: float) -> None:

@@ -440,6 +440,10 @@ class Loading(ABC):
         """
         raise StatementRefused("this engine cannot be loaded")
 
+    def insertion(self, table: str, columns: Mapping[str, Kind], rows: Any) -> str:
+        """Return a statement that inserts a few rows as `load` does, to be sent with others; '' where `load` alone inserts them."""
+        return ""
+
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
         """Insert rows given as lines of the dialect's LINES, in blocks of whole lines in UTF-8; names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine takes no lines")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from auditor.background import NEVER, Service
 from auditor.durations import durations
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
+from auditor.pipeline.pace import rest_after
 from auditor.pipeline.spark import RunTasks
 from auditor.pipeline.staging import Staging
 
@@ -80,9 +82,10 @@ class BatchDriver:
         self.write_plan(offset, end)
         if self._staging.stopping() or self._stopped.is_set():
             return NEVER
-        self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
+        began = time.monotonic()
+        events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
         self._offset, self.batches = end, self.batches + 1
-        return 0.0
+        return rest_after(events, time.monotonic() - began)
 
     def _close(self) -> None:
         if self._reader is not None:

@@ -36,6 +36,10 @@ PARTS_AT_ONCE = 20_000
 """Parts that are read from the manifest at once; a minute that has more becomes several files."""
 
 
+LISTED_AT_ONCE = 1_000
+"""Parts that are listed in another file by one transaction of the store."""
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     """A staged file, with those of its parts that were not joined yet, in their order in the file."""
@@ -90,7 +94,9 @@ class Joining:
         """Join the files of one tick, and list them; return how many have no part any more."""
         chosen = list(_chosen(files))
         moved = [one for some in chosen for one in self._copy(some)]
-        parts.replace_files(self.store, self.name, moved, files[-1].last)
+        for start in range(0, len(moved), LISTED_AT_ONCE):  # so that batches and merges are listed in between
+            parts.replace_files(self.store, self.name, moved[start : start + LISTED_AT_ONCE])
+        parts.replace_files(self.store, self.name, [], files[-1].last)
         old_paths, new_paths = {file.path for some in chosen for file in some}, {new.path for _, new in moved}
         listed = parts.find_listed(self.store, self.name, old_paths | new_paths)
         self.emptied.add((old_paths | new_paths) - listed)  # new ones too, where all parts were deleted meanwhile

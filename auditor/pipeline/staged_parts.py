@@ -8,7 +8,10 @@ file again. It is written under another name, and takes its place at once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -38,7 +41,53 @@ ROWS_AT_ONCE = 16_384
 """Rows that a reader hands on together: what is made of them takes several times their memory."""
 
 
-def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
+MOST_AHEAD = 16 << 20
+"""Bytes of a file that are read at once for parts of several tables."""
+
+
+class Blocks(Protocol):
+    """Where blocks of files are read: a folder, or what was read ahead of one."""
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return so many bytes of a file, or those that it has there. Raises as `Folder.read` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAhead:
+    """What was read at once of files of a folder, which is asked for everything else."""
+
+    folder: Folder
+    spans: Mapping[str, tuple[int, bytes]]
+    """By path where the bytes begin, and these."""
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return so many bytes of a file."""
+        begin, content = self.spans.get(path, (offset, b""))
+        found = content[offset - begin : offset - begin + size] if offset >= begin else b""
+        return found if len(found) == size else self.folder.read(path, offset, size)
+
+
+def read_ahead(root: Folder, wanted: Iterable[Part]) -> ReadAhead:
+    """Return the blocks of parts, those of one file read by one request where they are most of what lies between them.
+
+    What cannot be read is left to who asks for it.
+    """
+    by_path: dict[str, list[Part]] = {}
+    for part in wanted:
+        by_path.setdefault(part.path, []).append(part)
+    spans = dict[str, tuple[int, bytes]]()
+    for path, listed in by_path.items():
+        begin, end = span_of(listed)
+        if len(listed) > 1 and end - begin <= min(MOST_AHEAD, 2 * sum(part.bytes for part in listed)):
+            with suppress(OSError, PartDamaged):
+                spans[path] = begin, root.read(path, begin, end - begin)
+    return ReadAhead(root, spans)
+
+
+def read_part(root: Blocks, part: Part, after: int) -> Iterator[pa.RecordBatch]:
     """Yield the events of a part that stand behind a position, in order.
 
     Raises PartDamaged if its blocks are not those that the manifest lists, StagingFailed if they cannot be read.
@@ -64,11 +113,11 @@ def read_part(root: Folder, part: Part, after: int) -> Iterator[pa.RecordBatch]:
         raise StagingFailed(f"{_named(root, part)} cannot be read: {error}") from error
 
 
-def _named(root: Folder | str, part: Part) -> str:
+def _named(root: Blocks | str, part: Part) -> str:
     return f"the part of {part.table} in {root}/{part.path}" if root else f"the part of {part.table} in {part.path}"
 
 
-def checked_blocks(root: Folder, part: Part) -> Iterator[bytes]:
+def checked_blocks(root: Blocks, part: Part) -> Iterator[bytes]:
     """Yield the blocks of a part, once all of them were found to be as they were written. Raises PartDamaged and OSError."""
     if not part.path.endswith(ENDING):
         raise PartDamaged(f"{_named(root, part)} has a format that this version does not read")

@@ -47,13 +47,17 @@ class Staging:
         """Return what writes the parts of a task's events, and yields their entries; it is pickled, and runs in the task."""
         return partial(stage_task, str(self.root), self.rules)
 
-    def stage(self, run: Callable[[], Iterable[Any]], batch_id: int, offset: Any) -> None:
-        """Run the tasks of a batch that ends at ``offset``, which return the entries of its parts, and list these. Raises AuditorError."""
+    def stage(self, run: Callable[[], Iterable[Any]], batch_id: int, offset: Any) -> int:
+        """Run the tasks of a batch that ends at ``offset``, which return the entries of its parts, and list these.
+
+        Returns the number of events. Raises AuditorError.
+        """
         began = time.monotonic()
         make_room(self.store, self.pipeline, self.rules.pipeline, self.root)
         found, notes = read_entries(run())
         self.record_batch(found, offset, notes)
         self._report(batch_id, [one.part for one in found if one.part.rows], time.monotonic() - began, offset)
+        return sum(one.part.rows for one in found)
 
     def record_batch(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
         """List a batch's parts in the manifest, with the offset at which the batch ends and notes on tables. Raises StoreError."""

@@ -410,9 +410,7 @@ def replace_files(store: Store, pipeline: str, moved: Sequence[tuple[Part, Part]
 
     def work(connection: Connection) -> None:
         if rows:
-            places = (parts.c.table_name.in_({old.table for old, _ in moved}), parts.c.first_position.in_({old.first for old, _ in moved}))
-            listed = select(parts.c.table_name, parts.c.first_position, parts.c.path).where(parts.c.pipeline == pipeline, *places)
-            before = {(row.table_name, row.first_position): row.path for row in connection.execute(listed.with_for_update())}
+            before = _paths_of(connection, pipeline, [old for old, new in moved if old.bytes != new.bytes])
             connection.execute(update(parts).where(same).values(values), rows)
             added: dict[str, Pile] = {}
             for old, new in moved:
@@ -423,6 +421,15 @@ def replace_files(store: Store, pipeline: str, moved: Sequence[tuple[Part, Part]
             pipelines.note_joined(connection, pipeline, joined_through)
 
     store.write(work)
+
+
+def _paths_of(connection: Connection, pipeline: str, some: Sequence[Part]) -> dict[tuple[str, int], str]:
+    """Return where these parts are listed, by table and first position; their rows are locked."""
+    if not some:
+        return {}
+    places = (parts.c.table_name.in_({part.table for part in some}), parts.c.first_position.in_({part.first for part in some}))
+    listed = select(parts.c.table_name, parts.c.first_position, parts.c.path).where(parts.c.pipeline == pipeline, *places)
+    return {(row.table_name, row.first_position): row.path for row in connection.execute(listed.with_for_update())}
 
 
 def list_parts_of(store: Store, pipeline: str, paths: Collection[str]) -> list[Part]:

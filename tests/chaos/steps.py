@@ -108,10 +108,11 @@ class _SteppedStream(source.BinlogStream):
 
 
 class _SteppedStaging(staging.Staging):
-    def stage(self, run: Any, batch_id: int, offset: Any) -> None:
+    def stage(self, run: Any, batch_id: int, offset: Any) -> int:
         reach("driver: begun")
-        super().stage(run, batch_id, offset)
+        events = super().stage(run, batch_id, offset)
         reach("driver: listed")
+        return events
 
     def record_batch(self, found: Any, offset: Any, notes: Any = ()) -> None:
         reach("driver: written")

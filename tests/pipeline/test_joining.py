@@ -179,6 +179,7 @@ def test_what_is_killed_leaves_files_that_are_swept(
         elif step == "delete":
             patch.setattr(LocalFolder, "delete", killed)
         else:
+            patch.setattr(joining, "LISTED_AT_ONCE", 2)  # some parts are listed in the new file, and others are not
             patch.setattr(parts, "replace_files", killed if step == "list" else listed)
         with pytest.raises(Killed):
             joiner = Joining(store, "p", root)

@@ -21,7 +21,7 @@ from auditor.model import Part
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge.staged_rows import last_changes, staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
-from auditor.pipeline.staged_parts import read_part
+from auditor.pipeline.staged_parts import Blocks, read_part
 from auditor.pipeline.worker_process import freeze_modules
 from dialects import Dialect, Kind, Session
 
@@ -104,8 +104,8 @@ class LastChanges:
     """The intervals of keys that the parts have beside: nothing is to be deleted in them."""
 
 
-def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect, is_new: bool = False) -> LastChanges | None:
-    """Return the last change of each key in the parts of one table, of which it is said whether the target's table was made for them.
+def read_last_changes(root: Blocks, tasks: Sequence[LoadTask], dialect: Dialect, is_new: bool = False) -> LastChanges | None:
+    """Return the last change of each key in the parts of one table, read from ``root``; ``is_new``: the target's table was made for them.
 
     None where only the target can say which keys are equal, and where the parts have intervals of keys, whose changes all count: but for
     those that begin to fill a table that is new. Raises AuditorError.
@@ -114,7 +114,7 @@ def read_last_changes(tasks: Sequence[LoadTask], dialect: Dialect, is_new: bool 
     kinds = [table.columns[name] for name in table.statements.key]
     if not all(kind.name in EXACT_KEYS or (kind.is_free_text and dialect.writing.EQUAL_TEXTS_DIFFER) for kind in kinds):
         return None
-    read = [_chosen(events, task) for task in tasks for events in read_part(folder_at(task.root), task.part, task.after)]
+    read = [_chosen(events, task) for task in tasks for events in read_part(root, task.part, task.after)]
     if not read:
         return LastChanges(pa.table({name: pa.array([], pa.string()) for name in stage_columns(tasks[0])}))
     events = read[0] if len(read) == 1 else pa.concat_batches(read)

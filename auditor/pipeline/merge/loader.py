@@ -30,11 +30,24 @@ from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, 
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
 from auditor.pipeline.merge.table_holds import Holding, merge_through
-from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, begun_again, check_kept, follow, merge, merge_next, plan
+from auditor.pipeline.merge.table_merge import (
+    Merged,
+    Step,
+    StepFailed,
+    StepsFailed,
+    begun_again,
+    check_kept,
+    follow,
+    merge,
+    merge_next,
+    plan,
+)
 from auditor.pipeline.merge.target_identity import Identity, check_target, note_whole, read_target, whole_of
 from auditor.pipeline.merge.target_table import TargetTable, folding
+from auditor.pipeline.pace import rest_after
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
+from auditor.pipeline.staged_parts import Blocks, read_ahead
 from auditor.points import reach
 from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
@@ -114,8 +127,9 @@ class Loader:
         def merge() -> None:
             staged.clear()
             self.serve_holds()
+            began = self.clock()
             merged = 0 if paused.is_set() else self.merge_all()
-            self._wait(every, stopped, staged, at_once=bool(merged))
+            self._wait(every, stopped, staged, rest_after(merged, self.clock() - began) if merged else None)
 
         backoff = Backoff(durations().first_retry, durations().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
@@ -306,8 +320,10 @@ class Loader:
             self._report_large(group, outlook.rows)
         due = [one for one in outlook.pending.values() if one.ahead.begins is not None and one.ahead.begins <= outlook.through]
         here, steps = max(LEAST_HERE, HERE_BYTES // max(1, len(due))), list[Step]()
+        soon = (part for one in due for part in one.ahead.parts if part.bytes <= here and part.first <= outlook.through)
+        read = read_ahead(folder_at(self.where.root), soon)
         for pending in due:
-            self._guarded(session, pending.table, pending.held, partial(self._plan, session, pending, outlook.through, here, steps))
+            self._guarded(session, pending.table, pending.held, partial(self._plan, session, pending, outlook.through, here, read, steps))
         apart = {*apart, *outlook.failed, *(one.table for one in due)}
         merged = self._merge_steps(session, steps, began, outlook.through, apart)
         for pending in outlook.stopping() if not due else ():
@@ -315,11 +331,11 @@ class Loader:
         self._together = outlook.through
         return sum(one.events for one in merged.values()), {*outlook.failed, *(one.table for one in due)} - set(merged)
 
-    def _plan(self, session: Session, pending: Pending, through: int, here: int, steps: list[Step]) -> int:
+    def _plan(self, session: Session, pending: Pending, through: int, here: int, root: Blocks, steps: list[Step]) -> int:
         self._check_place(session, pending)
         ahead = pending.ahead
         live_sums.end(self.where, live_sums.ends_by(self.where, pending.table, ahead.changes))
-        if step := plan(session, self.where, pending.table, pending.held, ahead, self._ready, through, here=here):
+        if step := plan(session, self.where, pending.table, pending.held, ahead, self._ready, through, here=here, root=root):
             steps.append(step)
         return 0
 
@@ -347,11 +363,14 @@ class Loader:
         is tried once more behind the others: a row may refer to one of another table.
         """
         merged, failed, last = dict[str, Merged](), list[tuple[Step, AuditorError]](), set[str]()
+        together = len(steps) > 1
         while steps and not merged:
             try:
                 left = {*apart} - {step.table for step in steps}
                 whole = {schema: whole_of(said, through, left) for schema, said in self._said.items()}
-                merged = merge(session, self.where, steps, self._ready, whole)
+                merged = merge(session, self.where, steps, self._ready, whole, together)
+            except StepsFailed:  # one by one, it is seen which one that is
+                together, steps = False, [begun_again(one) for one in steps]
             except StepFailed as failure:
                 step = failure.step
                 if isinstance(failure.error, (StoreError, ConnectionLost)):
@@ -571,17 +590,17 @@ class Loader:
         except StoreError as unreported:
             log.warning("%s: the store cannot be told: %s", self.target, unreported, extra={"action": "report_failed"})
 
-    def _wait(self, every: float, stopped: threading.Event, staged: threading.Event, at_once: bool) -> None:
-        """Wait until the next merge is due; ``at_once``, if it is due whenever something was staged, without waiting.
+    def _wait(self, every: float, stopped: threading.Event, staged: threading.Event, rest: float | None) -> None:
+        """Wait until the next merge is due: ``every`` seconds, or with 0 after a ``rest``, or else whenever something was staged.
 
         Holds are served meanwhile.
         """
-        if not every:
-            if not at_once:
-                staged.wait(self._poll())  # another process may stage
+        if not every and rest is None:
+            staged.wait(self._poll())  # another process may stage
             return
         least, now = durations().first_retry, self.clock()
-        until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
+        wait = min([every, *(max(least, failure.until - now) for failure in self._failures.values())]) if every else rest or 0.0
+        until = now + wait
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
             self.serve_holds()
 

@@ -90,7 +90,7 @@ def last_changes(
     width, key = len(schema.columns), [index for index, column in enumerate(schema.columns) if column.name in schema.key]
     kinds = events["kind"].to_pylist()
     images = {"d": _Images(events["before"], width), "i": _Images(events["after"], width)}
-    gone, come = (images[op].keys(key) for op in ("d", "i"))
+    gone, come = (images[op].keys(key) if {*kinds} & some else [] for op, some in (("d", WITH_KEY_BEFORE), ("i", {*COMES})))
     last: dict[tuple[str | None, ...] | None, tuple[int, str]] = {}
     for number, kind in enumerate(kinds):
         if kind in GOES or (kind == "update" and gone[number] != come[number]):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.connections.writer import transaction
-from auditor.errors import AuditorError, MergeFailed, PartsGone, TableStopped, ValuesChanged
+from auditor.errors import AuditorError, ConnectionLost, MergeFailed, PartsGone, TableStopped, ValuesChanged
 from auditor.escaping import shell_word
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
@@ -29,7 +29,7 @@ from auditor.pipeline.merge.positions import Held, Where, check_unchanged, descr
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, examine
-from auditor.pipeline.staged_parts import read_part
+from auditor.pipeline.staged_parts import Blocks, read_part
 from auditor.points import reach
 from auditor.sql.merge import Bound, read_bounds
 from auditor.store import parts, pipelines
@@ -37,6 +37,12 @@ from auditor.store.parts import StagedTable
 from dialects import Session
 from dialects.committing import Committing
 from dialects.writing import StoredFile
+
+MOST_AS_LITERALS = 200
+"""Changes of a table that are written into a statement: of more, it takes longer to read them there than to load them."""
+
+MESSAGE_BYTES = 1 << 20
+"""Bytes of changes of many tables that are sent together, a little more."""
 
 MOST_DELETED = 20_000
 """Rows that are deleted from a staging table of a session before it is made again."""
@@ -150,11 +156,13 @@ def plan(
     rows: int | None = None,
     most: int | None = None,
     here: int = HERE_BYTES,
+    root: Blocks | None = None,
 ) -> Step | None:
     """Return how the next events of a table are merged, in one transaction, and make the target's table, and staging, ready for them.
 
     These are all up to ``through``, or as many parts as have at most ``most`` events. Parts of at most ``here`` bytes are read by this
-    process. None if there are no events up to ``through``. ``rows`` is as in `merge_next`. Raises AuditorError.
+    process, from ``root`` if it is given. None if there are no events up to ``through``. ``rows`` is as in `merge_next`.
+    Raises AuditorError.
     """
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
     chosen = _choose([part for part in ahead.parts if bound is None or part.first <= bound], most)
@@ -166,7 +174,7 @@ def plan(
     is_read_here = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
     is_read_here = is_read_here and sum(part.bytes for part in chosen) <= here
     is_empty = is_new and session.dialect.writing.MERGES_RANGES
-    read = read_last_changes(tasks, session.dialect, is_empty) if is_read_here else None
+    read = read_last_changes(root or folder_at(where.root), tasks, session.dialect, is_empty) if is_read_here else None
     staged = _stage(session, target, read is not None, ready, table)
     tasks = [replace(task, table=staged) for task in tasks]
     last = max(part.last for part in chosen)
@@ -181,11 +189,13 @@ def merge(
     steps: Sequence[Step],
     ready: dict[str, TargetTable],
     whole: Mapping[str, tuple[int, str]] | None = None,
+    together: bool = False,
 ) -> dict[str, Merged]:
     """Merge the events of these steps, of a table each, all in one transaction; return what was merged of each table.
 
-    ``whole`` is what the schemas of the tables then say of all tables of the target. Nothing is returned of a trial. Raises StepFailed, and
-    AuditorError where it concerns all of them; nothing was merged then.
+    ``whole`` is what the schemas of the tables then say of all tables of the target. With ``together``, the statements of steps of few
+    rows are sent at once where the engine takes them. Nothing is returned of a trial. Raises StepFailed, StepsFailed for those that were
+    sent together, and AuditorError where it concerns all of them; nothing was merged then.
     """
     reach("merge.load")
     with _loaded(session, where, steps) as load:
@@ -195,13 +205,13 @@ def merge(
                 _commit(session, where, step, load)
         elif any(step.rows is not None for step in steps):
             with suppress(_Undo), transaction(session):
-                _merge(session, where, steps, [live_sums.Pending() for _ in steps], load, None)
+                _merge(session, where, steps, [live_sums.Pending() for _ in steps], load)
                 raise _Undo
         else:
             epochs = live_sums.list_lasting(where)
             sums = [live_sums.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs) for step in steps]
             with transaction(session):
-                ended = _merge(session, where, steps, sums, load, whole)
+                ended = _merge(session, where, steps, sums, load, whole, together)
             live_sums.end(where, ended)
         reach("merge.committed")
     for step in steps:
@@ -231,6 +241,14 @@ class StepFailed(Exception):
     def __init__(self, step: Step, error: AuditorError) -> None:
         super().__init__(step.table, str(error))
         self.step, self.error = step, error
+
+
+class StepsFailed(Exception):
+    """Steps whose statements were sent together, of which one failed by this error; all of it was rolled back."""
+
+    def __init__(self, error: AuditorError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class _Undo(Exception):
@@ -411,22 +429,48 @@ def _merge(
     steps: Sequence[Step],
     sums: Sequence[live_sums.Pending],
     load: Load,
-    whole: Mapping[str, tuple[int, str]] | None,
+    whole: Mapping[str, tuple[int, str]] | None = None,
+    together: bool = False,
 ) -> dict[str, str]:
     """Merge what is loaded, in a transaction; return why epochs of live summaries end, by id."""
     _lock(session, where, steps)
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
     write_positions(session, where, {step.table: step.now for step in steps}, whole)
+    sent = _merge_together(session, steps) if together else set()
     ended: dict[str, str] = {}
     for step, pending in zip(steps, sums, strict=True):
         try:
-            _merge_one(session, where, step, load)
+            if step.table not in sent:
+                _merge_one(session, where, step, load)
             ended |= live_sums.add(session, where, step.table, pending)
         except AuditorError as error:
             raise StepFailed(step, error) from error
     reach("merge.merged")
     reach("merge.commit")
     return ended
+
+
+def _merge_together(session: Session, steps: Sequence[Step]) -> set[str]:
+    """Merge steps whose rows one statement inserts, by as few messages as the server takes; return their tables. Raises StepsFailed."""
+    merged, waiting, size = set[str](), list[str](), 0
+    try:
+        for step in steps:
+            if step.changes is None or step.intervals or not 0 < step.changes.num_rows <= MOST_AS_LITERALS:
+                continue
+            if not (loaded := session.loading.insertion(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)):
+                continue
+            merged.add(step.table)
+            waiting += (loaded, *step.target.statements.merge(step.attempt))
+            size += len(loaded)
+            if size >= MESSAGE_BYTES:
+                session.execute_all(waiting)
+                waiting, size = [], 0
+        session.execute_all(waiting)
+    except ConnectionLost:
+        raise
+    except AuditorError as error:
+        raise StepsFailed(error) from error
+    return merged
 
 
 def begun_again(step: Step) -> Step:
