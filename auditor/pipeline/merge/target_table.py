@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import string
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,8 @@ class TargetTable:
     """Bytes of the longest value that a column holds, of columns whose values are to be looked at, by the target's names."""
     examined: float = field(default_factory=time.monotonic, compare=False)
     """When the target's catalogue was looked at (monotonic seconds)."""
+    patience: float = field(default_factory=lambda: random.uniform(0.5, 1.0), compare=False)
+    """After which part of the longest time it is looked at again, so that tables that were examined together are not so ever after."""
     is_staged: bool = field(default=False, compare=False)
     """Whether the session that merges has its staging table, which is empty."""
     used: int = field(default=0, compare=False)
@@ -44,7 +47,7 @@ class TargetTable:
     @property
     def is_stale(self) -> bool:
         """Whether the table may have got triggers or cascades since it was looked at."""
-        return time.monotonic() - self.examined > durations().target_fresh
+        return time.monotonic() - self.examined > self.patience * durations().target_fresh
 
     @property
     def columns(self) -> dict[str, Kind]:
