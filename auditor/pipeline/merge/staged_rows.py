@@ -89,26 +89,24 @@ def last_changes(
     """
     width, key = len(schema.columns), [index for index, column in enumerate(schema.columns) if column.name in schema.key]
     kinds = events["kind"].to_pylist()
-    images = {"d": _Images(events["before"], width), "i": _Images(events["after"], width)}
-    gone, come = (images[op].keys(key) if {*kinds} & some else [] for op, some in (("d", WITH_KEY_BEFORE), ("i", {*COMES})))
-    last: dict[tuple[str | None, ...] | None, tuple[int, str]] = {}
+    before, after = (_Images(events[name], width) for name in ("before", "after"))
+    gone = before.keys(key) if {*kinds} & WITH_KEY_BEFORE else []
+    come = after.keys(key) if {*kinds} & {*COMES} else []
+    last: dict[tuple[str | None, ...] | None, tuple[int, bool]] = {}
     for number, kind in enumerate(kinds):
         if kind in GOES or (kind == "update" and gone[number] != come[number]):
-            last[gone[number]] = number, "d"
+            last[gone[number]] = number, False
         if kind in COMES:
-            last[come[number]] = number, "i"
-    at, ops = np.array([number for number, _ in last.values()], np.int64), [op for _, op in last.values()]
-    comes = np.array([op == "i" for op in ops], bool)
-    texts = {
-        column.name: pa.chunked_array([_texts_of(images, at, comes, index, index in key)]) for index, column in enumerate(schema.columns)
-    }
-    rows = events["row"].to_numpy()[at] * 2 + comes
+            last[come[number]] = number, True
+    at, comes = np.array([number for number, _ in last.values()], np.int64), np.array([one for _, one in last.values()], bool)
+    columns = [pa.chunked_array([column]) for column in _columns_of(before, after, at, comes, key)]
     changes = {
         f"{prefix}attempt": pa.array([attempt] * len(at), pa.string()),
         f"{prefix}position": pa.array(events["position"].to_numpy()[at]).cast(pa.string()),
-        f"{prefix}row": pa.array(rows).cast(pa.string()),
-        f"{prefix}op": pa.array(ops, pa.string()),
+        f"{prefix}row": pa.array(events["row"].to_numpy()[at] * 2 + comes).cast(pa.string()),
+        f"{prefix}op": pa.array(["i" if one else "d" for one in comes], pa.string()),
     }
+    texts = dict(zip((column.name for column in schema.columns), columns, strict=True))
     return pa.table(changes | _as_target_reads(schema, texts, names, dialect, longest))
 
 
@@ -116,31 +114,28 @@ class _Images:
     """The rows before, or after, some events, as one array of values."""
 
     def __init__(self, rows: pa.ListArray, width: int) -> None:
-        self.values, self._width = rows.flatten(), width
+        self.values, self.width = rows.flatten(), width
         self._present = rows.is_valid().to_numpy(zero_copy_only=False)
-        self._starts: np.ndarray = (np.cumsum(self._present) - self._present) * width
+        self.starts: np.ndarray = (np.cumsum(self._present) - self._present) * width
+        """Where the row of each event begins in the array, if it has one."""
 
     def keys(self, indexes: Sequence[int]) -> list[tuple[str | None, ...] | None]:
         """Return the values of some columns for each event; None where there is no row."""
-        columns = [self.values.take(pa.array(np.arange(index, len(self.values), self._width))).to_pylist() for index in indexes]
+        columns = [self.values.take(pa.array(np.arange(index, len(self.values), self.width))).to_pylist() for index in indexes]
         found = iter(zip(*columns, strict=True))
         return [next(found) if present else None for present in self._present]
 
-    def places(self, at: np.ndarray, index: int) -> np.ndarray:
-        """Return where the values of a column are in the array of values, of these events, which have a row."""
-        places: np.ndarray = self._starts[at] + index
-        return places
 
-
-def _texts_of(images: Mapping[str, _Images], at: np.ndarray, comes: np.ndarray, index: int, is_key: bool) -> pa.Array:
-    """Return the values of a column that come, and of a key's column those that go; NULL for the others that go."""
-    come = images["i"].places(at, index)
-    if comes.all():
-        return images["i"].values.take(pa.array(come))
-    if not is_key:
-        return images["i"].values.take(pa.array(come, mask=~comes))
-    both = pa.concat_arrays([images["i"].values, images["d"].values])
-    return both.take(pa.array(np.where(comes, come, images["d"].places(at, index) + len(images["i"].values))))
+def _columns_of(before: _Images, after: _Images, at: np.ndarray, comes: np.ndarray, key: Sequence[int]) -> list[pa.Array]:
+    """Return the columns of rows that come, and of those that go the columns of their keys, with NULL in the others."""
+    values, starts, mask = after.values, after.starts[at], None
+    columns = np.arange(after.width)[:, None]
+    if not comes.all():
+        values = pa.concat_arrays([values, before.values])
+        starts = np.where(comes, starts, before.starts[at] + len(after.values))
+        mask = (~comes & ~np.isin(columns, key)).ravel()
+    found = values.take(pa.array((starts + columns).ravel(), mask=mask))
+    return [found.slice(column * len(at), len(at)) for column in range(after.width)]
 
 
 def _as_target_reads(
