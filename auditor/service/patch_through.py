@@ -56,7 +56,7 @@ def send_refresh(
     name, table, target = find_pipeline(settings, audit)
     wanted = script.read_wanted(store, report, audit, settings.connections, selection, followed.on_progress)
     if not (wanted.ranges or wanted.keys):
-        return Sent(0, "nothing to send: no row differs, or none was selected", "", None)
+        return _nothing_sent(report, "no row differs, or none was selected")
     [key] = use_cases.choose_tables(settings, name, table)
     if tuple(column.name for column in key.columns) != wanted.columns:
         whole = f"auditor pipeline refresh {shell_word(name)} --table {shell_word(table)}"
@@ -75,6 +75,13 @@ def send_refresh(
     return Sent(rows, how, "", *_audit_again(settings, store, report, wanted.span, followed, f"through the pipeline {name}", rows))
 
 
+def _nothing_sent(report: Report, why: str) -> Sent:
+    """Return that nothing was sent, and what that leaves where the run did not name all rows that differ."""
+    left = unnamed(report.differences) if report.differences is not None else ""
+    way_out = f"copy the table again: auditor bootstrap {shell_word(report.audit)}"
+    return Sent(0, f"nothing to send: {why}", f"{left}; {way_out}" if left else "", None)
+
+
 def print_changes(settings: Settings, store: Store, what: str, selection: Selection, followed: Followed = NOBODY) -> Iterator[str]:
     """Yield the rows of a run's differences as JSON lines, read anew from both sides. Raises what `patches.print_patch` raises."""
     audit, report = patches.find_run(settings, store, what)
@@ -90,7 +97,7 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
     audit, report = patches.find_run(settings, store, what)
     rows = _pipe(command, print_changes(settings, store, what, selection, followed))
     if not rows:
-        return Sent(0, "nothing to send: every row is equal by now, or was not selected", "", None)
+        return _nothing_sent(report, "every row is equal by now, or was not selected")
     deadline, left = time.monotonic() + durations().stream_arrival, rows
     while left and not followed.stopped.is_set() and time.monotonic() < deadline:
         with proposal.propose(store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress) as proposed:

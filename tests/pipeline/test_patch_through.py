@@ -89,6 +89,19 @@ def test_differences_are_sent_through_the_pipeline(road: LiveRoad, engine: LiveE
     assert again.rows == 0
 
 
+def test_rows_that_are_counted_and_not_named_are_left_and_said(
+    road: LiveRoad, engine: LiveEngine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(road)
+    about = ["patch", "sent", "--through", "refresh", "--keys", "20..30", "--quiet", "--config", str(road.config_file)]
+    assert main(about) == 0, "no row of these keys differs"
+    assert "nothing to send: no row differs, or none was selected" in capsys.readouterr().out
+    counted = "2 further rows differ that were counted and not named"
+    monkeypatch.setattr(patch_through, "unnamed", lambda _: counted)
+    assert main(about) == 1
+    assert f"{counted}; copy the table again: auditor bootstrap sent" in capsys.readouterr().out
+
+
 def test_a_pipeline_that_does_not_run_is_not_waited_for(road: LiveRoad, engine: LiveEngine, capsys: pytest.CaptureFixture[str]) -> None:
     damage(road)
     assert main(["patch", "sent", "--through", "refresh", "--quiet", "--config", str(road.config_file)]) == 1
