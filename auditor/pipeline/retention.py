@@ -1,7 +1,7 @@
 """Delete the parts that every target has passed and that were kept long enough.
 
 How long is `Staging.keep` in `config/_pipeline.py`, a setting of the pipeline, and how often it is looked: `retention_poll` in
-`auditor/durations.py`.
+`auditor/timeouts.py`.
 """
 
 from __future__ import annotations

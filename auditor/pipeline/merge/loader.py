@@ -15,7 +15,6 @@ from auditor.api_models.pipeline import MergeState
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
-from auditor.durations import durations
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StagingFailed, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
@@ -40,6 +39,7 @@ from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MOST_NAMED, MergeNews
+from auditor.timeouts import timeouts
 from dialects import Session
 from dialects.committing import Committing
 
@@ -54,7 +54,7 @@ MOST_UNREPORTED = 100
 class _Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    backoff: Backoff = field(default_factory=lambda: Backoff(durations().first_retry, durations().longest_retry))
+    backoff: Backoff = field(default_factory=lambda: Backoff(timeouts().first_retry, timeouts().longest_retry))
     until: float = 0.0
 
 
@@ -117,7 +117,7 @@ class Loader:
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, at_once=bool(merged))
 
-        backoff = Backoff(durations().first_retry, durations().longest_retry)
+        backoff = Backoff(timeouts().first_retry, timeouts().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def serve_holds(self) -> None:
@@ -402,7 +402,7 @@ class Loader:
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
         """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
-        is_due = self.clock() >= self._noted + durations().target_note and offset is not None
+        is_due = self.clock() >= self._noted + timeouts().target_note and offset is not None
         if is_due and not self._lacking(tables, ()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
@@ -580,13 +580,13 @@ class Loader:
             if not at_once:
                 staged.wait(self._poll())  # another process may stage
             return
-        least, now = durations().first_retry, self.clock()
+        least, now = timeouts().first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
             self.serve_holds()
 
     def _poll(self) -> float:
-        return durations().hold_poll if self._holding.seen else durations().staged_poll
+        return timeouts().hold_poll if self._holding.seen else timeouts().staged_poll
 
 
 def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:
