@@ -38,8 +38,8 @@ from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_identity import check_target
+from auditor.pipeline.part_deletion import PartDeleter
 from auditor.pipeline.refresh.carrier import Carrier
-from auditor.pipeline.retention import Retention
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import sweep
@@ -374,10 +374,10 @@ class Run:
 
     def _housekeeping(self, root: Folder) -> Service:
         """Return what deletes the parts that nobody needs, and, where they are staged, joins the files of batches."""
-        retention, joining = Retention(self.store, self.name, root), Joining(self.store, self.name, root, self.stop.is_set)
+        deleter, joining = PartDeleter(self.store, self.name, root), Joining(self.store, self.name, root, self.stop.is_set)
 
         def keep_house() -> None:
-            retention.prune(self.settings.pipeline(self.name))
+            deleter.prune(self.settings.pipeline(self.name))
             if self.stages:
                 joining.join()
 

@@ -23,7 +23,7 @@ from auditor.pipeline.binlog.dump import source_of
 from auditor.pipeline.binlog.server import LogFiles, read_log_files
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import Folder, folder_at
-from auditor.pipeline.retention import warn_of_budget
+from auditor.pipeline.part_deletion import warn_of_budget
 from auditor.store import Store, lags, parts, pipelines
 from auditor.store.parts import Pile
 from auditor.store.pipelines import PipelineState

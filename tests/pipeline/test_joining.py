@@ -17,8 +17,8 @@ from auditor.model import Part
 from auditor.pipeline import joining, part_writer
 from auditor.pipeline.folders import Folder, LocalFolder
 from auditor.pipeline.joining import Joining
+from auditor.pipeline.part_deletion import PartDeleter, make_room
 from auditor.pipeline.part_writer import copy_parts, write_parts
-from auditor.pipeline.retention import Retention, make_room
 from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.store import Store, open_store, parts, pipelines
 from tests.pipeline_events import T0, announce, batch, insert, table
@@ -243,7 +243,7 @@ def test_parts_that_are_deleted_meanwhile_leave_no_file(
 
     def replace_files(*given: Any) -> None:
         merged(store, 10_000_000, 0, 1)
-        Retention(store, "p", root).prune(pipeline_of(root.path))
+        PartDeleter(store, "p", root).prune(pipeline_of(root.path))
         plain(*given)
 
     joiner = Joining(store, "p", root)
@@ -260,19 +260,19 @@ def test_expired_parts_of_joined_files(store: Store, tmp_path: Path, set_timeout
     root = LocalFolder(tmp_path / "staging")
     pipeline = pipeline_of(root.path)
     stage(store, root, 10, every(10, 0, 190))
-    joiner, retention = Joining(store, "p", root), Retention(store, "p", root)
+    joiner, deleter = Joining(store, "p", root), PartDeleter(store, "p", root)
     joiner.join()
     joiner.join()
     assert len(names(root.path)) == 4
     merged(store, 10_000_000, *range(9))
-    assert retention.prune(pipeline) == 9 * 19
+    assert deleter.prune(pipeline) == 9 * 19
     [kept] = parts.list_paths(store, "p")
-    retention.prune(pipeline)
+    deleter.prune(pipeline)
     assert names(root.path) == {kept} and len(rows(store, root)) == 19
     tables = parts.list_tables(store, "p")
     assert {tables[f"shop.t{n}"].pruned_through for n in range(9)} == {1_800_010} and tables["shop.t9"].pruned_through == 0
     merged(store, 10_000_000, 9)
-    assert retention.prune(pipeline) == 19 and not names(root.path)
+    assert deleter.prune(pipeline) == 19 and not names(root.path)
 
 
 def test_what_expires_soon_is_not_copied(store: Store, tmp_path: Path) -> None:

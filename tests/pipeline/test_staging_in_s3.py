@@ -14,7 +14,7 @@ from auditor.cli import main
 from auditor.errors import PartDamaged, StagingFailed
 from auditor.pipeline.folders import S3Folder, folder_at
 from auditor.pipeline.joining import Joining
-from auditor.pipeline.retention import Retention
+from auditor.pipeline.part_deletion import PartDeleter
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import open_writer
 from auditor.pipeline.staged_parts import read_part, sweep
@@ -90,7 +90,7 @@ def test_parts_in_s3_are_merged_swept_and_deleted(road: Road) -> None:
     folder.put(part.path, folder.get("batches/" + part.path.rpartition("/")[2]))
     pipeline = road.settings.pipeline(PIPELINE)
     object.__setattr__(pipeline.staging, "keep", 0.0)
-    assert Retention(road.store, PIPELINE, folder).prune(pipeline) == 2
+    assert PartDeleter(road.store, PIPELINE, folder).prune(pipeline) == 2
     assert sorted(folder.names()) == ["planned.json", "segments/shop.orders/1.parquet"]
     with pytest.raises(
         StagingFailed, match=rf"the part of shop.orders in s3://{BUCKET}/shop/{part.path} is missing; check that this process reaches"
