@@ -26,7 +26,7 @@ from auditor.masking import redact
 from auditor.model import Report, State, Verdict
 from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
-from auditor.report.outline import live_lines, lost_lines, outline
+from auditor.report.sentences import build_sentences, live_lines, lost_lines
 from auditor.store import Store, audit_state, notifications, runs
 from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
@@ -185,7 +185,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
         lines.append(f"last verdict: {standing.verdict_label}, {formatting.duration(standing.age)} ago")
     if redacted.covered < 1 and standing:
         lines += [formatting.sentence(reason) for reason in standing.reasons]
-    lines += [f"{statement.name}: {statement}" for statement in outline(redacted).certainty]
+    lines += [f"{statement.name}: {statement}" for statement in build_sentences(redacted).certainty]
     if not redacted.jaccard and redacted.comparison and redacted.comparison.published and not redacted.measures:
         score = redacted.comparison.published
         lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
