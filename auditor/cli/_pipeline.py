@@ -19,7 +19,7 @@ from auditor.cli._ending import stopped_by_signals
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 from auditor.errors import ConfigError
 from auditor.escaping import command, shell_word, yaml_text
-from auditor.wording import plural
+from auditor.quantities import plural
 
 if TYPE_CHECKING:
     from auditor.api_models.pipeline import LiveSummaries, PipelineStatus

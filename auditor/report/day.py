@@ -15,6 +15,7 @@ from auditor.history.rolling_table import load_rolling_table
 from auditor.masking import redact
 from auditor.model import Report, State, Status
 from auditor.planning import proxy
+from auditor.quantities import format_duration
 from auditor.report import formatting
 from auditor.report.rolling import WholeTable, build_whole_table
 from auditor.store import Store, audit_state, runs
@@ -240,7 +241,7 @@ def _describe_running(run: StoredRun, at: dt.datetime) -> str:
     settings = f", with other settings: {run.other_settings}," if run.is_one_off else ""
     since = f"run {run.run[:12]}{settings} {doing_what} since {formatting.moment(run.started)}"
     elapsed = (at - run.started).total_seconds()
-    started = f"; it started {formatting.duration(elapsed)} ago" if elapsed > timeouts().run_silent else ""
+    started = f"; it started {format_duration(elapsed)} ago" if elapsed > timeouts().run_silent else ""
     return since + (f": {', '.join(doing)}" if doing else "") + started
 
 

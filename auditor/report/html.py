@@ -15,6 +15,7 @@ from auditor import escaping
 from auditor.history.audit_status import status_label
 from auditor.masking import redact
 from auditor.model import Differences, Measure, Report
+from auditor.quantities import format_duration
 from auditor.report import formatting, sparkline
 from auditor.report.day import AuditEntry, Day
 from auditor.report.heatmap import SHAPE_LABELS, build_heatmap
@@ -122,7 +123,7 @@ def environment() -> Environment:
         "counts_by_kind": formatting.counts_by_kind,
         "deviation": formatting.deviation,
         "disallowed_first": disallowed_first,
-        "duration": formatting.duration,
+        "duration": format_duration,
         "lost": lost_lines,
         "has_score": formatting.has_score,
         "one_off": formatting.one_off,

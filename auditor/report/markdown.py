@@ -8,9 +8,9 @@ from auditor.escaping import markdown_code as code
 from auditor.escaping import markdown_text as text
 from auditor.masking import redact
 from auditor.model import SIDES, Comparison, Differences, Measure, Report
+from auditor.quantities import plural
 from auditor.report import formatting
 from auditor.report.sentences import Figure, build_sentences
-from auditor.wording import plural
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""

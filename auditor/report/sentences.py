@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from auditor.compare.verdict import three_digits
 from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, Report, Verdict
+from auditor.quantities import plural
 from auditor.report import formatting
-from auditor.wording import plural
 
 LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
 """Ways in which different values come to count as equal."""

@@ -13,9 +13,9 @@ from rich.text import Text
 from auditor.masking import redact, redact_plan
 from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, State, Verdict
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
+from auditor.quantities import plural
 from auditor.report import formatting
 from auditor.report.sentences import Figure, build_sentences
-from auditor.wording import plural
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""

@@ -24,6 +24,7 @@ from auditor.escaping import chat_line, markdown_text
 from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
 from auditor.masking import redact
 from auditor.model import Report, State, Verdict
+from auditor.quantities import format_duration, plural
 from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
 from auditor.report.sentences import build_sentences, live_lines, lost_lines
@@ -33,7 +34,6 @@ from auditor.store.audit_state import AuditState
 from auditor.store.patches import Patch
 from auditor.store.runs import StoredRun, ad_hoc_audit
 from auditor.timeouts import timeouts
-from auditor.wording import plural
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     lines += [f"differs: {difference}" for difference in day_text.sample_differences(redacted, MAX_NAMED)] if differs else []
     lines += lost_lines(redacted.live) if redacted.live else []
     if standing and standing.run and standing.run.run != redacted.run and standing.age is not None:
-        lines.append(f"last verdict: {standing.verdict_label}, {formatting.duration(standing.age)} ago")
+        lines.append(f"last verdict: {standing.verdict_label}, {format_duration(standing.age)} ago")
     if redacted.covered < 1 and standing:
         lines += [formatting.sentence(reason) for reason in standing.reasons]
     lines += [f"{statement.name}: {statement}" for statement in build_sentences(redacted).certainty]

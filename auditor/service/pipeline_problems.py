@@ -11,6 +11,7 @@ from auditor.api_models.pipeline import PipelineProblem, PipelineStatus, Problem
 from auditor.background import Service
 from auditor.config import Settings
 from auditor.escaping import shell_word
+from auditor.quantities import format_duration
 from auditor.report import formatting
 from auditor.service import notify
 from auditor.service.notify import MAX_NAMED, Message
@@ -64,14 +65,14 @@ def _lags(status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem]) -
 
     whole, limit = ProblemKey("lagging"), status.max_lag
     if is_behind(whole, status.lag_seconds, limit):
-        return {**_still(known, "lagging"), whole: f"staging lies more than {formatting.duration(limit)} behind the source"}
+        return {**_still(known, "lagging"), whole: f"staging lies more than {format_duration(limit)} behind the source"}
     reasons = {}
     for target, target_status in status.targets.items():
         for table, values in target_status.tables.items():
             key = ProblemKey("lagging", target, table)
             if values.state != "stopped" and is_behind(key, values.lag_seconds, target_status.max_lag):
                 why = formatting.sentence(values.reason)
-                reasons[key] = f"it lies more than {formatting.duration(target_status.max_lag)} behind staging{f': {why}' if why else ''}"
+                reasons[key] = f"it lies more than {format_duration(target_status.max_lag)} behind staging{f': {why}' if why else ''}"
     return reasons
 
 

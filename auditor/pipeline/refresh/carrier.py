@@ -27,10 +27,10 @@ from auditor.pipeline.refresh.chunk_writer import ChunkWriter, Sending, Written
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, writer_of
+from auditor.quantities import plural
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh
 from auditor.timeouts import timeouts
-from auditor.wording import plural
 from dialects import Session
 
 log = logging.getLogger(__name__)
