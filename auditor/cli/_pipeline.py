@@ -1,4 +1,7 @@
-"""The commands ``auditor pipeline``, with its actions, and ``auditor heartbeat``."""
+"""The commands ``auditor pipeline``, with its actions, and ``auditor heartbeat``.
+
+What a pipeline's status says is computed in `auditor/service/pipeline_status.py`, and only printed here.
+"""
 
 from __future__ import annotations
 
