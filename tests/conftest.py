@@ -24,11 +24,11 @@ from hypothesis import settings
 
 from auditor.sql import user_sql
 from tests import kept_open, new_stores
-from tests.durations import SetDurations
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql
 from tests.servers.desk import Address
 from tests.servers.process import folder_in_memory
+from tests.timeouts import SetTimeouts
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -247,9 +247,9 @@ def databases_stay_open(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def set_durations() -> Iterator[SetDurations]:
+def set_timeouts() -> Iterator[SetTimeouts]:
     """Call it with waits to set until the end of a test."""
-    with SetDurations() as until_end:
+    with SetTimeouts() as until_end:
         yield until_end
 
 

@@ -1,5 +1,8 @@
 """Models of what leaves the process, as the API answers it: services return them, the API and ``--json`` write them, the client reads them.
 
+A module for each subject; a new field of the JSON is added here, and set by what builds the model: of a run's report in
+`auditor/report/json.py`, of a pipeline's status in `auditor/service/pipeline_status.py`.
+
 Times are ISO 8601 in UTC. A null means that a value is not known, or does not apply. Later versions only add fields.
 """
 

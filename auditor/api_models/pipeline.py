@@ -1,4 +1,7 @@
-"""A pipeline: its status, that of its targets and their tables, its problems, what it lags behind, and refreshes through its stream."""
+"""A pipeline: its status, that of its targets and their tables, its problems, what it lags behind, and refreshes through its stream.
+
+The fields of a status are set in `auditor/service/pipeline_status.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Reports: of a run, of a day, and of what files of evidence are.
+"""Reports as JSON: of a run, of a day, and of what files of evidence are.
 
+A field of a run's report is declared here, set in `auditor/report/json.py`, and worded for people in `auditor/report/sentences.py`.
 `docs/report.schema.json` is generated from that of a run: ``python -m scripts.report_schema``.
 """
 

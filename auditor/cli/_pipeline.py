@@ -1,4 +1,7 @@
-"""The commands ``auditor pipeline``, with its actions, and ``auditor heartbeat``."""
+"""The commands ``auditor pipeline``, with its actions, and ``auditor heartbeat``.
+
+What a pipeline's status says is computed in `auditor/service/pipeline_status.py`, and only printed here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from auditor.cli._ending import stopped_by_signals
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 from auditor.errors import ConfigError
 from auditor.escaping import command, shell_word, yaml_text
-from auditor.wording import plural
+from auditor.quantities import plural
 
 if TYPE_CHECKING:
     from auditor.api_models.pipeline import LiveSummaries, PipelineStatus

@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from auditor.cli._output import console, current_user, print_json, settings_and_store
+from auditor.quantities import format_duration
 
 if TYPE_CHECKING:
     from auditor.api_models.segment import SegmentAuditStatus
@@ -34,14 +35,12 @@ def _status(options: argparse.Namespace) -> int:
 def _table(audit_status: SegmentAuditStatus) -> object:
     from rich.table import Table
 
-    from auditor.report import formatting
-
     table = Table(box=None, pad_edge=False)
     for title in ("table", "side", "segments", "events", "up to", "behind"):
         table.add_column(title, justify="right" if title in ("segments", "events") else "left")
     for table_status in audit_status.tables:
         for name, side in table_status.sides.items():
-            behind = formatting.duration(side.lag_seconds) if side.lag_seconds else ""
+            behind = format_duration(side.lag_seconds) if side.lag_seconds else ""
             through = f"{side.through:%Y-%m-%d %H:%M:%S}" if side.through else ""
             table.add_row(table_status.table, name, f"{side.segments:,}", f"{side.events:,}", through, behind)
     return table

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from auditor.config import Threshold
 from auditor.model import Comparison, Difference, Differences, Jaccard, Verdict
-from auditor.wording import plural
+from auditor.quantities import plural
 
 KINDS = ("missing", "extra", "changed")
 

@@ -21,6 +21,7 @@ from auditor.history import fingerprint
 from auditor.history.records import load_report
 from auditor.history.rolling_table import RollingVerdict, load_rolling_table, load_rolling_verdict
 from auditor.model import Report, State, Status, Verdict
+from auditor.quantities import format_rough_duration
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState
 from auditor.store.runs import StoredRun
@@ -226,16 +227,8 @@ def _unusual_age_reason(own: Sequence[StoredRun], age: float, at: dt.datetime) -
     usual = median(intervals) if intervals else 0.0
     if age <= 2 * usual:
         return ""
-    habit = f"; it usually runs every {_duration(usual)}" if usual else ""
-    return f"its last verdict is {_duration(age)} old{habit}"
-
-
-def _duration(seconds: float) -> str:
-    """Format a duration in its largest unit that fits at least twice."""
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:,.0f} seconds"
+    habit = f"; it usually runs every {format_rough_duration(usual)}" if usual else ""
+    return f"its last verdict is {format_rough_duration(age)} old{habit}"
 
 
 def count_streak(kept: Sequence[StoredRun]) -> list[StoredRun]:

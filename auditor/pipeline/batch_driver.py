@@ -18,12 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from auditor.background import NEVER, Service
-from auditor.durations import durations
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.pace import rest_after
 from auditor.pipeline.spark import RunTasks
 from auditor.pipeline.staging import Staging
+from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
@@ -60,7 +60,7 @@ class BatchDriver:
 
     def stop(self) -> None:
         """End it after the batch under way."""
-        self._service.stop(durations().batch_end)
+        self._service.stop(timeouts().batch_end)
 
     def _run_batch(self) -> float | None:
         """Stage the next batch, if there is one."""

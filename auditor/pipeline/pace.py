@@ -5,7 +5,7 @@ What a batch or a merge of few events costs is paid for it, not for its events: 
 
 from __future__ import annotations
 
-from auditor.durations import durations
+from auditor.timeouts import timeouts
 
 MANY_EVENTS = 20_000
 """Events of a batch, or a merge, whose costs are those of the events: there is no rest after it."""
@@ -16,4 +16,4 @@ SHARE = 4
 
 def rest_after(events: int, seconds: float) -> float:
     """Return how many seconds to rest after a batch, or a merge, of so many events that took so long."""
-    return 0.0 if events >= MANY_EVENTS else min((SHARE - 1) * seconds, durations().longest_rest)
+    return 0.0 if events >= MANY_EVENTS else min((SHARE - 1) * seconds, timeouts().longest_rest)

@@ -18,7 +18,6 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
-from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
 from auditor.pipeline import spark
 from auditor.pipeline.batch_driver import BatchDriver, read_plan
@@ -39,8 +38,8 @@ from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_identity import check_target
+from auditor.pipeline.part_deletion import PartDeleter
 from auditor.pipeline.refresh.carrier import Carrier
-from auditor.pipeline.retention import Retention
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import sweep
@@ -48,6 +47,7 @@ from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
+from auditor.timeouts import timeouts
 from dialects.mysql.session import server_version
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Run:
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
                 watching = watch.service(self.stop)
-                resources.callback(watching.stop, durations().watch_end)
+                resources.callback(watching.stop, timeouts().watch_end)
                 watching.start()
             session = self._start_spark(resources) if self._needs_spark() else None
             self._loaders(session, root, resources)
@@ -284,7 +284,7 @@ class Run:
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
-        backoff, next_start = Backoff(durations().first_retry, durations().longest_retry), 0.0
+        backoff, next_start = Backoff(timeouts().first_retry, timeouts().longest_retry), 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -301,13 +301,13 @@ class Run:
                 elif session and driver is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
                         events, run_tasks = self.events or _binlog(), spark.on_executors(session)
-                        driver = BatchDriver(events, self.stream_options(), staging, run_tasks, durations().batch_poll).start()
+                        driver = BatchDriver(events, self.stream_options(), staging, run_tasks, timeouts().batch_poll).start()
                     except AuditorError as error:
                         next_start = now + backoff.fail()
                         self._report(error)
                 elif driver is not None and driver.batches:
                     backoff.succeed()
-                self.stop.wait(durations().run_poll)
+                self.stop.wait(timeouts().run_poll)
         finally:
             self.stop.set()
             if driver is not None:
@@ -374,15 +374,15 @@ class Run:
 
     def _housekeeping(self, root: Folder) -> Service:
         """Return what deletes the parts that nobody needs, and, where they are staged, joins the files of batches."""
-        retention, joining = Retention(self.store, self.name, root), Joining(self.store, self.name, root, self.stop.is_set)
+        deleter, joining = PartDeleter(self.store, self.name, root), Joining(self.store, self.name, root, self.stop.is_set)
 
         def keep_house() -> None:
-            retention.prune(self.settings.pipeline(self.name))
+            deleter.prune(self.settings.pipeline(self.name))
             if self.stages:
                 joining.join()
 
         failure, fields = f"{self.name}: parts could not be deleted, or joined", {"pipeline": self.name}
-        every = durations().retention_poll
+        every = timeouts().retention_poll
         return Service("retention", keep_house, every, failure=failure, action="retention_failed", fields=fields, stopping=self.stop)
 
     def _keep(self, kind: leases.Kind, name: str) -> AbstractContextManager[None]:
@@ -392,7 +392,7 @@ class Run:
             self.lost.append(error)
             self.stop.set()
 
-        return leases.keep(self.store, kind, name, durations().pipeline_lease, end)
+        return leases.keep(self.store, kind, name, timeouts().pipeline_lease, end)
 
 
 def lease_of_source(settings: Settings, name: str) -> str:

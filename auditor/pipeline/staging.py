@@ -14,9 +14,9 @@ from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.ddl import ALL_TABLES
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder
+from auditor.pipeline.part_deletion import make_room
 from auditor.pipeline.part_writer import WrittenPart
 from auditor.pipeline.poison import report_poison
-from auditor.pipeline.retention import make_room
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, parts

@@ -8,7 +8,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor.config import Audit, ConnectionSettings, SegmentAudit, Settings, Threshold
-from auditor.durations import durations
 from auditor.errors import StoreError, UnknownDay
 from auditor.history import fingerprint, records
 from auditor.history.audit_status import NOTHING, STATUSES, Standing, count_streak, derive_standing, load_table_verdict
@@ -16,11 +15,13 @@ from auditor.history.rolling_table import load_rolling_table
 from auditor.masking import redact
 from auditor.model import Report, State, Status
 from auditor.planning import proxy
+from auditor.quantities import format_duration
 from auditor.report import formatting
 from auditor.report.rolling import WholeTable, build_whole_table
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState
 from auditor.store.runs import ScorePoint, StoredRun
+from auditor.timeouts import timeouts
 
 TREND_DAYS = 30
 """Days that a trend goes back."""
@@ -240,7 +241,7 @@ def _describe_running(run: StoredRun, at: dt.datetime) -> str:
     settings = f", with other settings: {run.other_settings}," if run.is_one_off else ""
     since = f"run {run.run[:12]}{settings} {doing_what} since {formatting.moment(run.started)}"
     elapsed = (at - run.started).total_seconds()
-    started = f"; it started {formatting.duration(elapsed)} ago" if elapsed > durations().run_silent else ""
+    started = f"; it started {format_duration(elapsed)} ago" if elapsed > timeouts().run_silent else ""
     return since + (f": {', '.join(doing)}" if doing else "") + started
 
 

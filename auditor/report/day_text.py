@@ -13,6 +13,7 @@ from auditor.escaping import markdown_text
 from auditor.history.audit_status import status_label
 from auditor.model import Difference, Report, Status
 from auditor.planning.proxy import Combined
+from auditor.quantities import format_duration
 from auditor.report import formatting, sparkline
 from auditor.report import json as as_json
 from auditor.report.day import AuditEntry, Day
@@ -57,8 +58,8 @@ def _table(day: Day) -> RenderableType:
                 Text(f"  {formatting.visible(entry.audit)}{'' if entry.configured else ' (no longer configured)'}"),
                 Text(status_label(entry.status), _colour(entry.status)),
                 _score(entry),
-                "" if entry.age is None else f"{formatting.duration(entry.age)} ago",
-                ("" if entry.verified_age is None else f"{formatting.duration(entry.verified_age)} ago") + within_age(entry),
+                "" if entry.age is None else f"{format_duration(entry.age)} ago",
+                ("" if entry.verified_age is None else f"{format_duration(entry.verified_age)} ago") + within_age(entry),
                 sparkline.blocks(entry.trend),
             )
     return table
@@ -67,7 +68,7 @@ def _table(day: Day) -> RenderableType:
 def within_age(entry: AuditEntry) -> str:
     """Return how long ago everything was equal or within the threshold; empty if that is not later than everything was seen equal."""
     age = entry.within_threshold_age
-    return "" if age is None else f"{'; ' if entry.verified_age is not None else ''}within threshold {formatting.duration(age)} ago"
+    return "" if age is None else f"{'; ' if entry.verified_age is not None else ''}within threshold {format_duration(age)} ago"
 
 
 def _remarks(day: Day) -> Iterator[str]:
@@ -108,11 +109,11 @@ def lines(entry: AuditEntry) -> Iterator[str]:
     if entry.run and entry.age is not None:
         streak = f", {entry.run.verdict.value} {entry.streak:,} times in a row" if entry.streak > 1 else ""
         what = "last verdict" if entry.standing.run else "last run"
-        yield f"{what}: run {entry.run.run[:12]}, {formatting.duration(entry.age)} ago{streak}"
+        yield f"{what}: run {entry.run.run[:12]}, {format_duration(entry.age)} ago{streak}"
     ages = entry.verified_age, entry.within_threshold_age
     moments = formatting.verified(entry.standing.verified_through, entry.standing.within_threshold_through)
     for line, age in zip(moments, (age for age in ages if age is not None), strict=True):
-        yield f"{line}, {formatting.duration(age)} ago"
+        yield f"{line}, {format_duration(age)} ago"
     yield from (f"differs: {difference}" for difference in sample(entry))
     if partitions := _partitions(entry):
         yield partitions
@@ -177,7 +178,7 @@ def markdown(day: Day) -> str:
         document += ["", "### Other audits" if day.attention else "### All audits", ""]
         document += ["| audit | verdict | score | last run | verified | 30 days |", "|---|---|---|---|---|---|"]
         for entry in (entry for top in day.rest for entry in (top, *top.legs)):
-            ages = [f"{formatting.duration(age)} ago" if age is not None else "" for age in (entry.age, entry.verified_age)]
+            ages = [f"{format_duration(age)} ago" if age is not None else "" for age in (entry.age, entry.verified_age)]
             ages[1] += within_age(entry)
             name = markdown_text(entry.audit) + ("" if entry.configured else " (no longer configured)")
             cells = [name, status_label(entry.status), _score(entry), *ages, sparkline.blocks(entry.trend)]

@@ -13,6 +13,7 @@ from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
 from auditor.model import SLICES, ColumnDifference, Difference, Differences, RangeDifference, Report, ShardResult, Step, Suggestions
 from auditor.planning.proxy import Combined
+from auditor.quantities import format_duration, plural
 
 if TYPE_CHECKING:
     from auditor.api_models.run import SideProgress
@@ -53,28 +54,6 @@ def key(texts: dict[str, str | None]) -> str:
 def moment(at: dt.datetime) -> str:
     """Format a moment in UTC, to the second; a naive one is taken as UTC."""
     return f"{at.astimezone(dt.UTC) if at.tzinfo else at:{MOMENT_FORMAT}} UTC"
-
-
-def size(count: float) -> str:
-    """Format a number of bytes with its decimal unit, e.g. ``3.1 MB``."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:,.0f} {unit}" if unit == "bytes" or count >= 100 else f"{count:,.1f} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Format a duration in its two largest units, e.g. ``1 d 3 h``; a negative one counts as 0."""
-    left = max(0, round(seconds))
-    parts = []
-    for name, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count:,} {name}")
-        elif parts:
-            break
-    return " ".join(parts[:2]) or "0 s"
 
 
 def exact_percent(share: float) -> str:
@@ -141,7 +120,7 @@ def scope(report: Report) -> str:
 
 def rows(count: int) -> str:
     """Format a number of rows."""
-    return "1 row" if count == 1 else f"{count:,} rows"
+    return plural(count, "row")
 
 
 COPIES = {"bootstrap": " (copies the table again)", "range bootstrap": " (copies the range again)"}
@@ -153,7 +132,9 @@ def suggestion_lines(suggestions: Suggestions) -> list[str]:
     lines = []
     for index, suggestion in enumerate(suggestions.items):
         most = "at most " if suggestion.tool == "range bootstrap" else ""
-        cost = f"{most}{rows(suggestion.rows)}, {percent(suggestion.share)} of the table, about {duration(max(1, suggestion.seconds))}"
+        cost = (
+            f"{most}{rows(suggestion.rows)}, {percent(suggestion.share)} of the table, about {format_duration(max(1, suggestion.seconds))}"
+        )
         begin = f"{'or' if index else 'Suggested'}{COPIES.get(suggestion.tool, '')}"
         lines.append(f"{begin}: {suggestion.command} ({cost}{'' if index else f'; {suggestions.why}'})")
     return lines

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from auditor.model import NULL_PARTITION, SIDES, Plan, Side
-from auditor.report import formatting
+from auditor.quantities import format_duration
 from auditor.summary.codec import STATES, PartitionMap
 
 Ages = npt.NDArray[np.float64]
@@ -155,7 +155,7 @@ def _describe_age(ages: Ages) -> str:
     """Return how long ago the partitions of a cell were last read."""
     known = ages[~np.isnan(ages)]
     never = f", {len(ages) - len(known):,} never" if len(known) < len(ages) else ""
-    youngest, oldest = formatting.duration(float(known.min())), formatting.duration(float(known.max()))
+    youngest, oldest = format_duration(float(known.min())), format_duration(float(known.max()))
     return f"read {oldest if youngest == oldest else f'{youngest} to {oldest}'} ago{never}"
 
 

@@ -15,10 +15,11 @@ from auditor import escaping
 from auditor.history.audit_status import status_label
 from auditor.masking import redact
 from auditor.model import Differences, Measure, Report
+from auditor.quantities import format_duration
 from auditor.report import formatting, sparkline
 from auditor.report.day import AuditEntry, Day
 from auditor.report.heatmap import SHAPE_LABELS, build_heatmap
-from auditor.report.outline import lost_lines, outline
+from auditor.report.sentences import build_sentences, lost_lines
 from auditor.summary.codec import PartitionMap
 
 MAX_ROWS = 100
@@ -56,12 +57,12 @@ def run_fragment(report: Report, partition_map: PartitionMap | None = None) -> M
 
 def run_values(report: Report) -> dict[str, object]:
     """Return what ``run_result.html`` draws of a report whose masked values were redacted."""
-    report_outline = outline(report)
+    sentences = build_sentences(report)
     return {
         "report": report,
-        "outline": report_outline,
+        "sentences": sentences,
         "measures": disallowed_first(report.measures),
-        "notes": [*report_outline.notes, *report_outline.details],
+        "notes": [*sentences.notes, *sentences.details],
     }
 
 
@@ -122,7 +123,7 @@ def environment() -> Environment:
         "counts_by_kind": formatting.counts_by_kind,
         "deviation": formatting.deviation,
         "disallowed_first": disallowed_first,
-        "duration": formatting.duration,
+        "duration": format_duration,
         "lost": lost_lines,
         "has_score": formatting.has_score,
         "one_off": formatting.one_off,

@@ -1,4 +1,4 @@
-"""Build the report of a run, and a plan, as they leave the process; ``auditor/api_models/report.py`` has their fields."""
+"""Set the fields of a run's report, and of a plan, as JSON: `auditor/api_models/report.py` and `audit.py` beside it declare them."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from auditor.history.audit_status import Standing, status_label
 from auditor.history.rolling_table import RollingTable
 from auditor.model import SIDES, State
 from auditor.planning.proxy import Combined
+from auditor.quantities import format_rough_duration
 from auditor.report import formatting
 from auditor.store.runs import StoredRun
 
@@ -144,11 +145,8 @@ def whole_table(name: str, table: RollingTable) -> RenderableType:
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago something was, in the largest unit that fits at least twice."""
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit} ago"
-    return f"{seconds:,.0f} seconds ago"
+    """Return how long ago something was, roughly."""
+    return f"{format_rough_duration(seconds)} ago"
 
 
 def _other_settings(run: Run | StoredRun) -> str:

@@ -8,9 +8,9 @@ from auditor.escaping import markdown_code as code
 from auditor.escaping import markdown_text as text
 from auditor.masking import redact
 from auditor.model import SIDES, Comparison, Differences, Measure, Report
+from auditor.quantities import plural
 from auditor.report import formatting
-from auditor.report.outline import Figure, outline
-from auditor.wording import plural
+from auditor.report.sentences import Figure, build_sentences
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""
@@ -19,9 +19,9 @@ MAX_ROWS = 20
 def report(report: Report) -> str:
     """Return the report of a run."""
     report = redact(report)
-    report_outline = outline(report)
-    lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {report_outline.headline}' if report_outline.headline else ''}", ""]
-    lines += [f"- {text(line)}" for line in (*filter(None, [report_outline.notice]), *report_outline.outcome)]
+    sentences = build_sentences(report)
+    lines = [f"## {text(report.audit)}: {report.verdict.value}{f', {sentences.headline}' if sentences.headline else ''}", ""]
+    lines += [f"- {text(line)}" for line in (*filter(None, [sentences.notice]), *sentences.outcome)]
     if report.measures:
         lines += _measures(report.measures)
     if report.differences is not None:
@@ -29,14 +29,14 @@ def report(report: Report) -> str:
     comparison = report.comparison
     if comparison and comparison.divergent and not report.measures and not (report.differences is not None and report.differences.exact):
         lines += _partitions(comparison)
-    lines += _section("How sure this is", [*map(_figure, report_outline.certainty), *map(_figure, report_outline.set_aside)])
-    lines += _section("What to do", [code(line) if line.startswith("auditor ") else text(line) for line in report_outline.next_steps])
+    lines += _section("How sure this is", [*map(_figure, sentences.certainty), *map(_figure, sentences.set_aside)])
+    lines += _section("What to do", [code(line) if line.startswith("auditor ") else text(line) for line in sentences.next_steps])
     servers = [f"{side}: {text(server)}" for side, server in report.servers.items()]
     lines += _section(
-        "Evidence", [*map(_figure, report_outline.evidence), *(text(formatting.shard(shard)) for shard in report.shards), *servers]
+        "Evidence", [*map(_figure, sentences.evidence), *(text(formatting.shard(shard)) for shard in report.shards), *servers]
     )
     ended = f"run {code(report.run)}, {report.state.value} after {report.seconds:.2f} s"
-    lines += _section("Method", [*map(text, (*report_outline.tried, *report_outline.notes, *report_outline.details)), ended])
+    lines += _section("Method", [*map(text, (*sentences.tried, *sentences.notes, *sentences.details)), ended])
     return "\n".join(lines) + "\n"
 
 

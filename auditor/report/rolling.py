@@ -12,7 +12,7 @@ from auditor.history import rolling
 from auditor.history.rolling_table import RollingTable
 from auditor.masking import partition_label
 from auditor.model import SIDES, Divergent, Plan, Verdict
-from auditor.report import formatting
+from auditor.quantities import format_duration
 from auditor.report.heatmap import SHAPE_LABELS, STATE_SHAPES, Ages, Heatmap, build_heatmap
 from auditor.summary.codec import STATES, PartitionMap
 
@@ -105,5 +105,5 @@ def _divergent(partition_map: PartitionMap, ages: Ages, plan: Plan) -> Iterator[
             label=partition_label(plan, number),
             rows={side: int(partition_map.rows[side][i]) for side in SIDES},
             similarity=None if np.isnan(similarity) else similarity,
-            measures=(f"{SHAPE_LABELS[STATE_SHAPES[STATES[state[i]]]]}; read {formatting.duration(float(ages[i]))} ago",),
+            measures=(f"{SHAPE_LABELS[STATE_SHAPES[STATES[state[i]]]]}; read {format_duration(float(ages[i]))} ago",),
         )

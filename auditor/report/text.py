@@ -1,4 +1,4 @@
-"""The report of a run, and a plan, as text for a terminal. What it says is in `outline.py`, and the reasons of a verdict in
+"""The report of a run, and a plan, as text for a terminal. What it says is in `sentences.py`, and the reasons of a verdict in
 `auditor/compare/verdict.py`.
 """
 
@@ -13,9 +13,9 @@ from rich.text import Text
 from auditor.masking import redact, redact_plan
 from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, State, Verdict
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
+from auditor.quantities import plural
 from auditor.report import formatting
-from auditor.report.outline import Figure, outline
-from auditor.wording import plural
+from auditor.report.sentences import Figure, build_sentences
 
 MAX_ROWS = 20
 """Rows shown of each table; the JSON has more."""
@@ -32,15 +32,15 @@ COLOURS = {Verdict.MATCH: "green", Verdict.MISMATCH: "red", Verdict.UNKNOWN: "ye
 def report(report: Report, verbose: bool = False) -> RenderableType:
     """Return the report of a run; ``verbose`` adds costs, the plan's notes and always the partition table."""
     report = redact(report)
-    report_outline = outline(report)
+    sentences = build_sentences(report)
     head = Text.assemble((report.verdict.value.upper(), f"bold {COLOURS[report.verdict]}"), f"  {formatting.visible(report.audit)}")
-    head.append(f": {report_outline.headline}" if report_outline.headline else "", "bold")
+    head.append(f": {sentences.headline}" if sentences.headline else "", "bold")
     state = "" if report.state is State.DONE else f"{report.state.value}, "
     head.append(f"  ({state}{report.seconds:.2f} s)", "dim")
     parts: list[RenderableType] = [
         head,
-        *([_line(report_outline.notice, "bold yellow")] if report_outline.notice else []),
-        *map(_line, report_outline.outcome),
+        *([_line(sentences.notice, "bold yellow")] if sentences.notice else []),
+        *map(_line, sentences.outcome),
     ]
     comparison = report.comparison
     if comparison and report.measures:
@@ -50,15 +50,14 @@ def report(report: Report, verbose: bool = False) -> RenderableType:
     lists_partitions = comparison and comparison.divergent and _shows_partitions(report, verbose)
     if comparison and lists_partitions:
         parts.append(_partitions(comparison))
-    parts += _figures(report_outline.certainty)
-    parts += _figures(report_outline.set_aside, "yellow")
-    parts += [_line(line, "" if index else "bold") for index, line in enumerate(report_outline.next_steps)]
+    parts += _figures(sentences.certainty)
+    parts += _figures(sentences.set_aside, "yellow")
+    parts += [_line(line, "" if index else "bold") for index, line in enumerate(sentences.next_steps)]
     explains_method = verbose or lists_partitions or not report.jaccard
-    parts += _figures([figure for figure in report_outline.evidence if explains_method or figure.term not in METHOD_TERMS])
+    parts += _figures([figure for figure in sentences.evidence if explains_method or figure.term not in METHOD_TERMS])
     parts += [_line(formatting.shard(shard)) for shard in report.shards]
     parts += [
-        _line(line, "dim")
-        for line in (*report_outline.tried, *report_outline.notes, *((*_costs(report), *report_outline.details) if verbose else ()))
+        _line(line, "dim") for line in (*sentences.tried, *sentences.notes, *((*_costs(report), *sentences.details) if verbose else ()))
     ]
     return Group(*parts)
 

@@ -23,13 +23,13 @@ from auditor.connections.reader import Reader
 from auditor.history.handover import Checkpoint
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Plan, Side, SidePlan, Verdict, consecutive_ranges
 from auditor.planning.prescan import plan_of_stretches
+from auditor.quantities import plural
 from auditor.run.chunk_queue import subtract
 from auditor.run.scan import Stage, kept_siblings, save_nothing, scan
 from auditor.sql import render
 from auditor.sql.key_number import LETTER_GROUPS
 from auditor.summary import arrays
 from auditor.summary.arrays import Integers, Summaries
-from auditor.wording import plural
 
 MOST_IN_GROUPS = 0.8
 """Share of the rows beyond which all of them are read again, without a condition for each."""

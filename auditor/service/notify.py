@@ -19,21 +19,21 @@ from typing import Any
 
 from auditor.config import Channel, Evidence, Notify, Occasion, Settings
 from auditor.config._base import suggest
-from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
 from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
 from auditor.masking import redact
 from auditor.model import Report, State, Verdict
+from auditor.quantities import format_duration, plural
 from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
-from auditor.report.outline import live_lines, lost_lines, outline
+from auditor.report.sentences import build_sentences, live_lines, lost_lines
 from auditor.store import Store, audit_state, notifications, runs
 from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
 from auditor.store.patches import Patch
 from auditor.store.runs import StoredRun, ad_hoc_audit
-from auditor.wording import plural
+from auditor.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -182,10 +182,10 @@ def run_message(report: Report, occasion: Occasion, standing: Standing | None = 
     lines += [f"differs: {difference}" for difference in day_text.sample_differences(redacted, MAX_NAMED)] if differs else []
     lines += lost_lines(redacted.live) if redacted.live else []
     if standing and standing.run and standing.run.run != redacted.run and standing.age is not None:
-        lines.append(f"last verdict: {standing.verdict_label}, {formatting.duration(standing.age)} ago")
+        lines.append(f"last verdict: {standing.verdict_label}, {format_duration(standing.age)} ago")
     if redacted.covered < 1 and standing:
         lines += [formatting.sentence(reason) for reason in standing.reasons]
-    lines += [f"{statement.name}: {statement}" for statement in outline(redacted).certainty]
+    lines += [f"{statement.name}: {statement}" for statement in build_sentences(redacted).certainty]
     if not redacted.jaccard and redacted.comparison and redacted.comparison.published and not redacted.measures:
         score = redacted.comparison.published
         lines.append(f"published score: {formatting.score(score.value, score.lower, score.upper)}")
@@ -302,7 +302,7 @@ def send(name: str, channel: Channel, message: Message) -> None:
     # A service that sends a byte now and then would never time out in its plugin.
     thread = threading.Thread(target=lambda: results.append(_send_all(channel.url, message)), name=f"notify {name}", daemon=True)
     thread.start()
-    thread.join(limit := durations().send_limit)
+    thread.join(limit := timeouts().send_limit)
     if not results:
         raise NotifyError(f"channel {name}: the service did not answer within {limit:g} s")
     if results[0]:

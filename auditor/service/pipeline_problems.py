@@ -10,14 +10,15 @@ from typing import NamedTuple
 from auditor.api_models.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
 from auditor.background import Service
 from auditor.config import Settings
-from auditor.durations import durations
 from auditor.escaping import shell_word
+from auditor.quantities import format_duration
 from auditor.report import formatting
 from auditor.service import notify
 from auditor.service.notify import MAX_NAMED, Message
 from auditor.service.pipeline_status import status
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import KINDS
+from auditor.timeouts import timeouts
 
 PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
 """Seconds that a problem lasts before the channels are told; a process that is started again, or a lost connection, takes less."""
@@ -47,7 +48,7 @@ def find_problems(
         why = formatting.sentence(status.reason)
         reason = f"no process has reported since {formatting.moment(status.seen_at)}{f': {why}' if why else ''}"
         return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **reasons}
-    if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < durations().pipeline_steady:
+    if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < timeouts().pipeline_steady:
         reasons |= _still(known, "down")
     if status.reason:
         return {ProblemKey("failing"): formatting.sentence(status.reason), **_still(known, "lagging"), **reasons}
@@ -64,14 +65,14 @@ def _lags(status: PipelineStatus, known: Mapping[ProblemKey, PipelineProblem]) -
 
     whole, limit = ProblemKey("lagging"), status.max_lag
     if is_behind(whole, status.lag_seconds, limit):
-        return {**_still(known, "lagging"), whole: f"staging lies more than {formatting.duration(limit)} behind the source"}
+        return {**_still(known, "lagging"), whole: f"staging lies more than {format_duration(limit)} behind the source"}
     reasons = {}
     for target, target_status in status.targets.items():
         for table, values in target_status.tables.items():
             key = ProblemKey("lagging", target, table)
             if values.state != "stopped" and is_behind(key, values.lag_seconds, target_status.max_lag):
                 why = formatting.sentence(values.reason)
-                reasons[key] = f"it lies more than {formatting.duration(target_status.max_lag)} behind staging{f': {why}' if why else ''}"
+                reasons[key] = f"it lies more than {format_duration(target_status.max_lag)} behind staging{f': {why}' if why else ''}"
     return reasons
 
 
@@ -169,7 +170,7 @@ class PipelineNotices(Service):
             look_at_pipelines(settings, store, clock())
 
         failure, action = "pipelines could not be looked at", "pipeline_look_failed"
-        super().__init__("pipeline notices", look, durations().notices_poll, failure=failure, action=action, waits_first=True)
+        super().__init__("pipeline notices", look, timeouts().notices_poll, failure=failure, action=action, waits_first=True)
         self._is_needed = bool(settings.pipelines)
 
     def start(self) -> None:

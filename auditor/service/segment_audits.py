@@ -31,7 +31,8 @@ from auditor.history.audit_status import Standing, derive_standing
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import Outcome
 from auditor.model import RegisteredSegment, Report, State, Verdict
-from auditor.report import formatting, listing
+from auditor.quantities import format_duration
+from auditor.report import listing
 from auditor.service import cron
 from auditor.service.definitions import RunValues
 from auditor.service.outcomes import check_evidence, save_outcome
@@ -245,8 +246,8 @@ def _unknown(comparison: TableComparison, sides: Sequence[str], limit: float) ->
         if seconds > limit:
             waiting = comparison.state.sides[1 - number].waiting
             yield (
-                f"{table}: {sides[number]} is behind: {formatting.duration(seconds)} ago {sides[1 - number]} had a segment that it still"
-                f" lacks ({waiting:,} by now), and max_lag is {formatting.duration(limit)}"
+                f"{table}: {sides[number]} is behind: {format_duration(seconds)} ago {sides[1 - number]} had a segment that it still"
+                f" lacks ({waiting:,} by now), and max_lag is {format_duration(limit)}"
             )
     if comparison.state.compared_from is None and not any(seconds for seconds in comparison.lags):
         yield f"{table}: the two sides have no segment that begins at the same place yet, so nothing was compared"
@@ -261,7 +262,7 @@ def _awaited(tables: Sequence[TableComparison], sides: Sequence[str], limit: flo
             names = ", ".join(comparison.state.table for comparison in behind[:3]) + (
                 f" and {len(behind) - 3} more" if len(behind) > 3 else ""
             )
-            yield f"{sides[number]} is awaited for {names}, since {formatting.duration(longest)}"
+            yield f"{sides[number]} is awaited for {names}, since {format_duration(longest)}"
 
 
 def describe(finding: Finding, sides: Sequence[str]) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from auditor.api_models.pipeline import PipelineStatus, TableState, TableStatus
-from auditor.report import formatting
-from auditor.wording import plural
+from auditor.quantities import format_duration, plural
 
 FEW_TABLES = 20
 """Tables of a pipeline up to which each is listed; of more, groups are, and those tables that need attention."""
@@ -94,7 +93,7 @@ def describe_group(group: TableGroup) -> str:
     if not group.incomplete:
         return f"{line}, nothing missing"
     most = "at most " if group.incomplete > 1 else ""
-    return f"{line}, {most}{formatting.duration(group.lag_seconds)} behind, {plural(group.pending_events, 'event')} missing"
+    return f"{line}, {most}{format_duration(group.lag_seconds)} behind, {plural(group.pending_events, 'event')} missing"
 
 
 class SharedReason(NamedTuple):

@@ -43,7 +43,6 @@ from auditor.store import parts, pipelines, tokens
 from auditor.telemetry import configure_logging
 from tests.api.conftest import make_client
 from tests.binlog import LiveLog
-from tests.durations import SetDurations
 from tests.hostile_texts import ATTACKS, PIECES, TEXTS
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.conftest import TARGETS
@@ -52,6 +51,7 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 from tests.servers.proxy import proxied
 from tests.staged_files import change_rows
+from tests.timeouts import SetTimeouts
 from tests.unit.test_hostile_server import hostile, packet
 
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
@@ -352,9 +352,9 @@ LEAST_WAIT, LONGEST = 2.0, 20.0
 
 @on_both
 def test_a_log_that_was_tampered_with_is_refused(
-    engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
+    engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
 ) -> None:
-    set_durations(log_silence=LEAST_WAIT)
+    set_timeouts(log_silence=LEAST_WAIT)
     monkeypatch.setattr(dump.Patience, "wait", _give_up)
     monkeypatch.setattr(ranges, "MOST_BYTES", 300_000)
     monkeypatch.setattr(decode, "BESIDE", 200_000)

@@ -11,7 +11,7 @@ import pytest
 from auditor.config import Pipeline
 from auditor.errors import StagingFull
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.retention import make_room, warn_of_budget
+from auditor.pipeline.part_deletion import make_room, warn_of_budget
 from auditor.store import parts, pipelines
 from tests.pipeline.conftest import CHANGED
 from tests.pipeline.road import PIPELINE, Road

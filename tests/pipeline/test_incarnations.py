@@ -23,7 +23,7 @@ from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
-from auditor.pipeline.retention import Retention
+from auditor.pipeline.part_deletion import PartDeleter
 from auditor.pipeline.run import Run
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
@@ -147,7 +147,7 @@ def duckdb_life(engine: LiveEngine, tmp_path: Path) -> Iterator[tuple[LiveLog, P
     life.stage()
     life.merge()
     kept = life.pipeline.staging.model_copy(update={"keep": 0})
-    Retention(life.store, PIPELINE, LocalFolder(life.root)).prune(life.pipeline.model_copy(update={"staging": kept}))
+    PartDeleter(life.store, PIPELINE, LocalFolder(life.root)).prune(life.pipeline.model_copy(update={"staging": kept}))
     change(source, "life_b")
     life.stage()
     assert life.reasons() == []

@@ -18,10 +18,10 @@ from auditor.pipeline.merge.target_identity import Identity, read_identities
 from auditor.points import armed
 from auditor.sql.merge import POSITIONS
 from auditor.store import Store, parts, pipelines
-from tests.durations import SetDurations
 from tests.live import engine_params
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, note, table, update
+from tests.timeouts import SetTimeouts
 
 ACCOUNTS = [table(f"accounts_{number}", ("id",), id="bigint", amount="bigint") for number in range(4)]
 EACH = 100
@@ -82,7 +82,7 @@ def test_tables_are_merged_one_by_one_where_that_is_asked_for(road: Road) -> Non
     assert [int(road.rows(one.table)[0][1]) for one in ACCOUNTS] == amounts
 
 
-def test_a_table_that_fails_is_left_out_and_catches_up(road: Road, set_durations: SetDurations) -> None:
+def test_a_table_that_fails_is_left_out_and_catches_up(road: Road, set_timeouts: SetTimeouts) -> None:
     begin(road)
     loader = road.loader()
     loader.merge_all()
@@ -90,7 +90,7 @@ def test_a_table_that_fails_is_left_out_and_catches_up(road: Road, set_durations
     gone = road.dialect.names.table(road.schema, "elsewhere")
     road.execute(f"ALTER TABLE {bad} RENAME TO {gone if road.dialect.name == 'mysql' else 'elsewhere'}")
     loader.close()
-    set_durations(target_fresh=0.0)  # as a minute later
+    set_timeouts(target_fresh=0.0)  # as a minute later
     road.stage(*(batch(insert(one, 20 + number, ["2", "5"])) for number, one in enumerate(ACCOUNTS)))
     assert loader.merge_all() == 3
     reports = pipelines.list_merges(road.store, PIPELINE)["wh"]
@@ -163,12 +163,12 @@ def test_a_target_that_was_restored_gets_again_what_it_held_of_quiet_tables(road
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
-def test_a_commit_that_fails_stops_the_table_whose_rows_it_refuses(road: Road, set_durations: SetDurations) -> None:
+def test_a_commit_that_fails_stops_the_table_whose_rows_it_refuses(road: Road, set_timeouts: SetTimeouts) -> None:
     begin(road)
     loader = road.loader()
     loader.merge_all()
     road.execute(f"ALTER TABLE {road.schema}.accounts_2 ADD UNIQUE (amount) DEFERRABLE INITIALLY DEFERRED")
-    set_durations(target_fresh=0.0)  # as a minute later
+    set_timeouts(target_fresh=0.0)  # as a minute later
     road.stage(*(batch(insert(one, 20, ["2", str(EACH)])) for one in ACCOUNTS))
     loader.merge_all()
     reports = pipelines.list_merges(road.store, PIPELINE)["wh"]

@@ -14,7 +14,7 @@ from auditor.cli import main
 from auditor.cli._pipeline import print_status
 from auditor.config import Settings
 from auditor.errors import ConfigError, UnknownPipeline
-from auditor.pipeline import retention, watch
+from auditor.pipeline import part_deletion, watch
 from auditor.pipeline.folders import folder_at
 from auditor.service.pipeline_problems import look_at_pipelines
 from auditor.service.pipeline_status import list_lags, match_tables, status
@@ -63,9 +63,9 @@ def notify(settings: Settings, store: Store) -> None:
 def prune(settings: Settings, store: Store) -> None:
     pipeline = settings.pipeline(PIPELINE)
     root = folder_at(pipeline.staging.path)
-    retention.warn_of_budget(store, PIPELINE, pipeline)
-    retention.describe_held(store, PIPELINE, pipeline)
-    retention.Retention(store, PIPELINE, root).prune(pipeline)
+    part_deletion.warn_of_budget(store, PIPELINE, pipeline)
+    part_deletion.describe_held(store, PIPELINE, pipeline)
+    part_deletion.PartDeleter(store, PIPELINE, root).prune(pipeline)
 
 
 @pytest.mark.parametrize(

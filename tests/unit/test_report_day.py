@@ -14,6 +14,7 @@ import pytest
 from auditor.config import Settings
 from auditor.history.audit_status import status_label
 from auditor.model import State, Verdict
+from auditor.quantities import format_duration
 from auditor.report import day, formatting, html, render, sparkline
 from auditor.report.day import Day
 from auditor.store import Store, audit_state, open_store, run_lifecycle
@@ -64,7 +65,7 @@ def test_the_sample(sample: tuple[Settings, Store]) -> None:
     orders = entries["orders"]
     assert (orders.streak, len(orders.trend), orders.threshold and orders.threshold.score) == (10, 30, 0.999)
     assert orders.report and orders.report.differences is not None and len(orders.report.differences.named) == 8
-    assert orders.verified_age and formatting.duration(orders.verified_age) == "10 d"
+    assert orders.verified_age and format_duration(orders.verified_age) == "10 d"
     assert entries["customers"].running == "run cccccccccccc has been running since 2026-03-18 07:04:00 UTC: reading"
     ledger = entries["ledger"]
     assert ledger.combined and formatting.bounds(ledger.combined) == "0.99995"
@@ -265,7 +266,7 @@ def test_a_line_stays_inside_its_drawing() -> None:
     [(0, "0 s"), (59.6, "1 min"), (3600, "1 h"), (3660, "1 h 1 min"), (90061, "1 d 1 h"), (86405, "1 d"), (-5, "0 s")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert formatting.duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_shares_are_never_rounded_to_0_or_1() -> None:

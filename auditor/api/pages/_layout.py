@@ -18,6 +18,7 @@ from auditor import __version__
 from auditor.api.authentication import Visitor, current_visitor
 from auditor.api.pages._labels import DIFFERENCE_KINDS, EXACT_METHOD, GLOSSARY, METHODS
 from auditor.errors import Unauthorised
+from auditor.quantities import format_duration, format_size
 from auditor.report import formatting, html
 from auditor.report.heatmap import SHAPE_LABELS
 
@@ -96,7 +97,7 @@ def _environment() -> Environment:
         "ahead": _until,
         "share": _share,
         "lines": _lines,
-        "size": formatting.size,
+        "size": format_size,
     }
     pages.globals = {
         **reports.globals,
@@ -133,13 +134,13 @@ def _timestamp(at: dt.datetime | None) -> Markup:
 
 def _ago(at: dt.datetime | None) -> str:
     """Return how long ago a time was."""
-    return "" if at is None else f"{formatting.duration((now() - at).total_seconds())} ago"
+    return "" if at is None else f"{format_duration((now() - at).total_seconds())} ago"
 
 
 def _until(at: dt.datetime | None) -> str:
     """Return the time left until ``at``."""
     left = (at - now()).total_seconds() if at else 0.0
-    return "now" if left <= 0 else f"in {formatting.duration(left)}"
+    return "now" if left <= 0 else f"in {format_duration(left)}"
 
 
 def _lines(text: str) -> Markup:

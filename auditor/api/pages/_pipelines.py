@@ -20,7 +20,7 @@ from auditor.api_models.pipeline import LagPoint, PipelineProblem, PipelineStatu
 from auditor.config import Pipeline
 from auditor.errors import ConfigError
 from auditor.pipeline.refresh import use_cases
-from auditor.report import formatting
+from auditor.quantities import format_duration, format_size
 from auditor.service import pipeline_problems, pipelines
 from auditor.service.pipeline_status import check_table, condense, list_lags, status
 from auditor.service.table_states import FEW_TABLES, TableRow, group_rows, list_rows
@@ -371,5 +371,5 @@ def _with_gaps(points: Sequence[LagPoint]) -> Iterator[tuple[float, LagPoint | N
 
 
 def _says(point: LagPoint) -> str:
-    behind = "not known how far behind" if point.seconds is None else f"{formatting.duration(point.seconds)} behind"
-    return ", ".join([behind, *([formatting.size(point.bytes)] if point.bytes is not None else []), f"{point.rate:,.1f} events a second"])
+    behind = "not known how far behind" if point.seconds is None else f"{format_duration(point.seconds)} behind"
+    return ", ".join([behind, *([format_size(point.bytes)] if point.bytes is not None else []), f"{point.rate:,.1f} events a second"])

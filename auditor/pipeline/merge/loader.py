@@ -15,7 +15,6 @@ from auditor.api_models.pipeline import MergeState
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
-from auditor.durations import durations
 from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StagingFailed, StoreError
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
@@ -53,6 +52,7 @@ from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MOST_NAMED, MergeNews
+from auditor.timeouts import timeouts
 from dialects import Session
 from dialects.committing import Committing
 
@@ -67,7 +67,7 @@ MOST_UNREPORTED = 100
 class _Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    backoff: Backoff = field(default_factory=lambda: Backoff(durations().first_retry, durations().longest_retry))
+    backoff: Backoff = field(default_factory=lambda: Backoff(timeouts().first_retry, timeouts().longest_retry))
     until: float = 0.0
 
 
@@ -131,7 +131,7 @@ class Loader:
             merged = 0 if paused.is_set() else self.merge_all()
             self._wait(every, stopped, staged, rest_after(merged, self.clock() - began) if merged else None)
 
-        backoff = Backoff(durations().first_retry, durations().longest_retry)
+        backoff = Backoff(timeouts().first_retry, timeouts().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def serve_holds(self) -> None:
@@ -421,7 +421,7 @@ class Loader:
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
         """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
-        is_due = self.clock() >= self._noted + durations().target_note and offset is not None
+        is_due = self.clock() >= self._noted + timeouts().target_note and offset is not None
         if is_due and not self._lacking(tables, ()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
@@ -598,14 +598,14 @@ class Loader:
         if not every and rest is None:
             staged.wait(self._poll())  # another process may stage
             return
-        least, now = durations().first_retry, self.clock()
+        least, now = timeouts().first_retry, self.clock()
         wait = min([every, *(max(least, failure.until - now) for failure in self._failures.values())]) if every else rest or 0.0
         until = now + wait
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
             self.serve_holds()
 
     def _poll(self) -> float:
-        return durations().hold_poll if self._holding.seen else durations().staged_poll
+        return timeouts().hold_poll if self._holding.seen else timeouts().staged_poll
 
 
 def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:

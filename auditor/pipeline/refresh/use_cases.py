@@ -12,7 +12,6 @@ from typing import Any
 import dialects
 from auditor.api_models.pipeline import Refresh as ShownRefresh
 from auditor.config import Settings
-from auditor.durations import durations
 from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.events import Place
@@ -23,6 +22,7 @@ from auditor.pipeline.refresh.source_tables import writer_of
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.parts import StagedTable
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
+from auditor.timeouts import timeouts
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ def carry_out(
         try:
             carrier.carry_out()
         except LeaseTaken:
-            stop.wait(durations().staged_poll)
+            stop.wait(timeouts().staged_poll)
         current = refreshes.get_refreshes(store, wanted)
         for refresh in current:
             on_progress(refresh)
@@ -197,5 +197,5 @@ def wait_until_arrived(
             on_wait(sentence)
         if stop.is_set() or time.monotonic() > deadline:
             return sentence
-        stop.wait(durations().staged_poll)
+        stop.wait(timeouts().staged_poll)
     return ""

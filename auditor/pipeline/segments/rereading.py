@@ -19,7 +19,7 @@ from auditor.escaping import shell_word
 from auditor.pipeline.binlog.dump import Source
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.folders import Folder, folder_at
-from auditor.pipeline.retention import delete_files
+from auditor.pipeline.part_deletion import delete_files
 from auditor.pipeline.segments.registering import read_anew
 from auditor.pipeline.segments.sides import Side
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer

@@ -1,14 +1,18 @@
-"""How long the auditor waits, in one object, of which tests set fields for a block. How long sessions wait: ``dialects/durations.py``."""
+"""Timeouts, leases, waits before retries, and polling intervals of the auditor: one object, of which tests set fields for a block.
+
+Those of sessions are in `dialects/timeouts.py`. What a user sets, such as the `statement_timeout` of a connection or how long parts are
+kept, is in `auditor/config/`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dialects.durations import Current
+from dialects.timeouts import Current
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Durations:
+class Timeouts:
     """What is waited for, in seconds, by subject."""
 
     # a run
@@ -209,5 +213,5 @@ class Durations:
     """After which a pipeline that has not caught up counts as failed: a busy machine needs minutes for what takes seconds."""
 
 
-durations = Current(Durations())
-"""Call it for the durations that hold now."""
+timeouts = Current(Timeouts())
+"""Call it for the timeouts that hold now."""

@@ -1,7 +1,7 @@
-"""Delete the parts that every target has passed and that were kept long enough.
+"""Delete the parts that every target has passed and that were kept long enough, and those for which there is no room.
 
-How long is `Staging.keep` in `config/_pipeline.py`, a setting of the pipeline, and how often it is looked: `retention_poll` in
-`auditor/durations.py`.
+How long parts are kept, and how many bytes they may take, are settings of the pipeline: `Staging.keep` and `Staging.budget` in
+`auditor/config/_pipeline.py`. How often parts are deleted: `retention_poll` in `auditor/timeouts.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WARNED_SHARE = 0.8
 
 
 @dataclass(slots=True)
-class Retention:
+class PartDeleter:
     """Deletes what no target of a pipeline needs any more, again and again."""
 
     store: Store

@@ -1,6 +1,7 @@
-"""What a run's report says, in the order in which people read it: outcome, certainty, next steps, evidence, method.
+"""The sentences and figures of a run's report, in the order in which people read them: outcome, certainty, next steps, evidence, method.
 
-Each renderer draws these parts; what they say, and in which order, is decided here alone.
+Each renderer draws them; what they say, and in which order, is decided here alone. The reasons of a verdict are worded in
+`auditor/compare/verdict.py`, and the fields of the report as JSON are in `auditor/api_models/report.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 
 from auditor.compare.verdict import three_digits
 from auditor.model import SIDES, Comparison, Jaccard, LiveCheck, Report, Verdict
+from auditor.quantities import plural
 from auditor.report import formatting
-from auditor.wording import plural
 
 LEVELLED = ("rounded", "cut", "padded", "folded", "ignored")
 """Ways in which different values come to count as equal."""
@@ -41,8 +42,8 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """The parts of a report, without its tables. The table of differences belongs to the outcome."""
+class Sentences:
+    """What a report says, without its tables. The table of differences belongs to the outcome."""
 
     headline: str
     """How many rows differ, and whether the audit allows that; empty if none is known to."""
@@ -66,10 +67,10 @@ class Outline:
     """Further notes, for reports that show everything."""
 
 
-def outline(report: Report) -> Outline:
-    """Return the parts of a report whose masked values were redacted."""
+def build_sentences(report: Report) -> Sentences:
+    """Return what is said in a report whose masked values were redacted."""
     notes = formatting.notes(report)
-    return Outline(
+    return Sentences(
         headline=_headline(report),
         notice=formatting.one_off(report.other_settings) if report.other_settings else "",
         outcome=tuple(map(formatting.sentence, _outcome(report))),

@@ -1,4 +1,4 @@
-"""How long sessions wait, in one object, of which tests set fields for a block."""
+"""Timeouts and waits of sessions: one object, of which tests set fields for a block. Those of the auditor: `auditor/timeouts.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ W = TypeVar("W", bound=Any)
 
 
 class Current(Generic[W]):
-    """The object of durations that all threads of this process read, at the moment when they wait."""
+    """The object of timeouts that all threads of this process read, at the moment when they wait."""
 
     def __init__(self, usual: W) -> None:
         self._now = usual
@@ -31,7 +31,7 @@ class Current(Generic[W]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionDurations:
+class SessionTimeouts:
     """What sessions wait for, in seconds."""
 
     silence_grace: float = 30.0
@@ -54,5 +54,5 @@ class SessionDurations:
     """For which a file stays at least that no pointer lists: another process may be about to list it."""
 
 
-durations = Current(SessionDurations())
-"""Call it for the durations of sessions that hold now."""
+timeouts = Current(SessionTimeouts())
+"""Call it for the timeouts of sessions that hold now."""
