@@ -53,6 +53,13 @@ class Types:
         """A literal, or NULL, as a value of the native type that holds ``kind``. Raises LookupError if no cast makes one."""
         return f"CAST({value} AS {self._written_type({**self.TYPE_BY_KIND, **self.CAST_TYPE_BY_KIND}, kind)})"
 
+    def value_of_text(self, text: str, kind: Kind) -> str:
+        """Return the value of a column of a kind that the SQL ``text`` has as its text, in the form that ``Loading.load`` takes.
+
+        Raises LookupError if no expression reads it.
+        """
+        return text if kind.is_free_text and kind.name != "json" else self.typed_value(text, kind)
+
     def _written_type(self, types: Mapping[str, str | None], kind: Kind) -> str:
         name = f"unsigned {kind.name}" if kind.unsigned else kind.name
         written = types.get(name)

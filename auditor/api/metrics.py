@@ -29,7 +29,7 @@ from auditor.service import audits, segment_audits
 from auditor.service.audits import Overview
 from auditor.service.pipeline_status import status
 from auditor.service.table_states import NEEDS_ATTENTION, STANDINGS, TableRow, list_rows
-from auditor.store import Store, patches, queue, runs
+from auditor.store import Store, holds, patches, queue, runs
 from auditor.store.runs import Ending, StoredRun
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -309,6 +309,7 @@ def collect_pipelines(app: AppState) -> Iterator[Metric]:
     yield from _pipeline_families(statuses)
     rows = {pipeline.pipeline: list_rows(pipeline) for pipeline in statuses}
     yield from _target_families(statuses, rows)
+    yield from _hold_families(statuses, {name: holds.list_held_seconds(app.store, name) for name in rows})
     yield from _table_families(rows)
 
 
@@ -385,6 +386,22 @@ def _target_families(statuses: list[PipelineStatus], rows: Mapping[str, Sequence
     states = [((*labels, state), counts[labels[0]][labels[1], state]) for labels, _ in targets for state in STANDINGS]
     help = "Tables of a target by how they stand; lagging are those behind by more than they may that are not stopped."
     yield _family("auditor_pipeline_target_tables", help, ["pipeline", "target", "state"], states)
+
+
+def _hold_families(statuses: list[PipelineStatus], held: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[Metric]:
+    """Yield what audits hold of targets now; ``held`` are the seconds by pipeline, target and table."""
+    longest: list[tuple[tuple[str, ...], float]] = []
+    put_off: list[tuple[tuple[str, ...], float]] = []
+    for pipeline in statuses:
+        for target, values in pipeline.targets.items():
+            seconds, labels = held[pipeline.pipeline].get(target, {}), (pipeline.pipeline, target)
+            lags = {table: values.tables[table].lag_seconds or 0.0 for table in seconds if table in values.tables}
+            longest.append((labels, max(seconds.values(), default=0.0)))
+            put_off.append((labels, max((min(lag, seconds[table]) for table, lag in lags.items()), default=0.0)))
+    help = "Seconds for which an audit has held a table of the target, the longest of them; 0 if none is held."
+    yield _family("auditor_pipeline_target_held_seconds", help, ["pipeline", "target"], longest)
+    help = "Seconds for which holds have put off the merge of what a held table lacks, the longest of them; 0 if none lacks anything."
+    yield _family("auditor_pipeline_target_held_lag_seconds", help, ["pipeline", "target"], put_off)
 
 
 LABELLED_TABLES = 100

@@ -319,8 +319,13 @@ class MergeStatements:
     @property
     def _matching(self) -> str:
         """The condition that a row of the target and a last change have the same key."""
-        q, exact, (merged, changed) = self.dialect.names.quote, self.dialect.text.exact_text, self._aliases
-        pairs = [(name, f"{merged}.{q(name)}", f"{changed}.{q(name)}") for name in self.key]
+        changed = self._aliases[1]
+        return self.match_key({name: f"{changed}.{self.dialect.names.quote(name)}" for name in self.key})
+
+    def match_key(self, values: Mapping[str, str]) -> str:
+        """Return the condition of a DELETE that a row of the target has the key whose columns have these values, given as SQL."""
+        q, exact, merged = self.dialect.names.quote, self.dialect.text.exact_text, self._aliases[0]
+        pairs = [(name, f"{merged}.{q(name)}", values[name]) for name in self.key]
         alike = [f"{column} = {other}" for _, column, other in pairs]
         alike += [f"{exact(column)} = {exact(other)}" for name, column, other in pairs if name in self.loose]
         return " AND ".join(alike)

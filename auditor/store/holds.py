@@ -37,10 +37,11 @@ holds = Table(
     Column("state", short_text(16), nullable=False),
     Column("position", big_integer()),
     Column("reason", Words(), nullable=False),
+    Column("frozen_at", Moment()),
     Column("until", Moment(), nullable=False),
     **MYSQL,
 )
-"""Which tables of which targets audits hold still, up to which position these are wanted, and when a hold ends by itself."""
+"""Which tables of which targets audits hold still since when, up to which position these are wanted, and when a hold ends by itself."""
 
 HoldState = Literal["intent", "frozen", "wanted", "held", "failed"]
 
@@ -100,13 +101,27 @@ def list_holds(store: Store, pipeline: str, target: str) -> dict[str, Hold]:
     return {row.table_name: _hold(row) for row in rows if at is not None and row.until > at}
 
 
+def list_held_seconds(store: Store, pipeline: str) -> dict[str, dict[str, float]]:
+    """Return for how many seconds the loaders of a pipeline have merged nothing more of tables, by target and table. Raises StoreError."""
+    with store.reading() as connection:
+        rows = connection.execute(select(holds).where(holds.c.pipeline == pipeline, holds.c.frozen_at.is_not(None))).all()
+        at = database_time(connection) if rows else None
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if at is not None and row.until > at:
+            found.setdefault(row.target, {})[row.table_name] = max(0.0, (at - row.frozen_at).total_seconds())
+    return found
+
+
 def set_state(store: Store, key: HoldKey, state: HoldState, *, position: int | None = None, reason: str = "") -> bool:
     """Set the state of a hold, and its position unless that is None; False if it has ended. Raises StoreError."""
     values: dict[str, Any] = {"state": state, "reason": reason} | ({} if position is None else {"position": position})
 
     def work(connection: Connection) -> bool:
-        same = and_(_table(key.pipeline, key.target, key.table), holds.c.holder == key.holder, holds.c.until > database_time(connection))
-        return bool(connection.execute(update(holds).where(same).values(**values)).rowcount)
+        at = database_time(connection)
+        since = {"frozen_at": at} if state == "frozen" else {}
+        same = and_(_table(key.pipeline, key.target, key.table), holds.c.holder == key.holder, holds.c.until > at)
+        return bool(connection.execute(update(holds).where(same).values(**values, **since)).rowcount)
 
     return store.write(work)
 

@@ -78,6 +78,10 @@ class RedshiftTypes(PostgresTypes):
         # A cast of text to SUPER is one string, whatever it holds. https://docs.aws.amazon.com/redshift/latest/dg/JSON_PARSE.html
         return f"JSON_PARSE({value})" if kind.name == "json" and value != "NULL" else super().typed_value(value, kind)
 
+    def value_of_text(self, text: str, kind: Kind) -> str:
+        # A cast to VARBYTE takes the bytes of a text. https://docs.aws.amazon.com/redshift/latest/dg/r_TO_VARBYTE.html
+        return f"TO_VARBYTE({text}, 'hex')" if kind.name == "binary" else super().value_of_text(text, kind)
+
     def document(self, literal: str) -> str:
         return f"JSON_PARSE({literal})"
 

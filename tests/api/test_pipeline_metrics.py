@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from auditor.api import metrics
 from auditor.api.dependencies import AppState
 from auditor.api_models.pipeline import PipelineProgress, StagedBatch
 from auditor.service.table_states import STANDINGS
-from auditor.store import open_store, pipelines
+from auditor.store import holds, open_store, pipelines
+from auditor.store.holds import HoldKey
 from tests import many_tables
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 
 ORDERS, LOG = table(id="bigint", item="varchar(40) null"), table("log", (), id="int")
+ITEMS = table("items", id="bigint")
 NAMES = (("pipeline", PIPELINE),)
 TARGET = (*NAMES, ("target", "wh"))
 HELD = (*NAMES, ("table", "shop.orders"), ("target", "wh"))
@@ -95,6 +98,28 @@ def test_what_was_staged_and_merged_and_how_far_behind_that_is(road: Road) -> No
     pipelines.set_progress(road.store, PIPELINE, progress.model_copy(update={"at": old, "current_at": old, "lag_bytes": 0}))
     found = read(road)
     assert found["auditor_pipeline_running", NAMES] == 0 and found["auditor_pipeline_source_lag_seconds", NAMES] >= 3600
+
+
+def test_for_how_long_audits_hold_tables_and_put_off_their_merges(road: Road) -> None:
+    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])), batch(announce(ITEMS, 2), insert(ITEMS, 10, ["1"])))
+    loader = road.loader()
+    loader.merge_all()
+    found = read(road)
+    assert found["auditor_pipeline_target_held_seconds", TARGET] == found["auditor_pipeline_target_held_lag_seconds", TARGET] == 0
+    keys = [HoldKey(PIPELINE, "wh", f"shop.{one.table}", "audit") for one in (ORDERS, ITEMS)]
+    assert all(holds.take_hold(road.store, key, 60) for key in keys)
+    loader.serve_holds()
+    while (found := read(road))["auditor_pipeline_target_held_seconds", TARGET] < 0.1:
+        time.sleep(0.02)
+    assert found["auditor_pipeline_target_held_lag_seconds", TARGET] == 0, "nothing is put off"
+    road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
+    found = read(road)
+    put_off = found["auditor_pipeline_target_held_lag_seconds", TARGET]
+    assert 0 < put_off <= found["auditor_pipeline_target_held_seconds", TARGET] < found["auditor_pipeline_table_lag_seconds", HELD]
+    for key in keys:
+        holds.end_hold(road.store, key)
+    found = read(road)
+    assert found["auditor_pipeline_target_held_seconds", TARGET] == found["auditor_pipeline_target_held_lag_seconds", TARGET] == 0
 
 
 def test_of_many_tables_only_those_that_need_attention_are_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,14 +72,14 @@ def load_task(task: load_tasks.LoadTask) -> Any:
     return found
 
 
-def store_task(task: Any) -> Any:
-    """Write a part to a file, and reach a step before the driver receives its name."""
-    found = _store_task(task)
+def store_file(task: load_files.FileTask) -> Any:
+    """Write a file of changes, and reach a step before the driver receives its name."""
+    found = _store_file(task)
     reach("worker: loaded")
     return found
 
 
-_stage_task, _load_task, _store_task = tasks.stage_task, load_tasks.load_task, load_files.store_task
+_stage_task, _load_task, _store_file = tasks.stage_task, load_tasks.load_task, load_files.store_file
 
 
 class SteppedBinlog(source.MySQLBinlog):
@@ -132,7 +132,7 @@ def installed() -> Iterator[None]:
         (table_merge, "load_task", load_task),
         (loader, "HERE_BYTES", 16 << 10),  # so that some parts are loaded by tasks
         (loader, "LEAST_HERE", 8 << 10),
-        (load_files, "store_task", store_task),
+        (load_files, "store_file", store_file),
         (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
         (run, "Staging", _SteppedStaging),
         (run, "_binlog", lambda: SteppedBinlog),

@@ -13,7 +13,7 @@ import pytest
 
 from auditor import config
 from auditor.errors import ColumnRefused, ConfigError
-from auditor.pipeline.merge import load_files
+from auditor.pipeline.merge import load_files, shared_load
 from auditor.pipeline.merge.load_files import folder_of
 from auditor.store import pipelines
 from dialects.writing import StoredFile
@@ -26,6 +26,12 @@ from tests.servers.redshift import StandIn
 pytestmark = pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 
 ORDERS = table(id="bigint", item="varchar(4) null", code="varbinary(3) null")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no table share a COPY with others, however small it is."""
+    monkeypatch.setattr(shared_load, "SHARED_BYTES", 0)
 
 
 def stored() -> list[str]:
@@ -98,9 +104,9 @@ def _spoil(client: Any, key: str) -> None:
 def test_a_file_that_is_not_as_it_was_written_fails_the_whole_copy(
     road: Road, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Any, str], None], reason: str
 ) -> None:
-    now, written = [0.0], load_files.store_task
+    now, written = [0.0], load_files.store_file
 
-    def store_task(task: Any) -> Any:
+    def store_file(task: load_files.FileTask) -> Any:
         found = written(task)
         assert isinstance(found, StoredFile)  # each file is harmed, because parts that fail together are tried one by one
         harm(boto3.client("s3", region_name="us-east-1"), found.url.partition(f"{BUCKET}/")[2])
@@ -109,7 +115,7 @@ def test_a_file_that_is_not_as_it_was_written_fails_the_whole_copy(
     loader = road.loader(clock=lambda: now[0])
     stage_two(road)
     with monkeypatch.context() as patched:
-        patched.setattr(load_files, "store_task", store_task)
+        patched.setattr(load_files, "store_file", store_file)
         assert loader.merge_all() == 0
     assert re.search(reason, report(road).reason), report(road).reason
     assert road.rows() == [] and stored() == [] and report(road).position == 0

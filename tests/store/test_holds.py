@@ -44,3 +44,18 @@ def test_a_hold_ends_by_itself(store: Store, key: HoldKey) -> None:
         time.sleep(0.02)
     assert holds.get_hold(store, key) is None and not holds.set_state(store, key, "wanted", position=1)
     assert holds.take_hold(store, other(key), 60)
+
+
+def test_for_how_long_tables_have_been_held(store: Store, key: HoldKey) -> None:
+    assert holds.list_held_seconds(store, key.pipeline) == {}
+    items = HoldKey(key.pipeline, "lake", "shop.items", "first")
+    assert holds.take_hold(store, key, 60) and holds.take_hold(store, items, 60)
+    assert holds.list_held_seconds(store, key.pipeline) == {}, "no loader has answered"
+    assert holds.set_state(store, key, "frozen") and holds.set_state(store, items, "frozen")
+    while not (found := holds.list_held_seconds(store, key.pipeline))["wh"]["shop.orders"]:
+        time.sleep(0.02)
+    assert found.keys() == {"wh", "lake"} and found["wh"].keys() == {"shop.orders"}
+    assert holds.set_state(store, key, "wanted", position=7) and holds.set_state(store, key, "held")
+    assert holds.list_held_seconds(store, key.pipeline)["wh"]["shop.orders"] >= found["wh"]["shop.orders"]
+    holds.end_hold(store, key)
+    assert holds.list_held_seconds(store, key.pipeline).keys() == {"lake"}

@@ -25,6 +25,7 @@ from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import render, table_copy
 from auditor.sql.merge import Bound, MergeStatements, Positions
 from auditor.sql.row_changes import MarkStatements, RowStatements
+from auditor.sql.shared_stage import SharedStage
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from auditor.sql.table_definition import table_keys
 from auditor.testing.statements import CHUNK, COLUMNS, plan_of
@@ -41,6 +42,11 @@ CARRY = [name for name in TEMPLATES[f"{COMMON}.postgres"] if name.startswith("bo
 HEARTBEAT = ("heartbeat_create", "heartbeat_write", "heartbeat_read")
 NO_CATALOGUE = {
     "merge_at_once",
+    "merge_shared_create",
+    "merge_shared_count",
+    "merge_shared_delete",
+    "merge_shared_insert",
+    "merge_shared_drop",
     "merge_stage_lock",
     "merge_update",
     "bootstrap_rename",
@@ -171,7 +177,17 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     written = positions.write({"shop.orders": (4096, "0123456789ab"), "shop.items": (4097, "ba9876543210")})
     inside = [*positions.lock(), *table.lock_stage(), table.count_staged("a1"), *written, *chunk]
     at_once = replace(table, replacing=(), at_once=True).merge("a1")
-    return [*before, *inside, *(one for one in at_once if "MERGE INTO" in one)]
+    shared = _shared_merge_statements(dialect, table) if dialect.writing.LOADS == "by files" else []
+    return [*before, *inside, *(one for one in at_once if "MERGE INTO" in one), *shared]
+
+
+def _shared_merge_statements(dialect: Dialect, table: MergeStatements) -> list[str]:
+    """Return the statements by which small tables are merged that were loaded together."""
+    stage = SharedStage(dialect)
+    kinds = [Kind("integer"), Kind("text"), Kind("decimal", 10, 2), Kind("binary"), Kind("json"), Kind("timestamp", scale=6)]
+    columns = ["id", "name", "price", "code", "body", "at"]
+    merged = stage.merge(7, replace(table, columns=columns), dict(zip(columns, kinds, strict=True)))
+    return [stage.create(), stage.count(), *merged, stage.drop()]
 
 
 def _patch_statements(dialect: Dialect, plan: Plan) -> list[str]:
@@ -223,6 +239,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     assert "${" not in render_statements(dialect)[name]
     parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
     merging = 3 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") + dialect.writing.MERGES_RANGES if dialect.is_written else 0
+    merging += dialect.is_written and dialect.writing.LOADS == "by files"
     assert len(parsed) == {"merge": merging, "refresh": 6}.get(name, 1)
     every = render_statements(dialect)[name].split(";\n")
     changes = [parsed_once(one, dialect.sqlglot_dialect) for one in every if one.startswith(CHANGES)]

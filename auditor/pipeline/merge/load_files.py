@@ -6,16 +6,63 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import dialects
 from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError
 from auditor.pipeline.merge.load_tasks import LoadTask, read_changes, settings_of, stage_columns
-from dialects import Session
+from dialects import Dialect, Session
+from dialects.url import Url
 from dialects.writing import StoredFile
 
 log = logging.getLogger(__name__)
+
+RunFileTasks: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Sequence[Any]]
+"""Runs a function on tasks that write files, wherever, and returns its results in order."""
+
+
+class FileTask(Protocol):
+    """A file to write."""
+
+    def store(self) -> Any:
+        """Write it, and return what is to be known of it. Raises AuditorError."""
+
+
+def store_files(run_tasks: RunFileTasks, tasks: Sequence[FileTask]) -> Sequence[Any]:
+    """Write files by tasks; return what each of them returns, or the error of one that fails."""
+    return run_tasks(store_file, tasks)
+
+
+def store_file(task: FileTask) -> Any:
+    """Write a file; return what its task returns, or the error, which survives the way back."""
+    try:
+        return task.store()
+    except AuditorError as error:
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """The changes of one part, to be written to a file of this name in a folder."""
+
+    load: LoadTask
+    folder: str
+    name: str
+
+    def store(self) -> StoredFile:
+        """Write the file. Raises AuditorError."""
+        dialect, url = target_of(self.load)
+        assert dialect.writing.files
+        return dialect.writing.files.store_lines(url, self.folder, self.name, stage_columns(self.load), read_changes(self.load, dialect))
+
+
+def target_of(load: LoadTask) -> tuple[Dialect, Url]:
+    """Return the dialect of the target of a task, and the URL with which it is written to."""
+    connection = settings_of(load.config_file).connections[load.connection]
+    assert connection.write
+    return writing_dialect(load.connection, connection), dialects.parse_url(connection.write.url)
 
 
 def folder_of(pipeline: str, schema: str) -> str:
@@ -24,29 +71,12 @@ def folder_of(pipeline: str, schema: str) -> str:
 
 
 @contextmanager
-def stored_files(
-    session: Session, run_tasks: Callable[[Callable[[Any], Any], Sequence[Any]], Sequence[Any]], tasks: Sequence[LoadTask], folder: str
-) -> Iterator[list[StoredFile | AuditorError]]:
-    """Yield the files of parts, one for each, or why it could not be written, and delete all of the folder after the block."""
+def files_removed(session: Session, folder: str) -> Iterator[None]:
+    """Delete all of a folder after the block."""
     try:
-        yield list(run_tasks(store_task, [(task, folder, f"{number:06}.txt") for number, task in enumerate(tasks)]))
+        yield
     finally:
         remove_files(session, folder)
-
-
-def store_task(task: tuple[LoadTask, str, str]) -> StoredFile | AuditorError:
-    """Write the changes of a part to a file of this name in a folder; return the file, or the error, which survives the way back."""
-    load, folder, name = task
-    try:
-        connection = settings_of(load.config_file).connections[load.connection]
-        dialect = writing_dialect(load.connection, connection)
-        assert connection.write
-        url = dialects.parse_url(connection.write.url)
-        files = dialect.writing.files
-        assert files
-        return files.store_lines(url, folder, name, stage_columns(load), read_changes(load, dialect))
-    except AuditorError as error:
-        return error
 
 
 def remove_files(session: Session, folder: str) -> None:

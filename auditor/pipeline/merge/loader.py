@@ -22,13 +22,14 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums
 from auditor.pipeline.merge.load_files import folder_of, remove_files
 from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE, settings_of
+from auditor.pipeline.merge.merge_to_positions import merge_to_positions
 from auditor.pipeline.merge.merge_together import Pending, look
 from auditor.pipeline.merge.name_collisions import check_place, find_alike
 from auditor.pipeline.merge.poison_search import POISONING, describe_poison, describe_statement, find_poison
 from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, is_at_one_moment, see
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import is_move
-from auditor.pipeline.merge.table_holds import Holding, merge_through
+from auditor.pipeline.merge.table_holds import Holding, merge_wanted
 from auditor.pipeline.merge.table_merge import (
     Merged,
     Step,
@@ -137,29 +138,31 @@ class Loader:
     def serve_holds(self) -> None:
         """Serve the audits that hold tables of this target; store the reason of each hold that fails."""
         try:
-            for hold in self._holding.look():
-                self._holding.answer(hold, self._hold_at(hold))
+            if wanted := self._holding.look():
+                failed = self._hold_all(wanted)
+                for hold in wanted:
+                    self._holding.answer(hold, failed.get(hold.table, ""))
         except StoreError as error:  # holds end by themselves
             log.warning("%s: the store cannot be asked for holds: %s", self.target, error, extra={"action": "holds_unknown"})
 
-    def _hold_at(self, hold: Hold) -> str:
-        """Merge a table exactly as far as an audit wants it; return why that fails, and '' if it does not."""
-        assert hold.position is not None
-        began = self.clock()
+    def _hold_all(self, wanted: Sequence[Hold]) -> dict[str, str]:
+        """Merge tables exactly as far as audits want them; return by table why that fails."""
+        positions, take = {hold.table: hold.position or 0 for hold in wanted}, partial(self._take, began=self.clock())
         try:
             with self._opened() as session:
-                self._ready.pop(hold.table, None)
-                for merged in merge_through(session, self.where, hold.table, hold.position, self._ready):
-                    self._take({hold.table: merged}, began)
+                errors = merge_wanted(session, self.where, positions, self._ready, take)
+            failed = {table: _reason(error) for table, error in errors.items()}
         except AuditorError as error:
-            self._ready.pop(hold.table, None)
-            return _reason(error)
+            failed = dict.fromkeys(positions, _reason(error))
         except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader
             log.error("%s: an unexpected error", self.target, exc_info=True, extra={"action": "hold_unexpected"})
-            return f"an unexpected {type(error).__name__}; the log of the pipeline has its traceback"
-        if hold.table in self._held:
-            self._held[hold.table] = replace(self._held[hold.table], position=hold.position)
-        return ""
+            failed = dict.fromkeys(positions, f"an unexpected {type(error).__name__}; the log of the pipeline has its traceback")
+        for table, position in positions.items():
+            if table in failed:
+                self._ready.pop(table, None)
+            elif table in self._held:
+                self._held[table] = replace(self._held[table], position=position)
+        return failed
 
     def merge_all(self) -> int:
         """Merge everything that the target lacks and return the number of events; a table that fails stops no other.
@@ -231,7 +234,8 @@ class Loader:
         for table, held in self._lacking(tables, self._waiting | set(self._holding.seen)).items():
             if self._is_asked_away():
                 break
-            total += self._guarded(session, table, held, partial(self._merge_table, session, table, held))
+            if table not in self._holding.seen:
+                total += self._guarded(session, table, held, partial(self._merge_table, session, table, held))
             if self._moved:
                 self._take_positions(session, tables)
         return total
@@ -255,8 +259,7 @@ class Loader:
                 total += merged
                 left = {*unmerged, *behind, *self._waiting, *self._holding.seen}
                 self._complete = {table: self._together for table in tables if table not in left}
-            for table, held in behind.items():
-                total += self._guarded(session, table, held, partial(self._catch_up, session, table, held))
+            total += self._catch_up_all(session, behind)
             if self._moved:
                 self._take_positions(session, tables)
             if not group:  # the others do not wait until these have caught up
@@ -289,6 +292,17 @@ class Loader:
                 return False
         self._complete[table] = self._together
         return True
+
+    def _catch_up_all(self, session: Session, behind: Mapping[str, Held]) -> int:
+        """Merge the next events of tables that are behind the others, and return their number: in one transaction where that can be."""
+        began, positions = self.clock(), {table: self._together for table in behind if table not in self._failures}
+        merged = merge_to_positions(session, self.where, positions, behind, self._ready) if len(positions) > 1 else {}
+        self._take(merged, began)
+        total = sum(one.events for one in merged.values())
+        for table, held in behind.items():
+            if table not in merged:
+                total += self._guarded(session, table, held, partial(self._catch_up, session, table, held))
+        return total
 
     def _catch_up(self, session: Session, table: str, held: Held) -> int:
         """Merge the next events of a table that is behind the others, and return their number."""
@@ -465,7 +479,7 @@ class Loader:
     def _merge_table(self, session: Session, table: str, held: Held) -> int:
         """Merge all that the target lacks of a table, and return the number of events."""
         total = 0
-        while not self._is_asked_away():  # there may always be more to merge
+        while not self._is_asked_away() and table not in self._holding.seen:  # there may always be more to merge
             staged, began = parts.get_table(self.where.store, self.where.pipeline, table), self.clock()
             merged = merge_next(session, self.where, table, self._held.get(table, held), staged, self._ready)
             if merged is None:
@@ -475,8 +489,14 @@ class Loader:
         return total
 
     def _is_asked_away(self) -> bool:
-        """Return whether an audit, or the end of the process, waits for the transaction under way."""
-        return self._stopped.is_set() or self._holding.is_asked()
+        """Return whether an audit, or the end of the process, waits for the transaction under way.
+
+        One that wants a table to stand still is answered here, and the other tables continue; but a target that is a file is closed for it.
+        """
+        if self._stopped.is_set():
+            return True
+        is_file = writing_dialect(self.where.connection, self.settings).OPENS_FILES
+        return self._holding.is_asked() if is_file else bool(self._holding.look())
 
     def _take(self, merged: Mapping[str, Merged], began: float) -> None:
         """Remember, and report, what was merged."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from auditor.connections.writer import transaction
-from auditor.errors import MergeFailed
+from auditor.errors import AuditorError, ConnectionLost, MergeFailed, StoreError
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.published_epochs import publish
-from auditor.pipeline.merge import live_sums
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, positions_of, read_positions, see, write_positions
+from auditor.pipeline.merge.merge_to_positions import merge_to_positions, state_positions
+from auditor.pipeline.merge.positions import Held, Where, describe, read_positions, see
 from auditor.pipeline.merge.table_changes import changes_columns
 from auditor.pipeline.merge.table_merge import Merged, merge_next
 from auditor.pipeline.merge.target_table import TargetTable
@@ -57,6 +56,34 @@ class Holding:
         return HoldKey(self.where.pipeline, self.where.target, hold.table, hold.holder)
 
 
+def merge_wanted(
+    session: Session,
+    where: Where,
+    positions: Mapping[str, int],
+    ready: dict[str, TargetTable],
+    take: Callable[[Mapping[str, Merged]], None],
+) -> dict[str, AuditorError]:
+    """Merge tables exactly up to the positions where audits want them, in one transaction those that can be; return by table why it fails.
+
+    What was merged is handed to ``take``. Raises StoreError and ConnectionLost.
+    """
+    together = merge_to_positions(session, where, positions, read_positions(session, where), ready)
+    take(together)
+    failed: dict[str, AuditorError] = {}
+    for table, position in positions.items():
+        if table in together:
+            continue
+        ready.pop(table, None)
+        try:
+            for merged in merge_through(session, where, table, position, ready):
+                take({table: merged})
+        except (StoreError, ConnectionLost):
+            raise
+        except AuditorError as error:
+            failed[table] = error
+    return failed
+
+
 def merge_through(session: Session, where: Where, table: str, position: int, ready: dict[str, TargetTable]) -> list[Merged]:
     """Merge all events of a table up to a position, and let the target say that it stands there; return what was merged.
 
@@ -82,15 +109,7 @@ def merge_through(session: Session, where: Where, table: str, position: int, rea
     if held.position > position:
         raise MergeFailed(f"{table} was moved beyond {describe(position)}, because another table was renamed")
     if held.position < position:
-        sums = live_sums.prepare(session, where, table, held, position)
-        with transaction(session):
-            positions = positions_of(session, where, table)
-            for statement in positions.lock():
-                session.execute(statement)
-            check_unchanged(session, where, {table: held})
-            write_positions(session, where, {table: Held(position, held.schema_id)})
-            ended = live_sums.add(session, where, table, sums)
-        live_sums.end(where, ended)
+        state_positions(session, where, {table: held}, {table: Held(position, held.schema_id)})
         pipelines.report_merges(where.store, where.pipeline, where.target, {table: pipelines.MergeNews(position, "merged")})
     return done
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -15,18 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.connections.writer import transaction
-from auditor.errors import AuditorError, ConnectionLost, MergeFailed, PartsGone, TableStopped, ValuesChanged
+from auditor.errors import AuditorError, ConnectionLost, MergeFailed, PartsGone, StatementRefused, TableStopped, ValuesChanged
 from auditor.escaping import shell_word
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums, merge_by_commits
-from auditor.pipeline.merge.load_files import folder_of, stored_files
+from auditor.pipeline.merge.load_files import PartFile, RunFileTasks, files_removed, folder_of, store_files
 from auditor.pipeline.merge.load_tasks import HERE_BYTES, LoadTask, load_part, load_task, read_last_changes, stage_columns
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see, write_positions
+from auditor.pipeline.merge.shared_load import SharedFile, SharedLoad, SharingFailed, StoredTables, can_share, shared_files
 from auditor.pipeline.merge.shared_tables import check_alone
+from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import TargetTable, examine
 from auditor.pipeline.staged_parts import Blocks, read_part
@@ -37,6 +40,8 @@ from auditor.store.parts import StagedTable
 from dialects import Session
 from dialects.committing import Committing
 from dialects.writing import StoredFile
+
+log = logging.getLogger(__name__)
 
 MOST_AS_LITERALS = 200
 """Changes of a table that are written into a statement: of more, it takes longer to read them there than to load them."""
@@ -197,26 +202,48 @@ def merge(
     rows are sent at once where the engine takes them. Nothing is returned of a trial. Raises StepFailed, StepsFailed for those that were
     sent together, and AuditorError where it concerns all of them; nothing was merged then.
     """
+    alone = set[str]()
+    while True:
+        try:
+            _merge_loaded(session, where, steps, whole, alone, together)
+            break
+        except SharingFailed as failure:
+            tables = sorted(failure.tables)
+            named = tables[0] if len(tables) == 1 else f"{len(tables)} tables, {tables[0]} the first,"
+            extra = {"action": "load_alone", "target": where.target, "table": tables[0], "tables": len(tables)}
+            log.warning("%s: %s cannot share a COPY with others: %s", where.target, named, plain_message(str(failure.error)), extra=extra)
+            alone.update(tables)
+    for step in steps:
+        _use(step, ready)
+    return {step.table: _merged(where, step) for step in steps if step.rows is None}
+
+
+def _merge_loaded(
+    session: Session,
+    where: Where,
+    steps: Sequence[Step],
+    whole: Mapping[str, tuple[int, str]] | None,
+    alone: Collection[str],
+    together: bool,
+) -> None:
+    """Merge the events of steps in one transaction, of which tables ``alone`` share nothing with others. Raises SharingFailed as well."""
     reach("merge.load")
-    with _loaded(session, where, steps) as load:
+    with _loaded(session, where, steps, alone) as loaded:
         reach("merge.merge")
         if isinstance(session, Committing):
             for step in steps:
-                _commit(session, where, step, load)
+                _commit(session, where, step, loaded.load)
         elif any(step.rows is not None for step in steps):
             with suppress(_Undo), transaction(session):
-                _merge(session, where, steps, [live_sums.Pending() for _ in steps], load)
+                _merge(session, where, steps, [live_sums.Pending() for _ in steps], loaded)
                 raise _Undo
         else:
             epochs = live_sums.list_lasting(where)
             sums = [live_sums.prepare(session, where, step.table, step.held, step.position, step.chosen, epochs) for step in steps]
             with transaction(session):
-                ended = _merge(session, where, steps, sums, load, whole, together)
+                ended = _merge(session, where, steps, sums, loaded, whole, together)
             live_sums.end(where, ended)
         reach("merge.committed")
-    for step in steps:
-        _use(step, ready)
-    return {step.table: _merged(where, step) for step in steps if step.rows is None}
 
 
 def _use(step: Step, ready: dict[str, TargetTable]) -> None:
@@ -309,22 +336,66 @@ Load: TypeAlias = Callable[[Step], int]
 """Completes, in the transaction that merges a step, what is loaded of it into its staging table; returns the intervals of keys in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """How what was loaded, or written to files, gets into the transaction that merges it."""
+
+    load: Load
+    shared: SharedLoad = field(default_factory=SharedLoad)
+    """The tables that share a COPY, of which ``load`` loads none."""
+
+
 @contextmanager
-def _loaded(session: Session, where: Where, steps: Sequence[Step]) -> Iterator[Load]:
+def _loaded(session: Session, where: Where, steps: Sequence[Step], alone: Collection[str]) -> Iterator[_Loaded]:
     """Yield what completes the loading of each step: rows are loaded, or written to files, before the transaction where tasks do that.
 
-    Raises StepFailed with the first task's error.
+    Tables ``alone`` share no COPY with others. Raises StepFailed with the first task's error, and SharingFailed.
     """
-    tasks = [task for step in steps if step.changes is None for task in step.tasks]
     if session.dialect.writing.LOADS == "by files":
         folder = f"{folder_of(where.pipeline, where.schema)}/{secrets.token_hex(8)}"
-        with stored_files(session, where.run_tasks, tasks, folder) as files:
-            yield partial(_load_files, session, folder, _by_part(steps, tasks, files))
+        with files_removed(session, folder):
+            yield _store_files(session, where.run_tasks, steps, alone, folder)
         return
+    tasks = [task for step in steps if step.changes is None for task in step.tasks]
     counts: dict[tuple[str, int], int] = {}
     if session.dialect.writing.LOADS == "side by side" and tasks:
         counts = _by_part(steps, tasks, where.run_tasks(load_task, tasks))
-    yield partial(_load_here, session, counts)
+    yield _Loaded(partial(_load_here, session, counts))
+
+
+def _store_files(session: Session, run_tasks: RunFileTasks, steps: Sequence[Step], alone: Collection[str], folder: str) -> _Loaded:
+    """Let tasks write the changes of steps to files below a folder: those of small tables to few that they share."""
+    small = {step.table: step.tasks for step in steps if step.table not in alone and can_share(step.tasks)}
+    together = shared_files(small, folder)
+    parts = [task for step in steps if step.table not in small for task in step.tasks]
+    written = store_files(run_tasks, [*together, *_part_files(parts, folder)])
+    stored = _stored(steps, together, written)
+    rows = {table: count for one in stored for table, count in one.rows.items()}
+    files = _by_part(steps, parts, written[len(together) :])
+    left = [task for table, tasks in small.items() if table not in rows for task in tasks]
+    if left:
+        files |= _by_part(steps, left, store_files(run_tasks, _part_files(left, f"{folder}/left")))
+    numbers = {table: number for one in together for table, number in one.numbers.items()}
+    shared = SharedLoad(folder, [one.file for one in stored if one.rows], numbers, rows)
+    return _Loaded(partial(_load_files, session, folder, files), shared)
+
+
+def _part_files(tasks: Sequence[LoadTask], folder: str) -> list[PartFile]:
+    return [PartFile(task, folder, f"{number:06}.txt") for number, task in enumerate(tasks)]
+
+
+def _stored(steps: Sequence[Step], together: Sequence[SharedFile], written: Sequence[StoredTables | AuditorError]) -> list[StoredTables]:
+    """Return the files that tables share. Raises StepFailed with the first error of a table, SharingFailed, and AuditorError."""
+    found: list[StoredTables] = []
+    for file, result in zip(together, written, strict=False):
+        if isinstance(result, StatementRefused):
+            raise SharingFailed(file.tables, result)
+        if isinstance(result, AuditorError):
+            raise result
+        for table, error in result.failed.items():
+            raise StepFailed(next(step for step in steps if step.table == table), error)
+        found.append(result)
+    return found
 
 
 def _by_part(steps: Sequence[Step], tasks: Sequence[LoadTask], results: Sequence[Result | AuditorError]) -> dict[tuple[str, int], Result]:
@@ -428,23 +499,27 @@ def _merge(
     where: Where,
     steps: Sequence[Step],
     sums: Sequence[live_sums.Pending],
-    load: Load,
+    loaded: _Loaded,
     whole: Mapping[str, tuple[int, str]] | None = None,
     together: bool = False,
 ) -> dict[str, str]:
-    """Merge what is loaded, in a transaction; return why epochs of live summaries end, by id."""
+    """Merge what is loaded, in a transaction; return why epochs of live summaries end, by id. Raises StepFailed and SharingFailed."""
     _lock(session, where, steps)
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
     write_positions(session, where, {step.table: step.now for step in steps}, whole)
     sent = _merge_together(session, steps) if together else set()
+    counts = loaded.shared.copy(session)
     ended: dict[str, str] = {}
     for step, pending in zip(steps, sums, strict=True):
         try:
-            if step.table not in sent:
-                _merge_one(session, where, step, load)
+            if step.table in loaded.shared.rows:
+                loaded.shared.merge(session, step.tasks[0], counts)
+            elif step.table not in sent:
+                _merge_one(session, where, step, loaded.load)
             ended |= live_sums.add(session, where, step.table, pending)
         except AuditorError as error:
             raise StepFailed(step, error) from error
+    loaded.shared.drop(session)
     reach("merge.merged")
     reach("merge.commit")
     return ended

@@ -33,6 +33,8 @@ class TargetTable:
     names: Mapping[str, str]
     """The target's names of the source's columns."""
     statements: MergeStatements
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """The kinds of the target's own columns, by their names; without those that have none."""
     longest: Mapping[str, int] = field(default_factory=dict)
     """Bytes of the longest value that a column holds, of columns whose values are to be looked at, by the target's names."""
     examined: float = field(default_factory=time.monotonic, compare=False)
@@ -74,7 +76,7 @@ def examine(
     found = find_table(session, *into)
     if found is None:
         made, statement = make_statement(dialect, into, pipeline, schema, keys)
-        return replace(made, longest=_longest(dialect, natives)), statement
+        return replace(made, kinds=_kinds(dialect, natives), longest=_longest(dialect, natives)), statement
     hazards = session.dialect.catalogue.hazards(session, found) if session.dialect.writing.MERGES_BY_UPDATE else []
     _check_storage(session, table, found, hazards)
     names = _match(dialect, table, found, schema, natives, earlier)
@@ -91,7 +93,7 @@ def examine(
     apart = replaced_columns(found, hazards, carried, key), numbered, is_only_key_unique(hazards, key)
     statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, carried, key, loose, *apart)
     held = {column.name: column.native for column in found.columns if column.name in names.values()}
-    return TargetTable(schema, names, statements, _longest(dialect, held)), ""
+    return TargetTable(schema, names, statements, _kinds(dialect, held), _longest(dialect, held)), ""
 
 
 def make_statement(
@@ -126,12 +128,16 @@ def _loose(dialect: Dialect, schema: TableSchema, names: Mapping[str, str]) -> t
     return tuple(names[name] for name, kind in kinds.items() if dialect.writing.EQUAL_TEXTS_DIFFER and kind and kind.is_free_text)
 
 
+def _kinds(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, Kind]:
+    """Return the kinds of columns of these types."""
+    return {name: kind for name, native in natives.items() if (kind := dialect.types.kind(native))}
+
+
 def _longest(dialect: Dialect, natives: Mapping[str, str]) -> dict[str, int]:
     """Return the bytes of the longest values of columns of these types, where the engine bounds them."""
     if not dialect.writing.REFUSES_LONG_VALUES:
         return {}
-    kinds = {name: dialect.types.kind(native) for name, native in natives.items()}
-    return {name: kind.bytes for name, kind in kinds.items() if kind and kind.bytes}
+    return {name: kind.bytes for name, kind in _kinds(dialect, natives).items() if kind.bytes}
 
 
 def _check_storage(session: Session, table: str, found: Table, hazards: Sequence[Hazard]) -> None:

@@ -423,6 +423,7 @@ def _watch_tables() -> None:
         Column("state", short_text(16), nullable=False),
         Column("position", big_integer()),
         Column("reason", Words(), nullable=False),
+        Column("frozen_at", Moment()),
         Column("until", Moment(), nullable=False),
     )
     _table(
