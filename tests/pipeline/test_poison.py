@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
 from auditor.config import Audit
 from auditor.errors import ConfigError
+from auditor.pipeline.merge import table_merge
 from auditor.service import pipelines as service
 from auditor.service import stored_runs
 from auditor.service.pipeline_status import status
@@ -123,6 +125,31 @@ def test_a_value_that_the_target_cannot_hold_is_found_among_others(road: Road) -
     loader.merge_all()
     assert [row[0] for row in road.rows("t")] == [n for n in range(1, 40) if n != 17]
     assert road.rows("t")[-1][1] is None and stopped(road) == []
+
+
+@quick_on_target("postgres")
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5], ids="merge {} of the search".format)
+def test_an_event_that_is_skipped_while_it_is_searched_for_blames_no_other(road: Road, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    merges = itertools.count(1)
+
+    def merge_next(*given: Any) -> object:
+        if next(merges) == step:
+            skip(road, "t", "binlog.000000:10:2")
+        return table_merge.merge_next(*given)
+
+    now, schema = [0.0], table("t", id="int", at="date null")
+    loader = road.loader(clock=lambda: now[0])
+    rows = [[str(number), "2026-01-01" if number != 2 else "0000-00-00"] for number in range(8)]
+    road.stage(batch(announce(schema, 1), insert(schema, 10, *rows)))
+    loader.merge_all()
+    assert stopped(road) == [("shop.t", "000000:10:2", "merge", 1)]
+    now[0] += 100
+    monkeypatch.setattr("auditor.pipeline.merge.loader.merge_next", merge_next)
+    loader.merge_all()
+    assert next(merges) > step and stopped(road) == []
+    now[0] += 100
+    loader.merge_all()
+    assert [row[0] for row in road.rows("t")] == [0, 1, 3, 4, 5, 6, 7]
 
 
 def test_a_target_that_was_altered_goes_on_by_itself(road: Road) -> None:

@@ -82,8 +82,11 @@ def _find_row(
     position: int,
     skipped: Collection[tuple[int, int]],
     error: AuditorError,
-) -> Poison:
-    """Return the event of a transaction with which it begins to fail, and why."""
+) -> Poison | None:
+    """Return the event of a transaction with which it begins to fail, and why; None if it fails no more.
+
+    It may have been skipped during the search, or the target altered: what was tried before that says nothing of the event that is left.
+    """
     every = [row for batch in _at(root, parts, position) for row in batch["row"].to_pylist()]
     rows = [row for row in every if (position, row) not in skipped]
     if isinstance(error, TableShared):  # a chunk of a refresh, which is one transaction
@@ -93,11 +96,17 @@ def _find_row(
         middle = (first + last) // 2
         try:
             merge(position, rows[middle] + 1)
-        except POISONING as found:
-            last, error = middle, found
+        except POISONING:
+            last = middle
         else:
             first = middle + 1
-    return Poison(position, rows[first] if rows else -1, len(every), error)
+    try:
+        merge(
+            position, rows[first] + 1 if first < len(rows) - 1 else None
+        )  # all of them for good: a constraint may fail at the COMMIT alone
+    except POISONING as found:
+        return Poison(position, rows[first] if rows else -1, len(every), found)
+    return None
 
 
 def describe_poison(root: Folder, parts: Sequence[Part], found: Poison, target: str, reason: str, schema: TableSchema) -> TableNote:
