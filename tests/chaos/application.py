@@ -1,4 +1,4 @@
-"""The command ``auditor pipeline run`` as a process of its own, with the processes that it starts, restarted as a supervisor does."""
+"""Commands of ``auditor`` as processes; ``auditor pipeline run``, with the processes that it starts, restarted as a supervisor does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Application:
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.chaos", *self._arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), steps.FOLDER: str(self.folder), "JDK_JAVA_OPTIONS": JAVA_OPTIONS}
+        environment = {**_environment(), steps.FOLDER: str(self.folder), "JDK_JAVA_OPTIONS": JAVA_OPTIONS}
         return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=self._log, stderr=self._log)
 
     def keep_running(self) -> None:
@@ -58,6 +58,12 @@ class Application:
             assert time.monotonic() < deadline, f"{what} did not come; {self.tail()}"
             self.keep_running()
             time.sleep(every)
+
+    def restart(self) -> None:
+        """Ask the process to end, and start it again."""
+        if code := self.terminate():
+            self.ends[code] += 1
+        self.process = self._start()
 
     def find(self, name: str) -> list[int]:
         """Return the processes below the driver that are of this name."""
@@ -80,6 +86,32 @@ class Application:
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self._log.close()
+
+
+class Command:
+    """The command ``auditor`` as a process of its own beside the pipeline's, as a person or a schedule runs it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "auditor", *arguments]
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+        )
+        self.output = self.errors = ""
+        """What it printed, once it has ended."""
+
+    def wait(self, kill_after: float | None = None) -> int:
+        """Wait for its end, and kill it if it has not ended after so many seconds; return the exit code."""
+        try:
+            self.output, self.errors = self._process.communicate(timeout=PATIENCE if kill_after is None else kill_after)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self.output, self.errors = self._process.communicate()
+            assert kill_after is not None, f"{self._process.args!r} did not end; {self.errors}"
+        return self._process.returncode
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def kill(pid: int) -> bool:

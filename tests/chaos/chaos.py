@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -45,33 +45,21 @@ EXPECTED_ENDS = {-9, 3}
 class Chaos:
     """A pipeline from a source into all targets, with everything that can be killed."""
 
-    def __init__(self, folder: Path, writer: Writer, source: Killable, targets: Mapping[str, Target], seed: int) -> None:
-        self.folder, self.source, self.targets = folder, source, targets
+    def __init__(
+        self,
+        folder: Path,
+        writer: Writer,
+        source: Killable,
+        targets: Mapping[str, Target],
+        seed: int,
+        keep: str = "60s",
+        held: Sequence[str] = (),
+    ) -> None:
+        """``keep`` is how long parts are kept; ``held`` are tables of which there are aligned audits."""
+        self.folder, self.source, self.targets = folder, source, dict(targets)
         self.random = random.Random(seed)
-        self.writer = writer
-        connections = [f'  {name}: {{url: "{one.url}", write: {{url: "{one.url}"}}}}' for name, one in targets.items()]
-        paces = dict(zip(targets, itertools.cycle(("0s", "1s")), strict=False))
-        counted = ', tables: {ledger: {accept: ["trigger count_applied"]}}'
-        chosen = [
-            f"      {name}: {{connection: {name}, schema: {SCHEMA}, every: {pace}{counted if targets[name].counts else ''}}}"
-            for name, pace in paces.items()
-        ]
-        lines = {"connections": "\n".join(connections), "targets": "\n".join(chosen)}
-        (folder / "auditor.yaml").write_text(
-            f"""\
-connections:
-  source: {{url: "{source.url}"}}
-{lines["connections"]}
-audits: {{}}
-pipelines:
-  {PIPELINE}:
-    source: {{connection: source, tables: [{", ".join(writer.tables)}]}}
-    staging: {{path: "{folder}/staging", keep: 60s}}
-    targets:
-{lines["targets"]}
-"""
-        )
-        self.settings = config.load(folder / "auditor.yaml")
+        self.writer, self._keep, self._held = writer, keep, held
+        self.settings = self._configure()
         assert self.settings.store
         self.store = open_store(self.settings.store.url)
         self.writer.create()
@@ -81,6 +69,48 @@ pipelines:
     def close(self) -> None:
         self.application.close()
         self.store.close()
+
+    def _configure(self) -> config.Settings:
+        """Write the configuration with all targets, at once for those who read it meanwhile, and return it."""
+        connections = [f'  {name}: {{url: "{one.url}", write: {{url: "{one.url}"}}}}' for name, one in self.targets.items()]
+        paces = dict(zip(self.targets, itertools.cycle(("0s", "1s")), strict=False))
+        counted = ', tables: {ledger: {accept: ["trigger count_applied"]}}'
+        chosen = [
+            f"      {name}: {{connection: {name}, schema: {SCHEMA}, every: {pace}{counted if self.targets[name].counts else ''}}}"
+            for name, pace in paces.items()
+        ]
+        audits = [
+            f"  {name}: {{source: {{connection: source, table: {table}}},"
+            f" target: {{connection: {target}, table: {SCHEMA}.{table}}}, align: pipeline}}"
+            for (target, table), name in self.aligned_audits().items()
+        ]
+        lines = {"connections": "\n".join(connections), "targets": "\n".join(chosen), "audits": "\n".join(["", *audits]) or " {}"}
+        written = self.folder / "auditor.yaml.new"
+        written.write_text(
+            f"""\
+connections:
+  source: {{url: "{self.source.url}", write: {{url: "{self.source.url}"}}}}
+{lines["connections"]}
+audits:{lines["audits"]}
+pipelines:
+  {PIPELINE}:
+    source: {{connection: source, tables: [{", ".join(self.writer.tables)}]}}
+    staging: {{path: "{self.folder}/staging", keep: {self._keep}}}
+    targets:
+{lines["targets"]}
+"""
+        )
+        return config.load(written.replace(self.folder / "auditor.yaml"))
+
+    def aligned_audits(self) -> dict[tuple[str, str], str]:
+        """Return the aligned audits by target and table, of the targets that can be held."""
+        return {(name, table): f"{table}_{name}" for name, one in self.targets.items() if one.can_be_held for table in self._held}
+
+    def add_target(self, name: str, target: Target) -> None:
+        """Add a target to the configuration, and let the pipeline's process begin again with it."""
+        self.targets = {**self.targets, name: target}  # others go through them meanwhile
+        self.settings = self._configure()
+        self.application.restart()
 
     def positions(self) -> dict[str, int]:
         """Where each target said that it stands with the ledger."""
@@ -155,22 +185,30 @@ pipelines:
 
     def wait_for_end(self, what: str) -> None:
         """Wait until everything that is committed was staged, and merged into all targets."""
+        self.application.until(self.arrival(list(self.targets), self.writer.tables), what)
+
+    def arrival(self, targets: Sequence[str], tables: Sequence[str]) -> Callable[[], bool]:
+        """Return what says whether these targets hold all that is committed in these tables when this is called."""
         with closing(Source(self.source.url, "source").connect()) as connection:
             end = log_status(connection).end
+        needed: dict[str, int] = {}
 
-        def arrived() -> bool:
-            offset = pipelines.get_pipeline(self.store, PIPELINE).source_offset
-            if offset is None or Place(offset["file"], offset["position"]).order < end.order:
-                return False
-            staged = parts.list_tables(self.store, PIPELINE)
-            merges = pipelines.list_merges(self.store, PIPELINE)
-            return all(
-                table in merges.get(target, {}) and merges[target][table].position >= found.staged_through
-                for table, found in staged.items()
-                for target in self.targets
-            )
+        def has_arrived() -> bool:
+            if not needed:
+                offset = pipelines.get_pipeline(self.store, PIPELINE).source_offset
+                if offset is None or Place(offset["file"], offset["position"]).order < end.order:
+                    return False
+                staged = parts.list_tables(self.store, PIPELINE)
+                needed.update({table: staged[full].staged_through for table in tables if (full := full_name(table)) in staged})
+            held = {target: self.held(target) for target in targets}
+            return all(held[target].get(table, 0) >= through for table, through in needed.items() for target in targets)
 
-        self.application.until(arrived, what)
+        return has_arrived
+
+    def held(self, target: str) -> dict[str, int]:
+        """Return up to where a target said that it holds each table."""
+        merges = pipelines.list_merges(self.store, PIPELINE, target).get(target, {})
+        return {table.partition(".")[2]: found.position for table, found in merges.items()}
 
     def _query_source(self, sql: str) -> list[tuple[Any, ...]]:
         with mysql.connect(self.source.url) as connection, connection.cursor() as cursor:
@@ -202,6 +240,11 @@ pipelines:
             report = audit_run.run(name, Audit.model_validate(definition), self.settings.connections)
             assert (report.verdict, report.method) == (Verdict.MATCH, "exact"), (name, report.reasons)
             assert report.jaccard and report.jaccard.score == Score(value=1, lower=1, upper=1), name
+
+
+def full_name(table: str) -> str:
+    """Return a table's name with the database of the source."""
+    return f"audit.{table}"
 
 
 class _Writing(threading.Thread):

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import boto3
 import pytest
 
+import dialects
+from dialects import Dialect
 from tests.live import Engines
 from tests.servers import mysql, postgres, s3
 from tests.servers.killable import Killable, killable
@@ -57,6 +59,16 @@ class Target:
     def stages_once(self) -> bool:
         """Whether its loader keeps a session whose staging tables outlive every connection that can be ended here."""
         return self.url.startswith(("delta", "parquet"))
+
+    @property
+    def can_be_held(self) -> bool:
+        """Whether audits of it can be aligned."""
+        return not self.url.startswith(("delta", "parquet"))
+
+    @property
+    def dialect(self) -> Dialect:
+        """Its engine."""
+        return dialects.by_scheme(urlsplit(self.url).scheme)
 
     @property
     def _is_mysql(self) -> bool:
