@@ -25,7 +25,7 @@ from hypothesis import settings
 from auditor.sql import user_sql
 from tests import kept_open, new_stores
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
-from tests.servers import mysql
+from tests.servers import mysql, spark
 from tests.servers.desk import Address
 from tests.servers.process import folder_in_memory
 from tests.timeouts import SetTimeouts
@@ -79,10 +79,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads where its temporary directories are
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers, so that a misspelt one is an error, and let tests write in memory where there is room.
+    """Declare the markers, so that a misspelt one is an error, let tests write in memory where there is room, and Java start quickly.
 
     Stores and DuckDB's files are written through to the disk with each transaction, which tests wait for otherwise.
     """
+    for name, options in spark.COMPILES_QUICKLY.items():
+        os.environ.setdefault(name, options)
     if folder := folder_in_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
     config.addinivalue_line("markers", "slow: takes long; runs only with --slow")

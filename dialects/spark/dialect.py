@@ -130,7 +130,8 @@ class Spark(Dialect):
         if url.scheme == "sc":
             return connect.connect(self, url, statement_timeout, lock_timeout, OLDEST)
         url.refuse_unknown(("master",), lambda name: name.startswith("spark."), "settings of Spark begin with spark.")
-        _set_up_java()
+        if not driver.is_running():  # it is read when Java starts, and asking Java for its version takes a process
+            _set_up_java()
         options = {name: value for name, value in url.options.items() if name != "master"}
         builder: Any = Driver.builder.master(url.option("master", "local[*]")).appName("auditor")
         for option, value in {**_LOCAL_DEFAULTS, **options}.items():

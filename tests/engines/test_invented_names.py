@@ -150,8 +150,14 @@ PLACED = ("partition_id", "first_key", "v", "row_count", "k", "x", "kv", "bucket
 """Names in these places in a normal run; every other name is a value beside them."""
 
 
+QUICK_ON_SPARK = ("exact range", "digests", "groups", "counts")
+"""Those that a normal run makes on Spark too. The statements of the others run there in `test_collations.py` beside this module, and in
+`test_exact.py` and `test_time_partitions.py` of `tests/pairs/`; that no name is mistaken in them is proved by
+`tests/unit/test_invented_names.py`."""
+
+
 @pytest.mark.parametrize("engine", engine_params(), indirect=True)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", [how if how in QUICK_ON_SPARK else pytest.param(how, marks=pytest.mark.slow_on("spark")) for how in HOW])
 @pytest.mark.usefixtures("small_stretches")
 def test_damage_is_found_whatever_columns_are_named(engine: LiveEngine, how: str) -> None:
     more = [name for name in invented_names.dangerous() if name not in PLACED]

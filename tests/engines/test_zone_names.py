@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
@@ -24,6 +26,14 @@ MOMENTS = [
     for year in (1973, 1979, 1986, 1995, 2003, 2011, 2018, 2024, 2026)
     for month, day in ((1, 9), (7, 9))
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clocks_of_all_names_are_kept() -> Iterator[None]:
+    """Compute once what the clocks of each name show: there are more names than a process remembers, and every engine is asked for all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(times, "clocks", cache(times.clocks.__wrapped__))
+        yield
 
 
 def shown_by_rules(name: str, at: dt.datetime) -> str:
