@@ -27,7 +27,7 @@ FUNCTIONS: Mapping[str, str] = {
     "COLLATE": "r_COLLATE.html", "CHARINDEX": "r_CHARINDEX.html",
     "UPPER": "r_UPPER.html", "TRANSLATE": "r_TRANSLATE.html", "TRIM": "r_TRIM.html", "RTRIM": "r_RTRIM.html", "CHR": "r_CHR.html",
     "CHAR_LENGTH": "r_CHAR_LENGTH.html", "TO_CHAR": "r_TO_CHAR.html", "REGEXP_REPLACE": "REGEXP_REPLACE.html",
-    "JSON_SERIALIZE": "JSON_SERIALIZE.html", "JSON_SIZE": "r_json_size.html",
+    "JSON_PARSE": "JSON_PARSE.html", "JSON_SERIALIZE": "JSON_SERIALIZE.html", "JSON_SIZE": "r_json_size.html",
     "JSON_SERIALIZE_TO_VARBYTE": "JSON_SERIALIZE_TO_VARBYTE.html", "OCTET_LENGTH": "r_OCTET_LENGTH.html",
     "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
     # numbers and dates
