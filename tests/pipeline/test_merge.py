@@ -160,8 +160,8 @@ def test_a_table_of_the_target_with_another_key_is_left_alone(road: Road) -> Non
 @pytest.mark.parametrize(
     ("kind", "value", "sentence"),
     [
-        ("date", "0000-00-00", "shop.t.v holds no date of any target (0000-00-00); exclude the column"),
-        ("datetime(6)", "2024-00-10 00:00:00.000000", "shop.t.v holds no date of any target (2024-00-10 00:00:00.000000)"),
+        ("date", "0000-00-00", "shop.t.v holds no date of this target (0000-00-00); exclude the column"),
+        ("datetime(6)", "2024-00-10 00:00:00.000000", "shop.t.v holds no date of this target (2024-00-10 00:00:00.000000)"),
         ("time", "-00:00:01", "shop.t.v holds no time of day, as every target's TIME is (-00:00:01)"),
         ("time(3)", "24:00:00.001", "shop.t.v holds no time of day"),
         ("geometry", "00", "shop.t.v is of type geometry, which no target holds; exclude it: columns: {t: {exclude: [v]}}"),

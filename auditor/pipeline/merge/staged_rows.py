@@ -241,9 +241,9 @@ def _why_no_date(text: str) -> str:
     """Return what a date is that no target takes, with places for it and for the text that begins with it; '' for any other."""
     year, month, day = (int(one) for one in text.split("-"))
     if not (year and month and day):
-        return "no date of any target ({text})"
+        return "no date of this target ({text})"
     if month > 12 or day > calendar.monthrange(year, month)[1]:
-        return "a date that does not exist ({day}), which no target takes"
+        return "a date that does not exist ({day}), which this target does not take"
     return ""
 
 
