@@ -79,11 +79,16 @@ class Poison:
         self._chaos.application.until(self._chaos.arrival(others, [UNCOUNTED]), "the row where it can be held")
 
     def let_table_go(self) -> None:
-        """Skip what stops the table, by the command, and then correct the row in the source; until then the table has stood still."""
+        """Correct the row in the source, and skip what stops the table, by the command; until then the table has stood still.
+
+        In this order, no audit sees the table without the row.
+        """
         places = self._until_stopped()
         assert places.items() >= self._places.items()
         for target, place in places.items():
             assert self._chaos.held(target)[UNCOUNTED] < _position_of(place), target
+        with mysql.connect(self._chaos.source.url) as connection, connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {UNCOUNTED} SET day = '2024-02-28' WHERE id = 2")
         has_arrived, skips = self._chaos.arrival(list(self._chaos.targets), [UNCOUNTED]), list[str]()
 
         def look() -> bool:
@@ -95,8 +100,6 @@ class Poison:
             return has_arrived()
 
         self._chaos.application.until(look, "the table that was let go", every=1.0)
-        with mysql.connect(self._chaos.source.url) as connection, connection.cursor() as cursor:
-            cursor.execute(f"UPDATE {UNCOUNTED} SET day = '2024-02-28' WHERE id = 2")
         print(f"{UNCOUNTED}: let go by {len(skips)} skips in {', '.join(self._refusing()) or 'no target'}", flush=True)
 
     def _refusing(self) -> list[str]:
