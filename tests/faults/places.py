@@ -16,6 +16,7 @@ from auditor.pipeline.events import FIRST_OFFSET, Place
 from auditor.pipeline.segments.writer import folder_of
 from auditor.points import armed
 from auditor.sql.merge import MergeStatements
+from auditor.sql.shared_stage import SharedStage
 from auditor.store import parts, pipelines, segments
 from tests.faults.events import CHANGED, is_hit
 from tests.faults.load import PROBE, PROBES, row_of
@@ -81,15 +82,21 @@ def crash(world: World) -> None:
 
 def merge_without_delete(world: World) -> None:
     """Merge a batch without the statements that delete or update the rows which its changes replace."""
-    merge = MergeStatements.merge
+    merge, merge_shared = MergeStatements.merge, SharedStage.merge
 
-    def without(statements: MergeStatements, *given: Any) -> Sequence[str]:
-        found = merge(statements, *given)
-        left = [one for one in found if not one.lstrip().startswith((f"DELETE FROM {statements.target}", f"UPDATE {statements.target}"))]
+    def without(found: Sequence[str], target: str) -> Sequence[str]:
+        left = [one for one in found if not one.lstrip().startswith((f"DELETE FROM {target}", f"UPDATE {target}"))]
         world.hits += len(left) < len(found)
         return left
 
-    with world.lull(), mock.patch.object(MergeStatements, "merge", without):
+    def alone(statements: MergeStatements, *given: Any) -> Sequence[str]:
+        return without(merge(statements, *given), statements.target)
+
+    def shared(stage: SharedStage, number: int, statements: MergeStatements, *given: Any) -> Sequence[str]:
+        return without(merge_shared(stage, number, statements, *given), statements.target)
+
+    patched = mock.patch.object(MergeStatements, "merge", alone), mock.patch.object(SharedStage, "merge", shared)
+    with world.lull(), patched[0], patched[1]:
         world.strike(f"UPDATE {world.table} SET {CHANGED} WHERE id = {PROBE}")
 
 
