@@ -90,8 +90,8 @@ class RowBuffer:
 def batch_of(buffers: Sequence[RowBuffer]) -> pa.RecordBatch:
     """Return the rows of these buffers, one buffer after the other, as one batch.
 
-    Where tables are many, each has a few rows, and whatever is done for each of them costs more than its rows. Raises LogRefused if the
-    texts are too many for one batch, which names the first table.
+    Where tables are many, each has a few rows, and what is done once for each table costs more than its rows do. Raises LogRefused, which
+    names the first table, if the texts do not fit into one batch.
     """
     counts = np.array([count for buffer in buffers for count in buffer.counts], dtype=np.int64)
     rows, runs = int(counts.sum()), np.repeat(np.arange(len(counts)), counts)

@@ -100,10 +100,9 @@ def _find_row(
             last = middle
         else:
             first = middle + 1
+    tried = rows[first] + 1 if first < len(rows) - 1 else None  # all of them for good: a constraint may fail at the COMMIT alone
     try:
-        merge(
-            position, rows[first] + 1 if first < len(rows) - 1 else None
-        )  # all of them for good: a constraint may fail at the COMMIT alone
+        merge(position, tried)
     except POISONING as found:
         return Poison(position, rows[first] if rows else -1, len(every), found)
     return None

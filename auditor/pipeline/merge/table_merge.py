@@ -507,7 +507,7 @@ def _merge(
     _lock(session, where, steps)
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
     write_positions(session, where, {step.table: step.now for step in steps}, whole)
-    sent = _merge_together(session, steps) if together else set()
+    sent = _send_together(session, steps) if together else set()
     counts = loaded.shared.copy(session)
     ended: dict[str, str] = {}
     for step, pending in zip(steps, sums, strict=True):
@@ -525,7 +525,7 @@ def _merge(
     return ended
 
 
-def _merge_together(session: Session, steps: Sequence[Step]) -> set[str]:
+def _send_together(session: Session, steps: Sequence[Step]) -> set[str]:
     """Merge steps whose rows one statement inserts, by as few messages as the server takes; return their tables. Raises StepsFailed."""
     merged, waiting, size = set[str](), list[str](), 0
     try:
