@@ -440,8 +440,8 @@ class Loading(ABC):
         """
         raise StatementRefused("this engine cannot be loaded")
 
-    def insertion(self, table: str, columns: Mapping[str, Kind], rows: Any) -> str:
-        """Return a statement that inserts a few rows as `load` does, to be sent with others; '' where `load` alone inserts them."""
+    def insertion(self, table: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[str | None]]) -> str:
+        """Return a statement that inserts a few rows of texts as `load` does, to be sent with others; '' where only `load` does it."""
         return ""
 
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -114,6 +115,9 @@ PLACES = ("{database}", "{table}")
 """What stands for a table's database, and for its name, in the source."""
 
 
+NO_KEYS = TargetKeys()
+
+
 class PipelineTarget(Strict):
     """A target of a pipeline: a connection with ``write``, and a schema in its database."""
 
@@ -144,7 +148,7 @@ class PipelineTarget(Strict):
 
     def keys_of(self, table: str) -> TargetKeys:
         """Return what is said of a table of the source, ``database.table``."""
-        return self.tables.get(table) or self.tables.get(table.partition(".")[2]) or TargetKeys()
+        return self.tables.get(table) or self.tables.get(table.partition(".")[2]) or NO_KEYS
 
     def place_of(self, table: str) -> tuple[str, str]:
         """Return the schema and the name that a table of the source, ``database.table``, has in the target."""
@@ -162,6 +166,7 @@ class PipelineTarget(Strict):
         return sorted(named if any(placeholder in self.schema_ for placeholder in PLACES) else {*named, self.schema_})
 
 
+@lru_cache(maxsize=100_000)  # a loader asks for the place of each of thousands of tables several times a merge
 def _fill_in(text: str, database: str, table: str) -> str:
     return re.sub(r"\{(database|table)\}", lambda match: database if match[1] == "database" else table, text)
 

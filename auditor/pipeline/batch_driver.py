@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from auditor.background import NEVER, Service
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
-from auditor.pipeline.pace import rest_after
 from auditor.pipeline.spark import RunTasks
 from auditor.pipeline.staging import Staging
 from auditor.timeouts import timeouts
@@ -33,6 +32,15 @@ FORMAT = 1
 
 PLANNED = "planned.json"
 """The file that says where the last batch begins and ends."""
+
+MANY_EVENTS = 20_000
+"""Events of a batch whose costs are those of the events: there is no rest after it."""
+
+SHARE = 10
+"""A pipeline with few events works at most one of so many seconds at batches, unless it would rest for longer than the longest rest.
+
+What a batch of few events costs, and the merges that come after it, is paid for it, not for its events: one that waits has more of them.
+"""
 
 
 class BatchDriver:
@@ -85,7 +93,7 @@ class BatchDriver:
         began = time.monotonic()
         events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
         self._offset, self.batches = end, self.batches + 1
-        return rest_after(events, time.monotonic() - began)
+        return 0.0 if events >= MANY_EVENTS else min((SHARE - 1) * (time.monotonic() - began), timeouts().longest_rest)
 
     def _close(self) -> None:
         if self._reader is not None:

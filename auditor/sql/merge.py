@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import sql_templates
@@ -126,7 +127,7 @@ class Positions:
         return {"pipeline": self.dialect.names.literal(self.pipeline)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MergeStatements:
     """Statements that bring changes of the source's ``table`` into one table.
 
@@ -157,19 +158,19 @@ class MergeStatements:
         """How the target's engine is written to."""
         return self.dialect.writing
 
-    @property
+    @cached_property
     def prefix(self) -> str:
         """How the names of columns begin that are not the table's: as no column of the table does."""
         taken = [name.casefold() for name in self.columns]
         prefixes = (PREFIX, *(f"{PREFIX[:-1]}{number}_" for number in range(1, len(taken) + 1)))  # of which each name rules out one
         return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in taken))
 
-    @property
+    @cached_property
     def change_columns(self) -> dict[str, Kind]:
         """The columns of the staging table before those of the target."""
         return {f"{self.prefix}{name}": kind for name, kind in CHANGE_COLUMNS.items()}
 
-    @property
+    @cached_property
     def stage(self) -> str:
         """The staging table as SQL text: one for each pipeline and table, in the target's schema unless it belongs to the session."""
         name = f"{STAGE}{hashlib.sha256(f'{self.pipeline}/{self.table}'.encode()).hexdigest()[:16]}"
@@ -245,6 +246,8 @@ class MergeStatements:
         ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
         what follows them in the stream.
         """
+        if self.is_distinct and not bounds:
+            return self._merge_distinct
         last, by_update = self.last, self.writing.MERGES_BY_UPDATE
         intervals: list[str] = []
         for bound in bounds:
@@ -257,7 +260,16 @@ class MergeStatements:
         if bounds:
             intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
         last_of_each = [] if self.is_distinct else [self.keep_last(attempt)]
-        return [*last_of_each, *intervals, *(self._by_update() if by_update else self._by_delete()), *self.clear()]
+        return [*last_of_each, *intervals, *self._changes(), *self.clear()]
+
+    @cached_property
+    def _merge_distinct(self) -> Sequence[str]:
+        """The statements of a staging table that has one change of each key: the same ones for each attempt."""
+        return (*self._changes(), *self.clear())
+
+    def _changes(self) -> Sequence[str]:
+        """Return the statements that bring the last change of each key into the target."""
+        return self._by_update() if self.writing.MERGES_BY_UPDATE else self._by_delete()
 
     def _by_delete(self) -> Sequence[str]:
         """Return the statements that delete all rows with a last change, and insert those that it did not delete."""

@@ -26,13 +26,11 @@ class PostgresLoading(DriverLoading):
         self.session.statements += 1
         return count
 
-    def insertion(self, table: str, columns: Mapping[str, Kind], rows: Any) -> str:
+    def insertion(self, table: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[str | None]]) -> str:
         quote, literal = self.session.dialect.names.quote, self.session.dialect.names.literal
         prefixes = ["\\x" if kind.name == "binary" else "" for kind in columns.values()]
-        values = zip(*(rows[name].to_pylist() for name in columns), strict=True)
         lines = (
-            ", ".join(literal(None if text is None else prefix + text) for prefix, text in zip(prefixes, row, strict=True))
-            for row in values
+            ", ".join(literal(None if text is None else prefix + text) for prefix, text in zip(prefixes, row, strict=True)) for row in rows
         )
         return f"INSERT INTO {table} ({', '.join(map(quote, columns))}) VALUES ({'), ('.join(lines)})"
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import dialects
 from auditor.connections.writer import writing_dialect
 from auditor.errors import AuditorError
-from auditor.pipeline.merge.load_tasks import LoadTask, read_changes, settings_of, stage_columns
+from auditor.pipeline.merge.load_tasks import LoadTask, read_changes, settings_of
 from dialects import Dialect, Session
 from dialects.url import Url
 from dialects.writing import StoredFile
@@ -55,7 +55,9 @@ class PartFile:
         """Write the file. Raises AuditorError."""
         dialect, url = target_of(self.load)
         assert dialect.writing.files
-        return dialect.writing.files.store_lines(url, self.folder, self.name, stage_columns(self.load), read_changes(self.load, dialect))
+        return dialect.writing.files.store_lines(
+            url, self.folder, self.name, self.load.table.stage_columns, read_changes(self.load, dialect)
+        )
 
 
 def target_of(load: LoadTask) -> tuple[Dialect, Url]:

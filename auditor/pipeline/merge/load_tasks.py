@@ -19,11 +19,11 @@ from auditor.connections.writer import open_session
 from auditor.errors import AuditorError
 from auditor.model import Part
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge.staged_rows import last_changes, staged_rows
+from auditor.pipeline.merge.staged_rows import Row, few_last_changes, last_changes, staged_rows
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.pipeline.staged_parts import Blocks, read_part
 from auditor.pipeline.worker_process import freeze_modules
-from dialects import Dialect, Kind, Session
+from dialects import Dialect, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,10 @@ HERE_BYTES = 4 << 20
 LEAST_HERE = 64 << 10
 """Bytes of one table's parts that are always read here: a task for each of thousands of tables would take longer still."""
 
+FEW = 200
+"""Events of one table whose last changes are rows of Python, and literals of a statement where the engine takes them: of more, it takes
+longer to make them, and for the engine to read them."""
+
 EXACT_KEYS = frozenset({"integer", "decimal", "binary", "uuid", "date", "timestamp", "timestamptz"})
 """Kinds of which two keys are equal if their texts in one schema are. Texts are compared by rules of the target's columns, and -0 is 0."""
 
@@ -78,7 +82,7 @@ def load_part(session: Session, task: LoadTask) -> int:
     """Load one part in this session, and return the number of changes. Raises AuditorError."""
     count = 0
     for rows in read_changes(task, session.dialect):
-        session.loading.load(task.table.statements.stage, stage_columns(task), rows)
+        session.loading.load(task.table.statements.stage, task.table.stage_columns, rows)
         count += rows.num_rows
     return count
 
@@ -86,22 +90,31 @@ def load_part(session: Session, task: LoadTask) -> int:
 def read_changes(task: LoadTask, dialect: Dialect) -> Iterator[pa.Table]:
     """Yield the changes of a part as rows of the staging table. Raises AuditorError."""
     for found in read_part(folder_at(task.root), task.part, task.after):
-        yield _staged(_chosen(found, task), task, dialect)
-
-
-def _staged(events: pa.RecordBatch, task: LoadTask, dialect: Dialect) -> pa.Table:
-    table = task.table
-    return staged_rows(events, table.schema, table.names, dialect, task.attempt, table.longest, table.statements.prefix)
+        yield staged_rows(_chosen(found, task), task.table, task.attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class LastChanges:
     """The last change of each key in the parts of one table."""
 
-    rows: pa.Table
-    """As rows of the staging table."""
+    columns: Sequence[str]
+    """The columns of the staging table."""
+    rows: Sequence[Row] | pa.Table
+    """Its rows; one by one if they are few."""
     intervals: int = 0
     """The intervals of keys that the parts have beside: nothing is to be deleted in them."""
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.rows.num_rows if isinstance(self.rows, pa.Table) else len(self.rows)
+
+    def as_table(self) -> pa.Table:
+        """Return them as an Arrow table of texts."""
+        if isinstance(self.rows, pa.Table):
+            return self.rows
+        values = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+        return pa.table({name: pa.array(texts, pa.string()) for name, texts in zip(self.columns, values, strict=True)})
 
 
 def read_last_changes(root: Blocks, tasks: Sequence[LoadTask], dialect: Dialect, is_new: bool = False) -> LastChanges | None:
@@ -116,7 +129,7 @@ def read_last_changes(root: Blocks, tasks: Sequence[LoadTask], dialect: Dialect,
         return None
     read = [_chosen(events, task) for task in tasks for events in read_part(root, task.part, task.after)]
     if not read:
-        return LastChanges(pa.table({name: pa.array([], pa.string()) for name in stage_columns(tasks[0])}))
+        return LastChanges(list(table.stage_columns), [])
     events = read[0] if len(read) == 1 else pa.concat_batches(read)
     intervals = 0
     if "bounds" in events["kind"].unique().to_pylist():
@@ -124,8 +137,8 @@ def read_last_changes(root: Blocks, tasks: Sequence[LoadTask], dialect: Dialect,
         if not (is_new and _fills(events, is_interval)):
             return None
         intervals, events = pc.sum(is_interval).as_py(), events.filter(pc.invert(is_interval))
-    rows = last_changes(events, table.schema, table.names, dialect, tasks[0].attempt, table.longest, table.statements.prefix)
-    return LastChanges(rows, intervals)
+    choose = few_last_changes if events.num_rows <= FEW else last_changes
+    return LastChanges(list(table.stage_columns), choose(events, table, tasks[0].attempt), intervals)
 
 
 def _fills(events: pa.RecordBatch, is_interval: pa.Array) -> bool:
@@ -136,11 +149,6 @@ def _fills(events: pa.RecordBatch, is_interval: pa.Array) -> bool:
         return False
     ends = [(low, high) for low, high in zip(*(events[name].filter(is_interval).to_pylist() for name in ("before", "after")), strict=True)]
     return all(low == high and any(low) for (_, high), (low, _) in pairwise(ends))
-
-
-def stage_columns(task: LoadTask) -> dict[str, Kind]:
-    """Return the columns of the staging table with the kinds of their texts."""
-    return {**task.table.statements.change_columns, **task.table.columns}
 
 
 def _chosen(events: pa.RecordBatch, task: LoadTask) -> pa.RecordBatch:

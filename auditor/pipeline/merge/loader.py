@@ -44,7 +44,6 @@ from auditor.pipeline.merge.table_merge import (
 )
 from auditor.pipeline.merge.target_identity import Identity, check_target, note_whole, read_target, whole_of
 from auditor.pipeline.merge.target_table import TargetTable, folding
-from auditor.pipeline.pace import rest_after
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.staged_parts import Blocks, read_ahead
@@ -128,9 +127,9 @@ class Loader:
         def merge() -> None:
             staged.clear()
             self.serve_holds()
-            began = self.clock()
-            merged = 0 if paused.is_set() else self.merge_all()
-            self._wait(every, stopped, staged, rest_after(merged, self.clock() - began) if merged else None)
+            if not paused.is_set():
+                self.merge_all()
+            self._wait(every, stopped, staged)
 
         backoff = Backoff(timeouts().first_retry, timeouts().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
@@ -610,17 +609,13 @@ class Loader:
         except StoreError as unreported:
             log.warning("%s: the store cannot be told: %s", self.target, unreported, extra={"action": "report_failed"})
 
-    def _wait(self, every: float, stopped: threading.Event, staged: threading.Event, rest: float | None) -> None:
-        """Wait until the next merge is due: ``every`` seconds, or with 0 after a ``rest``, or else whenever something was staged.
-
-        Holds are served meanwhile.
-        """
-        if not every and rest is None:
+    def _wait(self, every: float, stopped: threading.Event, staged: threading.Event) -> None:
+        """Wait until the next merge is due: ``every`` seconds, in which holds are served, or with 0 whenever something was staged."""
+        if not every:
             staged.wait(self._poll())  # another process may stage
             return
         least, now = timeouts().first_retry, self.clock()
-        wait = min([every, *(max(least, failure.until - now) for failure in self._failures.values())]) if every else rest or 0.0
-        until = now + wait
+        until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
             self.serve_holds()
 

@@ -82,9 +82,12 @@ class SharedFile:
             except AuditorError as error:
                 failed[table] = error
                 continue
-            if found is not None and all((pc.max(pc.binary_length(column)).as_py() or 0) <= longest for column in found.rows.columns):
-                rows[table] = found.rows.num_rows
-                yield _as_texts(self.numbers[table], found.rows, tasks[0])
+            if found is None:
+                continue
+            changes = found.as_table()
+            if all((pc.max(pc.binary_length(column)).as_py() or 0) <= longest for column in changes.columns):
+                rows[table] = changes.num_rows
+                yield _as_texts(self.numbers[table], changes, tasks[0])
 
 
 def _as_texts(number: int, changes: pa.Table, task: LoadTask) -> pa.Table:

@@ -6,14 +6,16 @@ import calendar
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.errors import ValueRefused
-from auditor.pipeline.events import TableSchema, source_kind
-from auditor.sql.merge import CHANGE_COLUMNS, PREFIX
+from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.merge.target_table import TargetTable
+from auditor.sql.merge import CHANGE_COLUMNS
 from dialects import Dialect, Kind
 
 DATE_CHARACTERS = len("2024-02-29")
@@ -21,6 +23,18 @@ DATE_CHARACTERS = len("2024-02-29")
 NO_TIME_OF_DAY = r"^-|^(2[5-9]|[3-9]\d|\d{3,}):|^24:.*[1-9]"
 """Times of MySQL that are durations: negative ones, and those beyond 24 hours."""
 
+
+AS_THEY_ARE = frozenset({"integer", "decimal", "float64", "binary", "uuid"})
+"""Kinds of which a target reads each value as the source's text says it."""
+
+MOST_BYTES = 4
+"""Bytes of a character in UTF-8, at most."""
+
+Key: TypeAlias = tuple[str | None, ...]
+"""The values of a key's columns."""
+
+Row: TypeAlias = tuple[str | None, ...]
+"""A row of a staging table, whose columns are `TargetTable.stage_columns`."""
 
 COMES = ["insert", "update", "refresh"]
 """Events by which a row comes."""
@@ -32,23 +46,14 @@ WITH_KEY_BEFORE = {*GOES, "update", "bounds"}
 """Events whose image before is read, of which only the key is."""
 
 
-def staged_rows(
-    events: pa.RecordBatch,
-    schema: TableSchema,
-    names: Mapping[str, str],
-    dialect: Dialect,
-    attempt: str,
-    longest: Mapping[str, int],
-    prefix: str = PREFIX,
-) -> pa.Table:
-    """Return the changes of a batch of events of one schema, as texts in the columns of a staging table.
+def staged_rows(events: pa.RecordBatch, table: TargetTable, attempt: str) -> pa.Table:
+    """Return the changes of a batch of events of one schema, as texts in the columns of the staging table.
 
     An update inserts its row after, and deletes its key before if that is another; a change's place in the stream is its event's, an
     insertion after the deletion of the same event. Bounds become two rows, their lower key (l) and
-    their upper one (h). ``names`` are the target's names of the columns, ``longest`` the bytes of the longest
-    value that some of its columns hold, by these names; the names of the other columns begin with ``prefix``. Raises ValueRefused for a
-    value that the target cannot hold.
+    their upper one (h). Raises ValueRefused for a value that the target cannot hold.
     """
+    schema, prefix = table.schema, table.statements.prefix
     # Where tables are many, most events come a few at a time: what no event of a batch needs is not computed.
     kinds, found = events["kind"], {*events["kind"].unique().to_pylist()}
     every, key = range(len(schema.columns)), [index for index, column in enumerate(schema.columns) if column.name in schema.key]
@@ -71,34 +76,22 @@ def staged_rows(
     )
     columns = {name: changes[name] for name in (f"{prefix}{one}" for one in CHANGE_COLUMNS)}
     texts = {column.name: changes[column.name] for column in schema.columns}
-    return pa.table(columns | _as_target_reads(schema, texts, names, dialect, longest))
+    return pa.table(columns | _as_target_reads(table, texts))
 
 
-def last_changes(
-    events: pa.RecordBatch,
-    schema: TableSchema,
-    names: Mapping[str, str],
-    dialect: Dialect,
-    attempt: str,
-    longest: Mapping[str, int],
-    prefix: str = PREFIX,
-) -> pa.Table:
+def last_changes(events: pa.RecordBatch, table: TargetTable, attempt: str) -> pa.Table:
     """Return of what `staged_rows` returns the last change of each key; there are no bounds among the events, which are in order.
 
     Keys are equal if their texts are.
     """
-    width, key = len(schema.columns), [index for index, column in enumerate(schema.columns) if column.name in schema.key]
+    schema, prefix = table.schema, table.statements.prefix
+    width, key = len(schema.columns), _key_of(schema)
     kinds = events["kind"].to_pylist()
     before, after = (_Images(events[name], width) for name in ("before", "after"))
     gone = before.keys(key) if {*kinds} & WITH_KEY_BEFORE else []
     come = after.keys(key) if {*kinds} & {*COMES} else []
-    last: dict[tuple[str | None, ...] | None, tuple[int, bool]] = {}
-    for number, kind in enumerate(kinds):
-        if kind in GOES or (kind == "update" and gone[number] != come[number]):
-            last[gone[number]] = number, False
-        if kind in COMES:
-            last[come[number]] = number, True
-    at, comes = np.array([number for number, _ in last.values()], np.int64), np.array([one for _, one in last.values()], bool)
+    last = _choose_last(kinds, gone, come)
+    at, comes = np.array([number for number, _ in last], np.int64), np.array([one for _, one in last], bool)
     columns = [pa.chunked_array([column]) for column in _columns_of(before, after, at, comes, key)]
     changes = {
         f"{prefix}attempt": pa.array([attempt] * len(at), pa.string()),
@@ -107,7 +100,39 @@ def last_changes(
         f"{prefix}op": pa.array(["i" if one else "d" for one in comes], pa.string()),
     }
     texts = dict(zip((column.name for column in schema.columns), columns, strict=True))
-    return pa.table(changes | _as_target_reads(schema, texts, names, dialect, longest))
+    return pa.table(changes | _as_target_reads(table, texts))
+
+
+def few_last_changes(events: pa.RecordBatch, table: TargetTable, attempt: str) -> list[Row]:
+    """Return the rows of `last_changes`, without Arrow's calls for each column, which of few events take longer than their values do."""
+    schema, key = table.schema, _key_of(table.schema)
+    kinds, positions, rows, before, after = (events[name].to_pylist() for name in ("kind", "position", "row", "before", "after"))
+    gone, come = ([image and tuple(image[index] for index in key) for image in images] for images in (before, after))
+    changes: list[Row] = []
+    images: list[Sequence[str | None]] = []
+    for number, comes in _choose_last(kinds, gone, come):
+        changes.append((attempt, str(positions[number]), str(rows[number] * 2 + comes), "i" if comes else "d"))
+        image = (after if comes else before)[number]
+        images.append(image if comes else [text if index in key else None for index, text in enumerate(image)])
+    if not changes:
+        return []
+    texts = [_few_texts(texts, column, table) for column, texts in zip(schema.columns, zip(*images, strict=True), strict=True)]
+    return [(*change, *image) for change, image in zip(changes, zip(*texts, strict=True), strict=True)]
+
+
+def _key_of(schema: TableSchema) -> list[int]:
+    return [index for index, column in enumerate(schema.columns) if column.name in schema.key]
+
+
+def _choose_last(kinds: Sequence[str], gone: Sequence[Key | None], come: Sequence[Key | None]) -> Collection[tuple[int, bool]]:
+    """Return the number of the last event of each key, and whether the row comes by it, of the keys before and after the events."""
+    last: dict[Key | None, tuple[int, bool]] = {}
+    for number, kind in enumerate(kinds):
+        if kind in GOES or (kind == "update" and gone[number] != come[number]):
+            last[gone[number]] = number, False
+        if kind in COMES:
+            last[come[number]] = number, True
+    return last.values()
 
 
 class _Images:
@@ -119,7 +144,7 @@ class _Images:
         self.starts: np.ndarray = (np.cumsum(self._present) - self._present) * width
         """Where the row of each event begins in the array, if it has one."""
 
-    def keys(self, indexes: Sequence[int]) -> list[tuple[str | None, ...] | None]:
+    def keys(self, indexes: Sequence[int]) -> list[Key | None]:
         """Return the values of some columns for each event; None where there is no row."""
         columns = [self.values.take(pa.array(np.arange(index, len(self.values), self.width))).to_pylist() for index in indexes]
         found = iter(zip(*columns, strict=True))
@@ -138,23 +163,36 @@ def _columns_of(before: _Images, after: _Images, at: np.ndarray, comes: np.ndarr
     return [found.slice(column * len(at), len(at)) for column in range(after.width)]
 
 
-def _as_target_reads(
-    schema: TableSchema,
-    texts: Mapping[str, pa.ChunkedArray],
-    names: Mapping[str, str],
-    dialect: Dialect,
-    longest: Mapping[str, int],
-) -> dict[str, pa.ChunkedArray]:
+def _as_target_reads(table: TargetTable, texts: Mapping[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
     """Return the values of the source's columns as those of the target's. Raises ValueRefused."""
-    columns: dict[str, pa.ChunkedArray] = {}
-    for column in schema.columns:
-        kind = source_kind(column)
-        assert kind is not None
-        about, name = f"{schema.database}.{schema.table}.{column.name}", names[column.name]
-        columns[name] = _texts(texts[column.name], kind, about, dialect)
-        if name in longest:
-            _refuse_long(columns[name], kind, about, longest[name])
-    return columns
+    return {table.names[column.name]: _texts_of(texts[column.name], column, table) for column in table.schema.columns}
+
+
+def _texts_of(texts: pa.ChunkedArray, column: ColumnSchema, table: TargetTable) -> pa.ChunkedArray:
+    """Return the values of a column as the target's reads them. Raises ValueRefused."""
+    name = table.names[column.name]
+    kind, about = table.columns[name], f"{table.schema.database}.{table.schema.table}.{column.name}"
+    found = _texts(texts, kind, about, table.statements.dialect)
+    if name in table.longest:
+        _refuse_long(found, kind, about, table.longest[name])
+    return found
+
+
+def _few_texts(texts: Sequence[str | None], column: ColumnSchema, table: TargetTable) -> Sequence[str | None]:
+    """Return the same of a few values: as they are where it is seen at once that this is what `_texts_of` returns."""
+    name, types = table.names[column.name], table.statements.dialect.types
+    kind, present = table.columns[name], [text for text in texts if text is not None]
+    if kind.name in ("date", "timestamp", "timestamptz"):
+        is_seen = types.ZERO_DATES or not any(_why_no_date(text[:DATE_CHARACTERS]) for text in present)
+    elif kind.is_free_text:
+        is_seen = "NUL in text" not in types.UNSUPPORTED_VALUES or not any("\0" in text for text in present)
+    else:
+        is_seen = kind.name in AS_THEY_ARE
+    longest = table.longest.get(name)
+    if is_seen and (longest is None or not present or MOST_BYTES * max(map(len, present)) <= longest):
+        return texts
+    found: list[str | None] = _texts_of(pa.chunked_array([pa.array(texts, pa.string())]), column, table).to_pylist()
+    return found
 
 
 def _columns(rows: pa.ListArray, width: int, indexes: Iterable[int]) -> dict[int, pa.Array]:

@@ -23,7 +23,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.load_files import PartFile, RunFileTasks, files_removed, folder_of, store_files
-from auditor.pipeline.merge.load_tasks import HERE_BYTES, LoadTask, load_part, load_task, read_last_changes, stage_columns
+from auditor.pipeline.merge.load_tasks import HERE_BYTES, LastChanges, LoadTask, load_part, load_task, read_last_changes
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see, write_positions
@@ -31,7 +31,7 @@ from auditor.pipeline.merge.shared_load import SharedFile, SharedLoad, SharingFa
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
-from auditor.pipeline.merge.target_table import TargetTable, examine
+from auditor.pipeline.merge.target_table import StageUse, TargetTable, examine
 from auditor.pipeline.staged_parts import Blocks, read_part
 from auditor.points import reach
 from auditor.sql.merge import Bound, read_bounds
@@ -42,9 +42,6 @@ from dialects.committing import Committing
 from dialects.writing import StoredFile
 
 log = logging.getLogger(__name__)
-
-MOST_AS_LITERALS = 200
-"""Changes of a table that are written into a statement: of more, it takes longer to read them there than to load them."""
 
 MESSAGE_BYTES = 1 << 20
 """Bytes of changes of many tables that are sent together, a little more."""
@@ -137,10 +134,8 @@ class Step:
     attempt: str
     """Its mark in the staging table."""
     tasks: Sequence[LoadTask]
-    changes: pa.Table | None = None
+    changes: LastChanges | None = None
     """The last change of each key, of few events; None if they are loaded by tasks."""
-    intervals: int = 0
-    """The intervals of keys beside these, in which nothing is to be deleted."""
     rows: int | None = None
     """How many rows of the last transaction are merged for a trial, which is undone; None if it is none."""
 
@@ -184,8 +179,7 @@ def plan(
     tasks = [replace(task, table=staged) for task in tasks]
     last = max(part.last for part in chosen)
     position = last if bound is None else min(last, bound)
-    changes, intervals = (read.rows, read.intervals) if read else (None, 0)
-    return Step(table, held, position, chosen, staged, is_new, attempt, tasks, changes, intervals, rows)
+    return Step(table, held, position, chosen, staged, is_new, attempt, tasks, read, rows)
 
 
 def merge(
@@ -250,11 +244,9 @@ def _use(step: Step, ready: dict[str, TargetTable]) -> None:
     """Count what a staging table held that is emptied row by row; let it be made again before deleted rows slow it down."""
     if step.changes is None or not step.target.statements.of_session:
         return
-    used = step.target.used + step.changes.num_rows
-    if used > MOST_DELETED:
+    step.target.use.deleted += step.changes.count
+    if step.target.use.deleted > MOST_DELETED:
         ready.pop(step.table, None)
-    else:
-        ready[step.table] = replace(step.target, used=used)
 
 
 def _merged(where: Where, step: Step) -> Merged:
@@ -411,7 +403,7 @@ def _by_part(steps: Sequence[Step], tasks: Sequence[LoadTask], results: Sequence
 def _load_files(session: Session, folder: str, files: Mapping[tuple[str, int], StoredFile], step: Step) -> int:
     for statement in step.target.statements.create_stage():
         session.execute(statement)
-    names = [session.dialect.names.quote(name) for name in stage_columns(step.tasks[0])]
+    names = [session.dialect.names.quote(name) for name in step.target.stage_columns]
     stored = [files[task.part.table, task.part.first] for task in step.tasks]
     session.loading.copy_stored(step.target.statements.stage, names, f"{folder}/{step.attempt}", stored)
     return _check_staged(session, step, sum(file.rows for file in stored))
@@ -419,10 +411,10 @@ def _load_files(session: Session, folder: str, files: Mapping[tuple[str, int], S
 
 def _load_here(session: Session, counts: Mapping[tuple[str, int], int], step: Step) -> int:
     if step.changes is not None:
-        count = session.loading.load(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)
-        if count == step.changes.num_rows:
-            return step.intervals
-        return _check_staged(session, step, step.changes.num_rows)
+        count = session.loading.load(step.target.statements.stage, step.target.stage_columns, step.changes.as_table())
+        if count == step.changes.count:
+            return step.changes.intervals
+        return _check_staged(session, step, step.changes.count)
     loaded = 0
     for task in step.tasks:
         known = counts.get((task.part.table, task.part.first))
@@ -450,16 +442,16 @@ def _make_ready(
 
 def _stage(session: Session, target: TargetTable, is_distinct: bool, ready: dict[str, TargetTable], table: str) -> TargetTable:
     """Return the target's table with a staging table for changes of this form, which is empty, and note that it is ready."""
-    known, writing = ready.get(table), session.dialect.writing
+    writing = session.dialect.writing
     of_session = is_distinct and writing.LOADS == "side by side"
+    if target.is_staged and (target.statements.is_distinct, target.statements.of_session) == (is_distinct, of_session):
+        return target
     statements = replace(target.statements, is_distinct=is_distinct, of_session=of_session)
-    staged = replace(target, statements=statements, is_staged=True)
-    if known is None or not known.is_staged or known.statements != statements:
-        reach("merge.stage")
-        for sql in statements.create_stage() if writing.LOADS != "by files" else ():
-            session.execute(sql)
-    ready[table] = staged
-    return staged
+    reach("merge.stage")
+    for sql in statements.create_stage() if writing.LOADS != "by files" else ():
+        session.execute(sql)
+    ready[table] = replace(target, statements=statements, is_staged=True, use=StageUse())
+    return ready[table]
 
 
 def _check_new(session: Session, where: Where, table: str, held: Held, target: TargetTable, statement: str) -> None:
@@ -530,9 +522,9 @@ def _send_together(session: Session, steps: Sequence[Step]) -> set[str]:
     merged, waiting, size = set[str](), list[str](), 0
     try:
         for step in steps:
-            if step.changes is None or step.intervals or not 0 < step.changes.num_rows <= MOST_AS_LITERALS:
+            if step.changes is None or step.changes.intervals or isinstance(step.changes.rows, pa.Table) or not step.changes.rows:
                 continue
-            if not (loaded := session.loading.insertion(step.target.statements.stage, stage_columns(step.tasks[0]), step.changes)):
+            if not (loaded := session.loading.insertion(step.target.statements.stage, step.target.stage_columns, step.changes.rows)):
                 continue
             merged.add(step.table)
             waiting += (loaded, *step.target.statements.merge(step.attempt))

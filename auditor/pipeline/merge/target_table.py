@@ -7,6 +7,7 @@ import string
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from auditor.canonical import holds
 from auditor.config import TargetKeys
@@ -25,7 +26,15 @@ NO_KEYS = TargetKeys()
 _SMALL_LETTERS = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class StageUse:
+    """What a staging table of a session went through since it was made."""
+
+    deleted: int = 0
+    """Rows that were deleted from it."""
+
+
+@dataclass(frozen=True)
 class TargetTable:
     """A target's table that can hold the rows of one schema."""
 
@@ -43,19 +52,24 @@ class TargetTable:
     """After which part of the longest time it is looked at again, so that tables that were examined together are not so ever after."""
     is_staged: bool = field(default=False, compare=False)
     """Whether the session that merges has its staging table, which is empty."""
-    used: int = field(default=0, compare=False)
-    """Rows that were deleted from the staging table since it was made."""
+    use: StageUse = field(default_factory=StageUse, compare=False)
+    """Of the staging table."""
 
     @property
     def is_stale(self) -> bool:
         """Whether the table may have got triggers or cascades since it was looked at."""
         return time.monotonic() - self.examined > self.patience * timeouts().target_fresh
 
-    @property
+    @cached_property
     def columns(self) -> dict[str, Kind]:
         """The kinds of the source's columns, by the target's names, in order."""
         kinds = {column.name: source_kind(column) for column in self.schema.columns}
         return {self.names[name]: kind for name, kind in kinds.items() if kind}
+
+    @cached_property
+    def stage_columns(self) -> dict[str, Kind]:
+        """The columns of the staging table with the kinds of their texts."""
+        return {**self.statements.change_columns, **self.columns}
 
 
 def examine(
