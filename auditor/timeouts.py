@@ -111,7 +111,7 @@ class Timeouts:
     """For the end of a look at the source."""
     batch_poll: float = 0.2
     """Between two looks for events of the source where the last one found none."""
-    longest_rest: float = 1.5
+    longest_rest: float = 1.2
     """Of a pipeline between two batches of few events, at most."""
     batch_end: float = 30.0
     """For the end of a batch under way when the pipeline is stopped; it is not listed then, and staged again."""

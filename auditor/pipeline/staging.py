@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ class Staging:
     """Returns what the source's catalogue says of the columns of schemas, by their ids; nothing of those of which it says nothing."""
     watch: Watch | None = None
     """Knows how far the source is ahead; `note_batch` is called for each batch that has events."""
+    _recorded: set[str] = field(default_factory=set)
+    """The ids of schemas that it has recorded: each part comes with its own."""
 
     def writer(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return what writes the parts of a task's events, and yields their entries; it is pickled, and runs in the task."""
@@ -61,9 +63,14 @@ class Staging:
 
     def record_batch(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
         """List a batch's parts in the manifest, with the offset at which the batch ends and notes on tables. Raises StoreError."""
-        schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
+        schemas = {
+            one.part.schema_id: json.loads(one.schema_json)
+            for one in found
+            if one.schema_json and one.part.schema_id not in self._recorded
+        }
         listed, catalogue = [one.part for one in found if one.part.rows], self._complete(schemas)
         parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue)
+        self._recorded.update(schemas)
         report_poison(self.pipeline, notes)
         self.staged()
 
