@@ -8,6 +8,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     AuditorError                      exit 3
     ├── EngineError                   exit 3                a database refused or failed a statement
     │   ├── Unreachable                          retryable
+    │   │   └── FileInUse                        retryable  another process has the database's file open
     │   ├── AccessDenied
     │   ├── NotVerified                          the server's certificate is not the one that the URL asks for
     │   ├── ConnectionLost                       retryable
@@ -118,6 +119,7 @@ from dialects.errors import (
     DriverMissing,
     EngineBroken,
     EngineError,
+    FileInUse,
     FilesUnreachable,
     JarsDoNotFit,
     LockTimeout,
@@ -163,6 +165,7 @@ __all__ = [
     "EventsMissed",
     "EvidenceBroken",
     "FailoverRefused",
+    "FileInUse",
     "FilesUnreachable",
     "Forbidden",
     "HashMissing",

@@ -151,6 +151,10 @@ class Timeouts:
     """After which a refreshed chunk's statement is cancelled, so that its rows are locked for less than a second."""
 
     # merges, and holds of a target's table
+    file_wait: float = 2.0
+    """For a target's file that another process has open, before the loader does what else is due and waits for it again."""
+    file_patience: float = 10.0
+    """For which another process may have a target's file open before that is reported."""
     target_fresh: float = 60.0
     """After which a target's table is looked at again."""
     target_note: float = 5.0
@@ -161,6 +165,9 @@ class Timeouts:
     """For the loader, which may have to end a merge before it holds a table."""
     hold_reach: float = 30.0
     """For the stream to reach a place, and for the loader to merge up to it."""
+    hold_file: float = 15.0
+    """For the target's file, if another process has it open while an audit wants a table to be merged; must be shorter than
+    ``hold_answer`` and ``hold_reach``."""
     hold_poll: float = 0.02
     """Between two looks at the store while an audit holds a table: each of them is time for which the target stands still."""
 

@@ -33,6 +33,10 @@ class Unreachable(EngineError):
     retryable = True
 
 
+class FileInUse(Unreachable):
+    """Another process has the database's file open, in a way that excludes this one; close it there, or retry later."""
+
+
 class AccessDenied(EngineError):
     """The database refused the user name or password, or the user does not have a privilege."""
 

@@ -48,6 +48,8 @@ class SessionTimeouts:
     """For the other side, without losing MySQL's session and snapshot; the server's default is a third of that."""
     transfer: float = 600
     """For which MySQL waits while one part of a result or statement is on its way."""
+    file_poll: tuple[float, float] = (0.05, 0.2)
+    """Between two looks at whether a file is free that another process has open: at random between these, so that two that wait differ."""
     longest_commit_pause: float = 2.0
     """Before a commit to a Delta table is tried again, at most."""
     unfinished_file: float = 3_600.0

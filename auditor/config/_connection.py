@@ -63,7 +63,7 @@ class GuestLimits(Strict):
     statement_timeout: Duration = 3600.0
     """The server cancels a statement that runs longer."""
     lock_timeout: Duration = 10.0
-    """The server cancels a statement that waits longer for a lock."""
+    """The server cancels a statement that waits longer for a lock. As long is waited for a file of DuckDB that another process has open."""
     statements: int | None = Field(None, ge=1, le=64)
     """Maximum concurrent statements on this database, over all audits and all connections that reach it (the smallest number of
     these applies). By default each audit runs as many as its ``connections``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -71,24 +72,26 @@ def open_writer(name: str, connection: ConnectionSettings) -> Iterator[Session]:
         session.close()
 
 
-def open_session(name: str, connection: ConnectionSettings) -> Session:
-    """Open a session that may write, which the caller closes. Raises ConfigError, BadUrl and EngineError."""
+def open_session(name: str, connection: ConnectionSettings, longest_wait: float = math.inf) -> Session:
+    """Open a session that may write, which the caller closes. Raises ConfigError, BadUrl and EngineError.
+
+    While another process has the target's file open, it waits as long as for any lock, and ``longest_wait`` seconds at most.
+    """
     dialect = writing_dialect(name, connection)
     writing = dialect.writing
-    session = _connect(dialect, connection, [*writing.WRITE_SETTINGS, *writing.MERGE_SETTINGS])
+    session = _connect(dialect, connection, [*writing.WRITE_SETTINGS, *writing.MERGE_SETTINGS], longest_wait)
     if writing.LOADS == "by files" and (why := session.loading.why_no_files()):
         session.close()
         raise ConfigError(f"the connection {name!r}: {why}")
     return session
 
 
-def _connect(dialect: Dialect, connection: ConnectionSettings, settings: Sequence[str]) -> Session:
+def _connect(dialect: Dialect, connection: ConnectionSettings, settings: Sequence[str], longest_wait: float = math.inf) -> Session:
     """Open a session with the URL that may write, and run the statements of ``settings`` in it."""
     assert connection.write
-    limits = connection.limits
-    session = dialect.connect(
-        dialect.addresses.write_url(dialects.parse_url(connection.write.url)), limits.statement_timeout, limits.lock_timeout
-    )
+    limits, url = connection.limits, dialect.addresses.write_url(dialects.parse_url(connection.write.url))
+    lock_timeout = min(limits.lock_timeout, longest_wait) if dialect.OPENS_FILES else limits.lock_timeout
+    session = dialect.connect(url, limits.statement_timeout, lock_timeout)
     try:
         for statement in settings:
             session.execute(statement)

@@ -13,6 +13,7 @@ from dialects.base import Catalogue, Dialect, Session
 from dialects.duckdb import settings
 from dialects.duckdb.catalogue import DuckDBCatalogue
 from dialects.duckdb.expressions import HUGEINT, DuckDBCanonical, DuckDBHashes, DuckDBNames, DuckDBNumbers, DuckDBText, DuckDBTimes
+from dialects.duckdb.file_lock import open_file
 from dialects.duckdb.login import ACCESS_MODES, check_path, is_opened_by_extension
 from dialects.duckdb.session import DuckDBSession, first_line
 from dialects.duckdb.writing import DuckDBWriting
@@ -100,7 +101,9 @@ class DuckDB(Dialect):
             raise errors.BadUrl(f"{url}: access_mode={mode} is unknown; use one of {', '.join(ACCESS_MODES)}")
         check_path(url, path, mode == "read_only")
         try:
-            connection = duckdb.connect(path, read_only=mode == "read_only")
+            connection = open_file(path, mode == "read_only", lock_timeout)
+        except errors.FileInUse as error:
+            raise errors.FileInUse(f"{url}: {error}") from error
         except duckdb.Error as error:
             raise errors.Unreachable(f"{url}: {first_line(error)}") from error
         session = DuckDBSession(self, f"DuckDB {duckdb.__version__}", connection, statement_timeout)

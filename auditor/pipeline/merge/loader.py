@@ -15,7 +15,17 @@ from auditor.api_models.pipeline import MergeState
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
-from auditor.errors import AuditorError, ConnectionLost, EngineError, MergeFailed, PartDamaged, PartsGone, StagingFailed, StoreError
+from auditor.errors import (
+    AuditorError,
+    ConnectionLost,
+    EngineError,
+    FileInUse,
+    MergeFailed,
+    PartDamaged,
+    PartsGone,
+    StagingFailed,
+    StoreError,
+)
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
@@ -69,6 +79,8 @@ class _Failure:
 
     backoff: Backoff = field(default_factory=lambda: Backoff(timeouts().first_retry, timeouts().longest_retry))
     until: float = 0.0
+    report_at: float = 0.0
+    """When it is reported, if it is a file that another process has open; 0 if it was not open elsewhere before."""
 
 
 @dataclass(slots=True)
@@ -148,7 +160,7 @@ class Loader:
         """Merge tables exactly as far as audits want them; return by table why that fails."""
         positions, take = {hold.table: hold.position or 0 for hold in wanted}, partial(self._take, began=self.clock())
         try:
-            with self._opened() as session:
+            with self._opened(timeouts().hold_file) as session:
                 errors = merge_wanted(session, self.where, positions, self._ready, take)
             failed = {table: _reason(error) for table, error in errors.items()}
         except AuditorError as error:
@@ -173,6 +185,8 @@ class Loader:
             return 0
         try:
             return self._merge_tables()
+        except FileInUse as error:
+            self._wait_for_file(error)
         except AuditorError as error:
             self._fail("", error)
         except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader in silence
@@ -449,10 +463,13 @@ class Loader:
             self._fail(table, error, position)
 
     @contextmanager
-    def _opened(self) -> Iterator[Session]:
-        """Yield a session on the target; one that failed, or keeps others off it, is closed afterwards."""
+    def _opened(self, patience: float = 0.0) -> Iterator[Session]:
+        """Yield a session on the target; one that failed, or keeps others off it, is closed afterwards.
+
+        Raises FileInUse if another process has its file open for ``patience`` seconds, and ``file_wait``.
+        """
         if self._session is None:
-            self._session = open_session(self.where.connection, self.settings)
+            self._session = self._open(patience)
             if self._session.dialect.writing.LOADS == "by files":  # of a process that was killed: none but this one loads the target
                 remove_files(self._session, folder_of(self.where.pipeline, self.where.schema))
         try:
@@ -466,6 +483,15 @@ class Loader:
             raise
         if self._session.dialect.OPENS_FILES:
             self.close()
+
+    def _open(self, patience: float) -> Session:
+        until = self.clock() + patience
+        while True:
+            try:
+                return open_session(self.where.connection, self.settings, timeouts().file_wait)
+            except FileInUse:
+                if self._stopped.is_set() or self.clock() >= until:
+                    raise
 
     def close(self) -> None:
         """Close the session that is kept between merges."""
@@ -590,6 +616,18 @@ class Loader:
         self._unreported[table] = (position, state, reason)
         if len(self._unreported) >= MOST_UNREPORTED:
             self._report_failures()
+
+    def _wait_for_file(self, error: FileInUse) -> None:
+        """Let the target be tried again at once, because its file may be free at any moment; report a wait that lasts, not each attempt.
+
+        Readers may open the file every few seconds: after waits as long as those for outages it would be found open again and again.
+        """
+        failure, now = self._failures.setdefault("", _Failure()), self.clock()
+        failure.report_at = failure.report_at or now + timeouts().file_patience
+        if now >= failure.report_at:
+            log.warning("%s: every table: %s", self.target, error, extra={"action": "merge_delayed", "target": self.target})
+            self._unreported[""] = (None, "delayed", str(error))
+            failure.report_at = now + timeouts().longest_retry
 
     def _report_failures(self) -> None:
         """Report the tables that failed since the last report; a few statements, whatever their number."""
