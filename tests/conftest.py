@@ -71,7 +71,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos-events", type=int, default=500_000, help="changes that each of these tests replicates (default: %(default)s)")
     group.addoption("--chaos-kills", type=int, default=30, help="kills, of which one at each named step (default: %(default)s)")
     group.addoption(
-        "--chaos-targets", default="pg,duck", help="targets of each: some of pg, duck, redshift, maria, lake, files (default: %(default)s)"
+        "--chaos-targets",
+        default="pg,duck",
+        help="targets of each: some of pg, duck, redshift, my, maria, lake, files (default: %(default)s)",
     )
     group.addoption("--chaos-tables", type=int, default=50, help="tables between which money is transferred (default: %(default)s)")
     group.addoption("--chaos-seed", type=int, default=15, help="seed of the changes and of the kills (default: %(default)s)")

@@ -72,7 +72,7 @@ class Target:
 
     @property
     def _is_mysql(self) -> bool:
-        return self.url.startswith("mariadb")
+        return self.url.startswith(("mariadb", "mysql"))
 
     def count_applied(self) -> None:
         """Let the server count what is applied to its ledger from now on."""
@@ -116,7 +116,7 @@ def open_targets(names: list[str], folder: Path, engines: Engines, patch: pytest
             elif name == "redshift":
                 found[name] = held.enter_context(_redshift(engines, patch))
             else:
-                server = held.enter_context(killable({"pg": "postgres", "maria": "mariadb"}[name]))
+                server = held.enter_context(killable({"pg": "postgres", "my": "mysql", "maria": "mariadb"}[name]))
                 found[name] = Target(server.url, server)
         yield found
 
