@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from dialects.alteration import Altering
 from dialects.kinds import Kind
 from dialects.url import Url
 
@@ -108,6 +109,9 @@ class Writing:
     files: ClassVar[StagedFiles | None] = None
     """The files from which rows are loaded; None for an engine whose rows are loaded over the connection, or from local files."""
 
+    altering: ClassVar[Altering] = Altering()
+    """How the columns of a table are changed."""
+
     READS_FILES: ClassVar[bool] = False
     """Whether lines are loaded from files that the engine reads itself, not over the connection."""
 
@@ -158,15 +162,6 @@ class Writing:
     MERGES_RANGES: ClassVar[bool] = False
     """Whether the rows of an interval of keys, as they are in the source, can replace those of the target in the merge's transaction."""
 
-    CHANGES_TABLES: ClassVar[bool] = False
-    """Whether a pipeline changes a target's columns, and the names of its tables, in one transaction with its position."""
-
-    RETYPES_KEYS: ClassVar[bool] = True
-    """Whether a statement on its own gives a column of a primary key another type."""
-
-    ADDS_DEFAULTS: ClassVar[bool] = True
-    """Whether columns are added with a default beside other changes of a table in one transaction."""
-
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
 
@@ -216,14 +211,6 @@ class Writing:
     def rows_differ(self, pairs: Sequence[tuple[str, str]]) -> str:
         """A condition that two rows, given as pairs of columns of one type, differ; NULL equals NULL."""
         return " OR ".join(f"{source} IS DISTINCT FROM {other}" for source, other in pairs)
-
-    def drop_columns(self, session: Any, table: str, columns: Sequence[str], retyped: Mapping[str, str]) -> Sequence[str]:
-        """Return the statements, for one transaction, that drop columns of a table, whose name is SQL text.
-
-        ``retyped`` are columns of its key that get another native type where `RETYPES_KEYS` is not set; none where it is.
-        """
-        del retyped
-        return [f"ALTER TABLE {table} DROP COLUMN {session.dialect.names.quote(name)}" for name in columns]
 
     def refuse_name(self, name: str, of: Literal["table", "column"]) -> str:
         """Return why no table, or column, can have a name, after which that is written; '' if one can."""

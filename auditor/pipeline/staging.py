@@ -64,9 +64,7 @@ class Staging:
     def record_batch(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
         """List a batch's parts in the manifest, with the offset at which the batch ends and notes on tables. Raises StoreError."""
         schemas = {
-            one.part.schema_id: json.loads(one.schema_json)
-            for one in found
-            if one.schema_json and one.part.schema_id not in self._recorded
+            one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json and one.part.schema_id not in self._recorded
         }
         listed, catalogue = [one.part for one in found if one.part.rows], self._complete(schemas)
         parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue)

@@ -185,7 +185,8 @@ class MergeStatements:
         """
         null = self.dialect.TABLE_FORM.null
         columns = [
-            f"{self.dialect.names.quote(name)} {native}{f' {null}' if null and name in nullable else ''}" for name, native in types.items()
+            f"{self.dialect.names.quote(name)} {native}{f' {null}' if null and name in nullable and name not in self.key else ''}"
+            for name, native in types.items()
         ]
         parts = {"columns": ",\n  ".join(columns), "key": self._names(self.key), "clauses": "\n".join(clauses)}
         return self._fill("merge_target_create", target=self.target, **parts)

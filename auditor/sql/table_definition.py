@@ -128,38 +128,16 @@ class TableStatements:
     dialect: Dialect
     table: str
 
-    def add(self, column: str, native: str, default: str | None = None) -> str:
-        """Return the statement that adds a column; all rows that are there get the default, a literal."""
-        return f"ALTER TABLE {self.table} ADD COLUMN {self._q(column)} {native}{self._null}" + (f" DEFAULT {default}" if default else "")
-
-    def drop_default(self, column: str) -> str:
-        """Return the statement that takes a column's default from rows to come."""
-        return f"ALTER TABLE {self.table} ALTER COLUMN {self._q(column)} DROP DEFAULT"
-
-    def fill(self, values: Mapping[str, str]) -> str:
-        """Return the statement that gives columns of all rows these literals."""
-        return f"UPDATE {self.table} SET {', '.join(f'{self._q(column)} = {literal}' for column, literal in values.items())}"
-
-    def drop(self, column: str) -> str:
-        """Return the statement that drops a column."""
-        return f"ALTER TABLE {self.table} DROP COLUMN {self._q(column)}"
-
-    def rename(self, column: str, name: str) -> str:
-        """Return the statement that renames a column."""
-        return f"ALTER TABLE {self.table} RENAME COLUMN {self._q(column)} TO {self._q(name)}"
-
-    def retype(self, column: str, native: str, bits: int = 0) -> str:
-        """Return the statement that changes a column's type; of a bit string that gets so many ``bits``, with zeros before its own."""
-        name = self._q(column)
-        using = f" USING CAST(LPAD(CAST({name} AS VARCHAR), {bits}, '0') AS {native})" if bits else ""
-        return f"ALTER TABLE {self.table} ALTER COLUMN {name} TYPE {native}{using}"
+    def add(self, column: str, native: str) -> str:
+        """Return the statement that adds a column."""
+        return f"ALTER TABLE {self.table} ADD COLUMN {self._q(column)} {native}{self._null}"
 
     def retype_by_hand(self, column: str, native: str) -> str:
         """Return what gives a column another type, as a person runs it; where the engine changes none, by another column."""
         names = {"table": self.table, "column": self._q(column), "type": native, "other": self._q(f"{column}_auditor")}
         remake = (
             "ALTER TABLE {table} ADD COLUMN {other} {type}",
-            "UPDATE {table} SET {other} = {column}",
+            "UPDATE {table} SET {other} = CAST({column} AS {type})",
             "ALTER TABLE {table} DROP COLUMN {column}",
             "ALTER TABLE {table} RENAME COLUMN {other} TO {column}",
         )

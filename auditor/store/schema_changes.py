@@ -115,6 +115,8 @@ class TargetMigration:
     """Why it is refused, and what to do; '' if it is not."""
     at: dt.datetime | None = None
     ended: dt.datetime | None = None
+    form: Any = None
+    """What the target's table was like when the migration was planned, as JSON; None where it is changed in a transaction."""
 
 
 def record_migration(store: Store, pipeline: str, migration: TargetMigration) -> None:
@@ -123,7 +125,7 @@ def record_migration(store: Store, pipeline: str, migration: TargetMigration) ->
     def work(connection: Any) -> None:
         now = database_time(connection)
         same = and_(_of(pipeline, migration.target, migration.table), migrations.c.position == migration.position, _between(migration))
-        body = {"statements": list(migration.statements), "said": list(migration.said)}
+        body = {"statements": list(migration.statements), "said": list(migration.said), "form": migration.form}
         values = {
             "state": migration.state,
             "reason": migration.reason,
@@ -177,6 +179,7 @@ def list_migrations(store: Store, pipeline: str, most: int | None = None, tables
             row.reason,
             row.at,
             row.ended,
+            row.body.get("form"),
         )
         for row in rows
     ]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dialects.catalogue import Table
+from dialects.mysql.altering import MySQLAltering
 from dialects.mysql.expressions import CHARACTER_SET
 from dialects.table_form import ColumnForm, TableForm
 from dialects.writing import LineFormat, Loads, Writing
@@ -55,6 +56,7 @@ class MySQLWriting(Writing):
     MIXES_STORAGE = True
     READS_FLOATS_AS_DOUBLES = True
     SWAPS_BY_RENAME = True
+    altering = MySQLAltering()
     WRITE_SETTINGS = (
         "SET NAMES utf8mb4",
         "SET SESSION time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'",

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from dialects.kinds import Kind
 from dialects.postgres.writing import PostgresWriting
 from dialects.redshift import loading
+from dialects.redshift.altering import RedshiftAltering
 from dialects.redshift.unload import LINES
 from dialects.table_form import TableForm
 from dialects.url import Url
@@ -43,6 +44,7 @@ class RedshiftWriting(PostgresWriting):
     """How Redshift is written to."""
 
     files = S3Files()
+    altering = RedshiftAltering()
 
     NAME_LIMIT: ClassVar[tuple[int, Literal["bytes", "characters"]] | None] = (127, "bytes")
     """https://docs.aws.amazon.com/redshift/latest/dg/r_names.html"""
@@ -50,7 +52,6 @@ class RedshiftWriting(PostgresWriting):
     LOADS: ClassVar[Loads] = "by files"
     MERGES_BY_UPDATE: ClassVar[bool] = False
     MERGES_RANGES: ClassVar[bool] = False
-    CHANGES_TABLES: ClassVar[bool] = False
     CARRIES_ON_RENAME: ClassVar[bool] = False
     STAGING_TABLE = "TEMPORARY TABLE"
     LOCK_POSITIONS = "LOCK {positions}"

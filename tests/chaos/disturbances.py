@@ -57,7 +57,7 @@ def alterations(tables: Sequence[str]) -> list[str]:
 
 def follow_alterations(chaos: Chaos) -> bool:
     """Return whether all targets follow statements that alter tables."""
-    return all(target.dialect.writing.CHANGES_TABLES for target in chaos.targets.values())
+    return not any(target.dialect.writing.WRITES_COMMITS for target in chaos.targets.values())
 
 
 class Poison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +12,17 @@ from auditor.errors import SchemaChanged, ValueRefused
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.column_origins import Origins
 from auditor.sql.literals import canonical_literal
+from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
 from dialects import Column, Dialect, Kind, Table
+from dialects.alteration import Added, Alteration, Changes, Retyped
+from dialects.kinds import FREE_TEXT_KINDS, parse_native
 from dialects.writing import Writing
 
 CLOCKS = {"timestamp", "timestamptz"}
+
+SIZED = FREE_TEXT_KINDS | {"binary"}
+"""Kinds of which one type holds longer values than another one."""
 
 
 @dataclass(slots=True)
@@ -24,9 +30,10 @@ class Migration:
     """The statements that change a target's table, and what a person should know of them."""
 
     statements: list[str] = field(default_factory=list)
+    """Those of the transaction in which the target gets its new position."""
+    before: list[str] = field(default_factory=list)
+    """Those that the engine runs in no transaction, and which are harmless until then."""
     said: list[str] = field(default_factory=list)
-    taken: list[str] = field(default_factory=list)
-    """Names that columns have now and had not before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,8 @@ class Plan:
     is_empty: bool
     create: Callable[[str], str]
     """Returns the statement that makes a table for the new schema's rows, of this name in the target's schema."""
-    drop: Callable[[Sequence[str], Mapping[str, str]], Sequence[str]]
-    """Returns the statements that drop columns of the target's table, and give some of its key other types, by name."""
+    alter: Callable[[Changes], Alteration]
+    """Returns the statements that change the target's columns."""
 
     @property
     def writing(self) -> Writing:
@@ -65,24 +72,25 @@ class Plan:
             return found
         there = {column.name.lower(): column for column in self.table.columns}
         kept, fresh = self._sort(there)
-        gone = self._dropped(there, kept)
-        retyped = self._retyped(kept)
-        found.statements += self.drop(gone, retyped) if gone or retyped else []
-        free = {name for name in there if name not in {one.lower() for one in gone}}
-        found.statements += self._renames({column.name: new.name for new, column in kept if column.name.lower() != new.name.lower()}, free)
-        for new, column in kept:
-            found.statements += [] if column.name in retyped else self._widened(new, column)
-        found.taken = [new.name for new in fresh]
-        found.taken += [new.name for new, column in kept if (self.origins.old.get(new.name) or column.name).lower() != new.name.lower()]
-        values: dict[str, str] = {}
-        for new in fresh:
-            found.statements += self._added(new, found, values)
-        found.statements += [self._sql.fill(values)] if values else []  # last: see ADDS_DEFAULTS of DuckDB
+        changes = Changes(
+            self._dropped(there, kept),
+            {column.name: new.name for new, column in kept if column.name.lower() != new.name.lower()},
+            [one for new, column in kept for one in self._widened(new, column)],
+            [self._added(new, found.said) for new in fresh],
+        )
+        alteration = self.alter(changes) if changes else Alteration()
+        if alteration.refused:
+            raise SchemaChanged(f"{self._name} has changed in the source: {alteration.refused}")
+        found.statements, found.before = list(alteration.statements), list(alteration.before)
         return found
 
     @property
     def _sql(self) -> TableStatements:
         return TableStatements(self.dialect, self.table.sql)
+
+    @property
+    def _commits(self) -> bool:
+        return self.writing.altering.COMMITS_BY_ITSELF
 
     @property
     def _name(self) -> str:
@@ -99,8 +107,15 @@ class Plan:
         Raises SchemaChanged if it has rows, with statements that keep them where the columns are the same.
         """
         name = self.table.names[-1]
-        if self.is_empty:
+        if self.is_empty and not self._commits:
             return [self._sql.drop_table(), self.create(name)]
+        if self.is_empty:
+            schema, digest = self.table.names[-2], hashlib.sha256(self.table.sql.encode()).hexdigest()[:16]
+            new, old = (f"{STAGE}{word}_{digest}" for word in ("new", "old"))
+            there = {one: self.dialect.names.table(schema, one) for one in (new, old)}
+            exchange = self.writing.altering.rename_at_once([(self.table.sql, there[old]), (there[new], self.table.sql)])
+            dropped = f"DROP TABLE IF EXISTS {there[new]}, {there[old]}"
+            return [dropped, self.create(new), exchange, dropped]
         about = f"{self._name} has the key ({', '.join(self.new.key)}) and had ({', '.join(self.old.key)})"
         if {column.name.lower() for column in self.new.columns} != {column.name.lower() for column in self.table.columns}:
             raise SchemaChanged(f"{about}, and other columns; reset the pipeline, drop the table there, and copy the table again")
@@ -110,7 +125,7 @@ class Plan:
             " ".join(self.create(other).split()),
             f"INSERT INTO {copy.table} ({names}) SELECT {names} FROM {self.table.sql}",
             self._sql.drop_table(),
-            copy.rename_table(name),
+            self.writing.altering.rename_at_once([(copy.table, self.table.sql)]) if self._commits else copy.rename_table(name),
         )
         raise SchemaChanged(f"{about}; run there: {'; '.join(statements)}")
 
@@ -150,85 +165,73 @@ class Plan:
         was = next(column.type for column in self.old.columns if column.name == old)
         raise SchemaChanged(
             f"{self._name}.{new.name} is {new.type} and was {was}, which may have changed values of older rows; run there:"
-            f" {self._sql.retype(target.name, native) if self.writing.CHANGES_TABLES else self._sql.retype_by_hand(target.name, native)}"
+            f" {self._sql.retype_by_hand(target.name, native)}"
         )
 
     def _dropped(self, there: Mapping[str, Column], kept: Sequence[tuple[ColumnSchema, Column]]) -> list[str]:
         stays = {column.name.lower() for _, column in kept}
         return [there[old.name.lower()].name for old in self.old.columns if old.name.lower() in there and old.name.lower() not in stays]
 
-    def _retyped(self, kept: Sequence[tuple[ColumnSchema, Column]]) -> dict[str, str]:
-        """Return the columns of the key that get another type, where no statement by itself does that."""
-        if self.writing.RETYPES_KEYS:
-            return {}
-        key = set(self.table.primary_key)
-        return {column.name: self.natives[new.name] for new, column in kept if column.name in key and self._widened(new, column)}
-
-    def _renames(self, wanted: Mapping[str, str], taken: set[str]) -> list[str]:
-        """Return the statements that rename columns; over another name where two exchange theirs."""
-        first, second = [], []
-        free = (name for number in itertools.count() if (name := f"auditor_renamed_{number}") not in taken)
-        for old, new in wanted.items():
-            if new.lower() in taken:
-                between = next(free)
-                first.append(self._sql.rename(old, between))
-                second.append(self._sql.rename(between, new))
-            else:
-                first.append(self._sql.rename(old, new))
-        return first + second
-
-    def _widened(self, new: ColumnSchema, target: Column) -> list[str]:
-        after = source_kind(new)
-        if after is None or (target.kind and holds(target.kind, after)):
+    def _widened(self, new: ColumnSchema, target: Column) -> list[Retyped]:
+        """Return the type that a column gets, if it cannot hold the new one's values as it is."""
+        after, before, native = source_kind(new), target.kind, self.natives[new.name]
+        if after is None:
             return []
-        if not self.writing.CHANGES_TABLES:
-            return [self._sql.retype_by_hand(new.name, self.natives[new.name])]
-        is_bits = after.name == "bit" and target.kind is not None and target.kind.name == "bit"
-        return [self._sql.retype(new.name, self.natives[new.name], bits=after.digits or 1 if is_bits else 0)]
+        if before is None or not holds(before, after):
+            is_bits = after.name == "bit" and before is not None and before.name == "bit"
+            return [Retyped(target, native, after.digits or 1 if is_bits else 0)]
+        old = next((column.type for column in self.old.columns if column.name == self.origins.old.get(new.name)), new.type)
+        if before.name in SIZED and _is_longer(new.type, old) and _is_longer(native, target.native):
+            return [Retyped(target, native, is_longer_text=before.is_free_text)]
+        return []
 
-    def _added(self, new: ColumnSchema, found: Migration, values: dict[str, str]) -> list[str]:
-        """Return the statements that add a column; the literal that older rows get is put into ``values`` where these do not give it."""
+    def _added(self, new: ColumnSchema, said: list[str]) -> Added:
+        """Return a new column with what older rows get in it. Raises SchemaChanged if that is not known, or cannot be written."""
         native, value = self.natives[new.name], self.origins.values.get(new.name) or self.catalogue.get(new.name)
-        add = self._sql.add(new.name, native)
         if self.is_empty:
-            return [add]
+            return Added(new.name, native)
         if value is None:
-            found.said.append(f"{self._name}.{new.name} is new, and nothing says what older rows have in it: they have NULL in the target")
-            return [add]
+            said.append(f"{self._name}.{new.name} is new, and nothing says what older rows have in it: they have NULL in the target")
+            return Added(new.name, native)
         literal = None if "unknown" in value else self._literal(new, value)
         if literal is None:
             why = value.get("unknown", "its default cannot be written there")
             raise SchemaChanged(
-                f"{self._name}.{new.name} ({new.type}) is new, and {why}; run there: {add}, and give the older rows the values that the"
-                " source has"
+                f"{self._name}.{new.name} ({new.type}) is new, and {why}; run there: {self._sql.add(new.name, native)}, and give the older"
+                " rows the values that the source has"
             )
-        if literal == "NULL":
-            return [add]
-        if not self.writing.ADDS_DEFAULTS:
-            values[new.name] = literal
-            return [add]
-        return [self._sql.add(new.name, native, literal), self._sql.drop_default(new.name)]
+        return Added(new.name, native, literal)
 
     def _literal(self, new: ColumnSchema, value: Mapping[str, Any]) -> str | None:
-        """Return the literal of a default, or None if there is none."""
+        """Return the literal of a default, empty for NULL; None if there is none."""
         kind, text = source_kind(new), value.get("hex", value.get("text"))
         if text is None:
-            return "NULL"
-        if kind and kind.name == "binary" and "hex" in value and self.writing.CHANGES_TABLES:
-            return f"CAST({self.dialect.names.binary_literal(bytes.fromhex(text))} AS {self.natives[new.name]})"
+            return ""
+        if kind and kind.name == "binary" and "hex" in value:
+            return self.dialect.names.binary_literal(bytes.fromhex(text))
         if (
             kind is None
-            or not self.writing.CHANGES_TABLES
             or kind.name in ("binary", "json", "time", "network", "uuid")
             or (kind.name in CLOCKS and len(text) not in (10, 19))
         ):
             return None
         try:
             target = Kind("text") if kind.is_free_text else kind
-            literal = canonical_literal(self.dialect, kind, text, target, native_type="")
+            return canonical_literal(self.dialect, kind, text, target, native_type="")
         except (ValueRefused, ValueError, ArithmeticError):
             return None
-        return f"CAST({literal} AS {self.natives[new.name]})"
+
+
+def _is_longer(one: str, other: str) -> bool:
+    """Return whether a type of texts, or binary strings, holds longer ones than another: one that states no length holds all."""
+    new, old = (_length(text) for text in (one, other))
+    return old > 0 and not 0 < new <= old
+
+
+def _length(native: str) -> int:
+    """Return the number in a type of texts or binary strings; 0 if it states none."""
+    parsed = parse_native(native.lower().partition(" character set")[0])
+    return parsed.number(0, 0) if parsed else 0
 
 
 def keeps_values(before: Kind, after: Kind) -> bool:

@@ -24,6 +24,7 @@ from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
 from auditor.points import reach
+from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_changes, table_notes
 from auditor.store.schema_changes import TargetMigration
@@ -100,16 +101,24 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
             " reset the pipeline and fill its tables anew"
         )
     there = {name: find_table(session, *where.place(name)) for name in names}
-    _check_names_free(where, origins, held, there)
+    by_itself = session.dialect.writing.altering.COMMITS_BY_ITSELF
+    if not (by_itself and find_table(session, *_place_of_mark(where, note, "moved"))):
+        _check_names_free(where, origins, held, there)
     reach("merge.move")
     now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
     now |= {name: Held(note.position) for name in names if name not in origins}
+    before = {name: held.get(name, Held()) for name in names}
+    if by_itself:
+        check_unchanged(session, where, before)
+        _rename_at_once(session, where, note, origins)
     with transaction(session):
-        check_unchanged(session, where, {name: held.get(name, Held()) for name in names})
-        for statement in _renames(session, where, origins, there):
+        check_unchanged(session, where, before)
+        for statement in _renames(session, where, origins, there) if not by_itself else ():
             session.execute(statement)
         reach("merge.moved")
         write_positions(session, where, now)
+    if by_itself:
+        session.execute(TableStatements(session.dialect, _marks_of(session, where, note)[1]).drop_table())
     live_sums.end(where, {one: reason for name in names for one, reason in live_sums.moved(where, name).items()})
     reach("merge.changed")
     _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
@@ -149,6 +158,42 @@ def _renames(session: Session, where: Where, origins: Mapping[str, str], there: 
     return first + second
 
 
+def _rename_at_once(session: Session, where: Where, note: TableNote, origins: Mapping[str, str]) -> None:
+    """Rename the target's tables by one statement that commits by itself, unless it was run before: it renames an empty table, too.
+
+    Without that mark, one could not tell whether two tables that exchange their names have done so.
+    """
+    dialect, (begun, done) = session.dialect, _marks_of(session, where, note)
+    if find_table(session, *_place_of_mark(where, note, "moved")) is None:
+        there = {name: find_table(session, *where.place(name)) for name in {*origins, *origins.values()}}
+        moving = {found.sql for old in origins.values() if (found := there[old])}
+        first, second = list[tuple[str, str]](), list[tuple[str, str]]()
+        for number, (new, old) in enumerate(origins.items()):
+            (schema, name), stale = where.place(new), there[new]
+            if stale and stale.sql not in moving:
+                first.append((stale.sql, dialect.names.table(schema, f"{STAGE}stale_{note.position}_{number}")))
+            if found := there[old]:
+                between = dialect.names.table(schema, f"{STAGE}between_{note.position}_{number}")
+                first.append((found.sql, between))
+                second.append((between, dialect.names.table(schema, name)))
+        session.execute(f"CREATE TABLE IF NOT EXISTS {begun} (moved INTEGER)")
+        session.execute(dialect.writing.altering.rename_at_once([*first, (begun, done), *second]))
+    reach("merge.renamed")
+    for number, new in enumerate(origins):
+        stale_name = dialect.names.table(where.place(new)[0], f"{STAGE}stale_{note.position}_{number}")
+        session.execute(f"DROP TABLE IF EXISTS {stale_name}")
+
+
+def _marks_of(session: Session, where: Where, note: TableNote) -> tuple[str, str]:
+    """Return the names of an empty table, as SQL text, before tables are renamed and afterwards."""
+    begun, done = (session.dialect.names.table(*_place_of_mark(where, note, word)) for word in ("moving", "moved"))
+    return begun, done
+
+
+def _place_of_mark(where: Where, note: TableNote, word: str) -> tuple[str, str]:
+    return where.place(note.table)[0], f"{STAGE}{word}_{note.position}"
+
+
 def migrate(
     session: Session, where: Where, table: str, held: Held, schema_id: str, changes: Sequence[TableNote], first: int
 ) -> Held | None:
@@ -163,18 +208,21 @@ def migrate(
     if found is None or not new.key:
         return None
     about = TargetMigration(where.target, table, held.position, held.schema_id, schema_id, [], [])
+    by_itself, form = session.dialect.writing.altering.COMMITS_BY_ITSELF, _form_of(found)
+    now = Held(max(first - 1, *(note.position for note in changes), held.position), schema_id)
     try:
-        made = _plan(session, where, found, old, new, changes)
-        now = Held(max(first - 1, *(note.position for note in changes), held.position), schema_id)
-        _check_changes(session, table, old, made)
-        _record(where, about, made, "planned")
+        if by_itself and (done := _find_done(where, about, form)):  # by a process that ended before it could write the position
+            made = Migration(said=list(done.said))
+        else:
+            made = _plan(session, where, found, old, new, changes)
+            _record(where, replace(about, form=form if by_itself else None), made, "planned")
         _apply(session, where, table, held, now, made)
     except SchemaChanged as error:
         refused = replace(about, state="refused", reason=str(error))
         schema_changes.record_migration(where.store, where.pipeline, refused)
         raise
     _record(where, about, made, "applied")
-    for sentence in [*made.said, *made.statements]:
+    for sentence in [*made.said, *made.before, *made.statements]:
         extra = {"action": "migrated", "pipeline": where.pipeline, "target": where.target, "table": table}
         log.info("%s: %s: %s", where.target, table, sentence, extra=extra)
     return now
@@ -207,35 +255,39 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
     def create(name: str) -> str:
         return make_statement(session.dialect, (where.place(table)[0], name), where.pipeline, new, where.keys(table))[1]
 
-    drop = partial(session.dialect.writing.drop_columns, session, found.sql)
-    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, drop).make()
+    alter = partial(session.dialect.writing.altering.alter, session, found)
+    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, alter).make()
 
 
-def _check_changes(session: Session, table: str, old: TableSchema, made: Migration) -> None:
-    """Raise SchemaChanged where a person has to run a migration's statements, because no pipeline runs them on this engine."""
-    if not made.statements or session.dialect.writing.CHANGES_TABLES:
-        return
-    name, before = session.dialect.name, {column.name.lower() for column in old.columns}
-    if retaken := [column for column in made.taken if column.lower() in before]:
-        raise SchemaChanged(
-            f"{table}: {', '.join(retaken)} is now the name of another column, and a pipeline changes no tables of {name};"
-            " reset the pipeline, drop the table there, and copy the table again"
-        )
-    raise SchemaChanged(f"{table} has changed, and a pipeline changes no tables of {name}; run there: {'; '.join(made.statements)}")
+def _form_of(found: Table) -> Any:
+    """Return what a table is like, as a JSON value: its columns with their types, and its key."""
+    return [[[column.name, column.native] for column in found.columns], list(found.primary_key)]
+
+
+def _find_done(where: Where, about: TargetMigration, form: Any) -> TargetMigration | None:
+    """Return the migration of a table that was planned when it had another form than now; None if there is none.
+
+    Its statement, which is done as a whole or not at all, was done then.
+    """
+    same = replace(about, state="planned")
+    for one in schema_changes.list_migrations(where.store, where.pipeline, tables=[about.table]):
+        found = replace(one, statements=[], said=[], at=None, ended=None, form=None)
+        if found == same and one.form is not None and one.form != form:
+            return one
+    return None
 
 
 def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration) -> None:
     reach("merge.migrate")
     sums = live_sums.prepare(session, where, table, held, now.position)
+    by_itself = session.dialect.writing.altering.COMMITS_BY_ITSELF
+    if alone := [*made.before, *(made.statements if by_itself else ())]:
+        check_unchanged(session, where, {table: held})
+        _execute(session, table, alone)
+        reach("merge.altered")
     with transaction(session):
         check_unchanged(session, where, {table: held})
-        for statement in made.statements:
-            try:
-                session.execute(statement)
-            except StatementRefused as error:
-                raise SchemaChanged(
-                    f"{table}: the target refuses {statement}: {plain_message(str(error))}; mend that, or run it there"
-                ) from error
+        _execute(session, table, () if by_itself else made.statements)
         reach("merge.migrated")
         write_positions(session, where, {table: now})
         ended = live_sums.add(session, where, table, sums)
@@ -243,9 +295,19 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
     reach("merge.changed")
 
 
+def _execute(session: Session, table: str, statements: Sequence[str]) -> None:
+    """Run the statements of a migration. Raises SchemaChanged for one that the target refuses."""
+    for statement in statements:
+        try:
+            session.execute(statement)
+        except StatementRefused as error:
+            why = plain_message(str(error))
+            raise SchemaChanged(f"{table}: the target refuses {statement}: {why}; mend that, or run it there") from error
+
+
 def _record(where: Where, about: TargetMigration, made: Migration, state: MigrationState) -> None:
-    if made.statements or made.said:
-        found = replace(about, statements=made.statements, said=made.said, state=state)
+    if made.statements or made.before or made.said:
+        found = replace(about, statements=[*made.before, *made.statements], said=made.said, state=state)
         schema_changes.record_migration(where.store, where.pipeline, found)
 
 

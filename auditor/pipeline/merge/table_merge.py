@@ -292,7 +292,7 @@ def _pass(session: Session, where: Where, table: str, held: Held, ahead: Pending
         raise TableStopped(note.reason)
     if ahead.why:
         raise ValuesChanged(f"{ahead.why}, without a word of them in the log; copy the table again, or skip this if the target may differ")
-    if is_move(note) and not session.dialect.writing.CHANGES_TABLES:
+    if is_move(note) and isinstance(session, Committing):
         raise TableStopped(
             f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
             " then reset the pipeline and copy its tables again"

@@ -264,7 +264,7 @@ class Trial:
 
     def run(self, steps: Sequence[str]) -> None:
         """Try everything, in order."""
-        self.by_hand = not self.here.dialect.writing.CHANGES_TABLES
+        self.by_hand = self.here.dialect.writing.WRITES_COMMITS
         work: list[tuple[str, Callable[[], None]]] = [
             (f"{self.count:,} rows are loaded", self._load),
             ("inserts, updates, deletes and changed keys are merged", self._change),

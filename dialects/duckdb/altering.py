@@ -1,0 +1,65 @@
+"""How DuckDB changes the columns of a table.
+
+It drops no column that stands before one of a key, and gives none of a key another type: such a table is made again, in the transaction
+that the statements are run in.
+https://duckdb.org/docs/stable/sql/statements/alter_table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dialects.alteration import Altering, Changes, Retyped
+from dialects.catalogue import Table
+
+MADE = '"auditor_made_anew"'
+
+
+class DuckDBAltering(Altering):
+    """How DuckDB changes the columns of a table."""
+
+    def _drop(self, session: Any, table: Table, changes: Changes) -> Sequence[str]:
+        # Where it has more than a primary key and columns that may not be NULL, which a table that is made again would not have, these are
+        # what DuckDB itself offers.
+        quote, literal = session.dialect.names.quote, session.dialect.names.string_literal
+        retyped = {one.column.name: one.native for one in changes.retyped if one.column.name in table.primary_key}
+        plain = [f"ALTER TABLE {table.sql} DROP COLUMN {quote(name)}" for name in changes.dropped]
+        plain += [f"ALTER TABLE {table.sql} ALTER COLUMN {quote(name)} TYPE {native}" for name, native in retyped.items()]
+        schema, name = table.names[-2:]
+        where = f"WHERE database_name = current_database() AND schema_name = {literal(schema)} AND table_name = {literal(name)}"
+        constraints = session.query(f"SELECT constraint_type, constraint_column_names FROM duckdb_constraints() {where}")
+        key = next((list(names) for kind, names in constraints if kind == "PRIMARY KEY"), [])
+        rows = session.query(
+            f"SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() {where} ORDER BY column_index"
+        )
+        order = [str(row[0]) for row in rows]
+        last = max((order.index(column) for column in key), default=-1)
+        others = {str(kind) for kind, _ in constraints} - {"PRIMARY KEY", "NOT NULL"}
+        indexes = session.query(f"SELECT COUNT(*) FROM duckdb_indexes() {where}")[0][0]
+        if others or indexes or not (retyped or any(order.index(column) < last for column in changes.dropped if column in order)):
+            return plain
+        kept = [row for row in rows if str(row[0]) not in changes.dropped]
+        lines = []
+        for column, native, nullable, default in kept:
+            given = f" DEFAULT {default}" if default is not None else ""
+            lines.append(f"{quote(str(column))} {retyped.get(column, native)}{'' if nullable else ' NOT NULL'}{given}")
+        lines.append(f"PRIMARY KEY ({', '.join(map(quote, key))})")
+        names, made = ", ".join(quote(str(row[0])) for row in kept), f"{quote(schema)}.{MADE}"
+        return [
+            f"CREATE TABLE {made} ({', '.join(lines)})",
+            f"INSERT INTO {made} ({names}) SELECT {names} FROM {table.sql}",
+            f"DROP TABLE {table.sql}",
+            f"ALTER TABLE {made} RENAME TO {quote(name)}",
+        ]
+
+    def _retype(self, session: Any, table: Table, one: Retyped, name: str) -> Sequence[str]:
+        return [] if one.column.name in table.primary_key else super()._retype(session, table, one, name)
+
+    def _add(self, session: Any, table: Table, changes: Changes) -> Sequence[str]:
+        # The values come last, by an UPDATE: the COMMIT of a transaction that adds columns with a default beside other changes fails in
+        # DuckDB 1.5, as does that of one that changes a table after an UPDATE of it.
+        quote = session.dialect.names.quote
+        statements = [f"ALTER TABLE {table.sql} ADD COLUMN {quote(one.name)} {one.native}" for one in changes.added]
+        values = [f"{quote(one.name)} = CAST({one.literal} AS {one.native})" for one in changes.added if one.literal]
+        return [*statements, f"UPDATE {table.sql} SET {', '.join(values)}"] if values else statements
