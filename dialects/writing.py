@@ -159,6 +159,9 @@ class Writing:
     SETS_COLUMN: ClassVar[str] = "{column} = changed.{column}"
     """How such an UPDATE sets a ``{column}``."""
 
+    MERGES_LITERALS: ClassVar[bool] = False
+    """Whether a few changes of a table are merged by statements that hold their values, because a staging table for them costs more."""
+
     MERGES_RANGES: ClassVar[bool] = False
     """Whether the rows of an interval of keys, as they are in the source, can replace those of the target in the merge's transaction."""
 

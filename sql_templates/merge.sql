@@ -143,6 +143,11 @@ DELETE FROM ${target} AS merged
 USING ${last} AS changed
 WHERE ${matching}
 
+-- name: merge_delete_keys
+-- Deletes the target's rows whose keys were changed, which stand in the statement.
+DELETE FROM ${target} AS merged
+WHERE ${key} IN (${keys})
+
 -- name: merge_insert
 -- Inserts the rows whose last change did not delete them.
 INSERT INTO ${target} (${columns})

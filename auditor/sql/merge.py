@@ -272,6 +272,14 @@ class MergeStatements:
         """Return the statements that bring the last change of each key into the target."""
         return self._by_update() if self.writing.MERGES_BY_UPDATE else self._by_delete()
 
+    def delete_keys(self, keys: Sequence[Sequence[str]]) -> str:
+        """Return the statement that deletes the rows with these keys, whose values are given as SQL."""
+        columns = [f"{self._aliases[0]}.{self.dialect.names.quote(name)}" for name in self.key]
+        if len(columns) == 1:
+            return self._fill("merge_delete_keys", target=self.target, key=columns[0], keys=", ".join(value for (value,) in keys))
+        listed = ", ".join(f"({', '.join(values)})" for values in keys)
+        return self._fill("merge_delete_keys", target=self.target, key=f"({', '.join(columns)})", keys=f"VALUES {listed}")
+
     def _by_delete(self) -> Sequence[str]:
         """Return the statements that delete all rows with a last change, and insert those that it did not delete."""
         return [

@@ -53,6 +53,10 @@ class DuckDBTypes(Types):
         "network": "VARCHAR",
     }  # fmt: skip
 
+    def value_of_text(self, text: str, kind: Kind) -> str:
+        # A cast to BLOB takes the bytes of a text.
+        return f"UNHEX({text})" if kind.name == "binary" else super().value_of_text(text, kind)
+
     def kind(self, native: str) -> Kind | None:
         if native.endswith("]") or native.upper().startswith("STRUCT("):
             return nested_kind(native, self.kind)

@@ -45,15 +45,24 @@ class DuckDBLoading(Loading):
             rows = self.session.connection.execute(sql).fetchall()
         return int(rows[0][0]) if rows else 0
 
-    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> None:
+    def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> int:
         names = [self.session.dialect.names.quote(name) for name in columns]
         values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]
         with self.session.translated():
             self.session.connection.register("staged_rows", rows)
             try:
-                self.session.connection.execute(f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM staged_rows")
+                insert = f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM staged_rows"
+                [(count,)] = self.session.connection.execute(insert).fetchall()
             finally:
                 self.session.connection.unregister("staged_rows")
+        return int(count)
+
+    def insertion(self, table: str, columns: Mapping[str, Kind], rows: Sequence[Sequence[str | None]]) -> str:
+        # Not by VALUES, of which each value takes twice as long.
+        quote, literal = self.session.dialect.names.quote, self.session.dialect.names.literal
+        lists = [f"UNNEST(CAST([{', '.join(map(literal, values))}] AS VARCHAR[]))" for values in zip(*rows, strict=True)]
+        values = (f"UNHEX({one})" if kind.name == "binary" else one for one, kind in zip(lists, columns.values(), strict=True))
+        return f"INSERT INTO {table} ({', '.join(map(quote, columns))}) SELECT {', '.join(values)}"
 
     def load_files(self, table: str, columns: Mapping[str, Kind], paths: Sequence[str], folder: str) -> None:
         values, files = ", ".join(file_values(columns)), read_files(self.session.dialect, columns, paths)

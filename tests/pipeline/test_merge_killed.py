@@ -149,9 +149,10 @@ def test_a_file_that_another_process_holds_delays_the_merge(road: Road) -> None:
     command = [sys.executable, "-c", hold, str(road.folder / "warehouse.duckdb")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout and holder.stdout.readline() == "held\n"
+        assert loader.merge_all() == 0 and not pipelines.list_merges(road.store, PIPELINE), "a short wait is not reported"
+        now[0] += 10
         assert loader.merge_all() == 0
         report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
-        assert report.state == "delayed" and "lock" in report.reason
+        assert report.state == "delayed" and f"PID {holder.pid}" in report.reason
         holder.communicate("")
-    now[0] += 1
     assert loader.merge_all() == 1 and amounts(road) == {1: 1}

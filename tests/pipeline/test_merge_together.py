@@ -20,7 +20,7 @@ from auditor.sql.merge import POSITIONS
 from auditor.store import Store, parts, pipelines
 from tests.live import engine_params
 from tests.pipeline.road import PIPELINE, Road
-from tests.pipeline_events import announce, batch, insert, note, table, update
+from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 from tests.timeouts import SetTimeouts
 
 ACCOUNTS = [table(f"accounts_{number}", ("id",), id="bigint", amount="bigint") for number in range(4)]
@@ -317,3 +317,60 @@ def test_tables_that_fail_are_reported_together(road: Road) -> None:
         assert {reports[f"shop.{one.table}"].state for one in without_key} == {"stopped"}
         assert "has no primary key" in reports[f"shop.{without_key[0].table}"].reason
     assert counts[0] <= counts[1] <= counts[0] + 1, "one more where some are reported for the second time"
+
+
+@pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
+def test_few_changes_of_many_tables_arrive_as_those_that_are_staged(road: Road) -> None:
+    """A table that is merged by itself gets a staging table; of those that are merged together the statements hold the values."""
+    columns = {
+        "id": "bigint", "code": "varbinary(9)", "at": "datetime(6)", "price": "decimal(12,2) null", "day": "date null",
+        "ratio": "double null", "flags": "bit(5) null", "body": "json null", "note": "varchar(90) null",
+    }  # fmt: skip
+    rows: list[list[str | None]] = [
+        ["1", "00ff27", "2024-02-29 23:59:59.000001", "-0.50", "1969-12-31", "0.1", "21", '{"a": "it\'s"}', 'it\'s \\ "x"\n${note}'],
+        ["-9223372036854775808", "", "1000-01-01 00:00:00.000000", "9999999999.99", None, "-1e300", None, None, ""],
+        ["3", "5c", "2024-01-01 00:00:00.500000", None, "0001-01-01", None, "0", "[]", None],
+    ]
+    moved, gone = ["4", "5d", "2024-01-02 00:00:00.000000", *rows[0][3:-1], "NULL"], rows[1]
+    keys = [("id",), ("code",), ("code", "id"), ("id", "at")]
+    alone, together = ([table(f"{name}_{number}", key, **columns) for number, key in enumerate(keys)] for name in ("alone", "together"))
+    loader, staged = road.loader(), list[int]()
+
+    def merge(some: list[TableSchema], position: int) -> None:
+        for one in some:
+            position += 5 if some is alone else 0
+            if position < 60:
+                road.stage(batch(announce(one, 1), insert(one, position, *rows)))
+            else:
+                again = insert(one, position + 2, gone), delete(one, position + 3, gone)
+                changed = [*rows[2][:3], "7.00", *rows[2][4:]]
+                changes = update(one, position + 1, (rows[0], moved)), *again, update(one, position + 4, (rows[2], changed))
+                road.stage(batch(delete(one, position, gone), *changes))
+            if some is alone:
+                loader.merge_all()
+        loader.merge_all()
+
+    with armed("merge.stage", lambda: staged.append(1)):
+        for position in (10, 60):
+            merge(alone, position)
+            assert len(staged) == len(alone)
+            merge(together, position + 30)
+            assert len(staged) == len(alone), "these need no staging table"
+            staged.clear()
+    for one, other in zip(alone, together, strict=True):
+        assert road.rows(one.table) == road.rows(other.table)
+        assert len(road.rows(other.table)) == 2 and sorted(row[0] for row in road.rows(other.table)) == [3, 4]
+
+
+@pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
+def test_a_value_that_a_statement_cannot_write_stops_its_table_alone(road: Road) -> None:
+    begin(road)
+    loader = road.loader()
+    loader.merge_all()
+    narrow = road.dialect.names.table(road.schema, "accounts_2")
+    road.execute(f"CREATE UNIQUE INDEX one_of_each ON {narrow} (amount)")
+    road.stage(*(batch(insert(one, 20, ["2", "7"], ["3", "7"])) for one in ACCOUNTS))
+    assert loader.merge_all() == 6, "of the other tables"
+    reports = pipelines.list_merges(road.store, PIPELINE)["wh"]
+    assert {name for name, one in reports.items() if one.state == "stopped"} == {"shop.accounts_2"}
+    assert [len(road.rows(one.table)) for one in ACCOUNTS] == [3, 3, 1, 3]

@@ -178,7 +178,10 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     inside = [*positions.lock(), *table.lock_stage(), table.count_staged("a1"), *written, *chunk]
     at_once = replace(table, replacing=(), at_once=True).merge("a1")
     shared = _shared_merge_statements(dialect, table) if dialect.writing.LOADS == "by files" else []
-    return [*before, *inside, *(one for one in at_once if "MERGE INTO" in one), *shared]
+    by_key = (
+        [([["1", "'a'"], ["2", "'b'"]], table), ([["1"], ["2"]], replace(table, key=["id"]))] if dialect.writing.MERGES_LITERALS else []
+    )
+    return [*before, *inside, *(one for one in at_once if "MERGE INTO" in one), *(one.delete_keys(rows) for rows, one in by_key), *shared]
 
 
 def _shared_merge_statements(dialect: Dialect, table: MergeStatements) -> list[str]:

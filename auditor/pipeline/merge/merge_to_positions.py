@@ -13,7 +13,7 @@ from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import MOST_LISTED, Held, Where, check_unchanged, positions_of, see, write_positions
-from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, check_kept, merge, plan
+from auditor.pipeline.merge.table_merge import Merged, Step, StepFailed, StepsFailed, check_kept, merge, plan
 from auditor.pipeline.merge.target_table import TargetTable
 from auditor.store import parts
 from auditor.store.parts import StagedTable
@@ -44,7 +44,7 @@ def merge_to_positions(
             rows += size
     steps = _plan(session, where, pending, positions, held, ready)
     quiet = {table: held[table] for table in pending.keys() - steps.keys() if not _has_events(pending[table], positions[table])}
-    merged = _unless_failed(lambda: merge(session, where, list(steps.values()), ready) if steps else {}, where)
+    merged = _unless_failed(lambda: merge(session, where, list(steps.values()), ready, together=len(steps) > 1) if steps else {}, where)
     return {**merged, **_unless_failed(lambda: _pass_quiet(session, where, quiet, positions), where)}
 
 
@@ -52,7 +52,7 @@ def _unless_failed(work: Callable[[], dict[str, Merged]], where: Where) -> dict[
     """Return what was merged; nothing if that failed, because the reason is reported when the tables are merged by themselves."""
     try:
         return work()
-    except StepFailed as failure:
+    except (StepFailed, StepsFailed) as failure:
         error = failure.error
     except AuditorError as failed:
         error = failed

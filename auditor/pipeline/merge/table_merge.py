@@ -29,7 +29,7 @@ from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see, write_positions
 from auditor.pipeline.merge.shared_load import SharedFile, SharedLoad, SharingFailed, StoredTables, can_share, shared_files
 from auditor.pipeline.merge.shared_tables import check_alone
-from auditor.pipeline.merge.staged_rows import plain_message
+from auditor.pipeline.merge.staged_rows import Row, plain_message
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import StageUse, TargetTable, examine
 from auditor.pipeline.staged_parts import Blocks, read_part
@@ -410,6 +410,9 @@ def _load_files(session: Session, folder: str, files: Mapping[tuple[str, int], S
 
 
 def _load_here(session: Session, counts: Mapping[tuple[str, int], int], step: Step) -> int:
+    if not step.target.is_staged:
+        reach("merge.stage")
+        session.execute_all(step.target.statements.create_stage())
     if step.changes is not None:
         count = session.loading.load(step.target.statements.stage, step.target.stage_columns, step.changes.as_table())
         if count == step.changes.count:
@@ -447,10 +450,12 @@ def _stage(session: Session, target: TargetTable, is_distinct: bool, ready: dict
     if target.is_staged and (target.statements.is_distinct, target.statements.of_session) == (is_distinct, of_session):
         return target
     statements = replace(target.statements, is_distinct=is_distinct, of_session=of_session)
-    reach("merge.stage")
-    for sql in statements.create_stage() if writing.LOADS != "by files" else ():
-        session.execute(sql)
-    ready[table] = replace(target, statements=statements, is_staged=True, use=StageUse())
+    is_staged = not writing.MERGES_LITERALS  # else the staging table is made where it is needed
+    if is_staged:
+        reach("merge.stage")
+        for sql in statements.create_stage() if writing.LOADS != "by files" else ():
+            session.execute(sql)
+    ready[table] = replace(target, statements=statements, is_staged=is_staged, use=StageUse())
     return ready[table]
 
 
@@ -524,11 +529,11 @@ def _send_together(session: Session, steps: Sequence[Step]) -> set[str]:
         for step in steps:
             if step.changes is None or step.changes.intervals or isinstance(step.changes.rows, pa.Table) or not step.changes.rows:
                 continue
-            if not (loaded := session.loading.insertion(step.target.statements.stage, step.target.stage_columns, step.changes.rows)):
+            if not (statements := _statements_with_rows(session, step, step.changes.rows)):
                 continue
             merged.add(step.table)
-            waiting += (loaded, *step.target.statements.merge(step.attempt))
-            size += len(loaded)
+            waiting += statements
+            size += sum(map(len, statements))
             if size >= MESSAGE_BYTES:
                 session.execute_all(waiting)
                 waiting, size = [], 0
@@ -538,6 +543,23 @@ def _send_together(session: Session, steps: Sequence[Step]) -> set[str]:
     except AuditorError as error:
         raise StepsFailed(error) from error
     return merged
+
+
+def _statements_with_rows(session: Session, step: Step, rows: Sequence[Row]) -> Sequence[str]:
+    """Return the statements that merge a few changes, which stand in them; none where the engine takes none so."""
+    statements, kinds, dialect = step.target.statements, step.target.kinds, session.dialect
+    if not dialect.writing.MERGES_LITERALS:
+        loaded = session.loading.insertion(statements.stage, step.target.stage_columns, rows)
+        return [loaded, *statements.merge(step.attempt)] if loaded else []
+    if not kinds.keys() >= set(statements.key):
+        return []
+    names, own = list(step.target.stage_columns), len(statements.change_columns)
+    key = [(names.index(name), kinds[name]) for name in statements.key]
+    keys = [[dialect.types.value_of_text(dialect.names.literal(row[place]), kind) for place, kind in key] for row in rows]
+    op = names.index(f"{statements.prefix}op")
+    come = [row[own:] for row in rows if row[op] == "i"]
+    delete = statements.delete_keys(keys)
+    return [delete, session.loading.insertion(statements.target, step.target.columns, come)] if come else [delete]
 
 
 def begun_again(step: Step) -> Step:

@@ -79,4 +79,8 @@ SELECT "id", "name", "price"
 FROM "auditor_last"
 WHERE auditor_op = 'i';
 DROP TABLE "auditor_last";
-TRUNCATE TABLE "auditor_stage_db7faf71f44ee479"
+TRUNCATE TABLE "auditor_stage_db7faf71f44ee479";
+DELETE FROM "dwh"."orders" AS merged
+WHERE (merged."id", merged."name") IN (VALUES (1, 'a'), (2, 'b'));
+DELETE FROM "dwh"."orders" AS merged
+WHERE merged."id" IN (1, 2)
