@@ -89,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     results.roads += road.measure(servers, engine, rows, options.scenarios)
             if "tables" in parts:
                 for engine in _chosen(tables.ENGINES, options):
-                    results.tables += tables.measure(servers, engine, options.scenarios, 5.0 if options.quick else tables.SECONDS)
+                    seconds = 5.0 if options.quick else tables.SECONDS
+                    results.tables += tables.measure(servers, engine, options.scenarios, seconds, options.targets)
             if "refresh" in parts:
                 for engine in _chosen(refreshing.ENGINES, options):
                     results.refreshes += refreshing.measure(servers, engine, options.scenarios, options.full)
@@ -234,6 +235,9 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="WORD",
         help="only scenarios whose name contains one of these words; targets in part road; in part repair of patches, copies and memory",
+    )
+    parser.add_argument(
+        "--targets", nargs="+", choices=tuple(tables.READERS), default=list(tables.READERS), help="only these targets in part tables"
     )
     parser.add_argument("--tools", nargs="+", metavar="NAME", help="only tools whose name starts with one of these")
     parser.add_argument(

@@ -73,9 +73,10 @@ Memory is the PSS of all processes at the moment when together they had most, CP
 Beside it, mysql-replication with an upsert for each row and a commit for each transaction of the source.
 """
 TABLES_NOTES = f"""\
-`auditor pipeline run` as above, from one source to PostgreSQL, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen
-at random, are committed for a minute. Lag is from the commit of a row to where a query of PostgreSQL sees it, of all rows of up to
-{WATCHED} tables. "One row in each" is a single transaction over all changing tables; it is torn while some of its rows are visible and
+`auditor pipeline run` as above, from one source to one target, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen
+at random, are committed for a minute. Lag is from the commit of a row to where a query of the target sees it, of all rows of up to
+{WATCHED} tables. DuckDB's file is opened for each look, up to ten times a second; the loader waits meanwhile, and the looks wait for it.
+"One row in each" is a single transaction over all changing tables; it is torn while some of its rows are visible and
 others not. CPU seconds are those of the pipeline's processes in that minute. "Stop" is from the signal to the end of the process, with ten
 seconds of changes still to be carried.
 """
@@ -312,9 +313,13 @@ def _tables_table(measured: Sequence[Tables]) -> str:
         ("files", lambda entry: f"{entry.files:,}"),
         ("stop", lambda entry: f"{entry.stop:.1f} s"),
     ]
-    body = [[label, *(figure(entry) for entry in ran)] for label, figure in figures]
-    left_out = "".join(f"\n\n{entry.scenario}: not run: {entry.why}." for entry in measured if entry.why)
-    return _table(["", *(entry.scenario for entry in ran)], body) + left_out
+    tables = []
+    for target in dict.fromkeys(entry.target for entry in ran):
+        into = [entry for entry in ran if entry.target == target]
+        body = [[label, *(figure(entry) for entry in into)] for label, figure in figures]
+        tables.append(_table([f"to {target}", *(entry.scenario for entry in into)], body))
+    left_out = [f"{entry.target}, {entry.scenario}: not run: {entry.why}." for entry in measured if entry.why]
+    return "\n\n".join([*tables, *left_out])
 
 
 def _refresh_table(measured: Sequence[Refreshed]) -> str:

@@ -1,22 +1,26 @@
 """Part tables: how long a change takes to be visible in the target when a pipeline carries many tables.
 
 The source commits small transactions over the tables at a steady rate. Rows are numbered in the order of their commits, and a reader of the
-target asks again and again for the greatest number in some of the tables: so it knows when each of their rows was there.
+target asks again and again for the greatest number in some of the tables: so it knows when each of their rows was there. DuckDB's file is
+opened for each look, so that the loader can write it between two; they wait for each other, and that is measured.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import duckdb
 
 from auditor.store import open_store, pipelines
 from benchmarks import process, road
@@ -46,13 +50,13 @@ DEFINITION = (
 CONFIGURATION = """\
 connections:
   source: {{url: "{source}"}}
-  pg: {{url: "{target}", write: {{url: "{target}"}}}}
+  warehouse: {{url: "{target}", write: {{url: "{target}"}}}}
 audits: {{}}
 pipelines:
   {pipeline}:
     source: {{connection: source, tables: ["many_*"]}}
     staging: {{path: "{folder}/staging"}}
-    targets: {{pg: {{connection: pg, schema: {schema}, every: 0s}}}}
+    targets: {{warehouse: {{connection: warehouse, schema: {schema}, every: 0s}}}}
 """
 
 
@@ -73,6 +77,7 @@ class Tables:
     """One scenario; ``why`` has the reason if it did not run. Times are in seconds."""
 
     scenario: str
+    target: str = "PostgreSQL"
     server: str = ""
     load: float = 0.0
     events: int = 0
@@ -94,19 +99,78 @@ class Tables:
     why: str = ""
 
 
-def measure(servers: Servers, engine: str, words: Sequence[str] = (), seconds: float = SECONDS) -> list[Tables]:
-    """Measure one engine as source, with PostgreSQL as target, in each scenario, or those whose number of tables is one of the words."""
+class Reader(Protocol):
+    """Looks into a target."""
+
+    pause: float
+    """Seconds between two looks for rows that are awaited at once."""
+
+    def greatest(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the greatest number in each of these tables that is there and has rows, at one moment; none if it cannot look now."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class PostgresReader:
+    """Looks into PostgreSQL, by one session."""
+
+    pause = POLL / 5
+
+    def __init__(self, url: str) -> None:
+        self._connection = postgres.connect(url)
+        self.close = self._connection.close
+
+    def greatest(self, names: Sequence[str]) -> dict[str, int]:
+        with self._connection.cursor() as cursor:
+            cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (SCHEMA,))
+            there = {name for (name,) in cursor.fetchall()}
+            if not (asked := _ask(names, there)):
+                return {}
+            cursor.execute(asked)
+            return {str(name): int(number) for name, number in cursor.fetchall() if number is not None}
+
+
+class DuckDBReader:
+    """Looks into a file of DuckDB, which is open as long as a look takes; none succeeds while the loader has it open."""
+
+    pause = POLL
+
+    def __init__(self, url: str) -> None:
+        self._path = url.removeprefix("duckdb:///")
+
+    def greatest(self, names: Sequence[str]) -> dict[str, int]:
+        with suppress(duckdb.IOException), duckdb.connect(self._path, read_only=True) as connection:
+            found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = ?", [SCHEMA]).fetchall()
+            if asked := _ask(names, {name for (name,) in found}):
+                return {str(name): int(number) for name, number in connection.execute(asked).fetchall() if number is not None}
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+READERS: Mapping[str, Callable[[str], Reader]] = {"PostgreSQL": PostgresReader, "DuckDB": DuckDBReader}
+"""What looks into each target."""
+
+
+def measure(
+    servers: Servers, engine: str, words: Sequence[str] = (), seconds: float = SECONDS, targets: Sequence[str] = tuple(READERS)
+) -> list[Tables]:
+    """Measure one engine as source, with these targets, in each scenario, or those whose number of tables is one of the words."""
     results = []
-    for scenario in SCENARIOS:
+    for scenario, target in itertools.product(SCENARIOS, targets):
         if words and str(scenario.tables) not in words:
             continue
-        result = Tables(f"{scenario.tables:,} tables, {scenario.changing:,} change, {scenario.rate:,} rows/s", load=os.getloadavg()[0])
-        print(f"tables: {result.scenario}", file=sys.stderr, flush=True)
+        said = f"{scenario.tables:,} tables, {scenario.changing:,} change, {scenario.rate:,} rows/s"
+        result = Tables(said, target, load=os.getloadavg()[0])
+        print(f"tables: {target}: {result.scenario}", file=sys.stderr, flush=True)
         try:
-            source, target = servers[engine], servers["postgres"]
+            source = servers[engine]
             result.server = source.version
             with tempfile.TemporaryDirectory(prefix="tables-", dir=servers.directory) as folder:
-                _run(result, scenario, Path(folder), source.url, target.url, seconds)
+                url = f"duckdb:///{folder}/warehouse.duckdb" if target == "DuckDB" else servers["postgres"].url
+                _run(result, scenario, Path(folder), source.url, url, seconds)
         except (Unavailable, RuntimeError) as reason:
             result.why = str(reason)
         results.append(result)
@@ -114,7 +178,7 @@ def measure(servers: Servers, engine: str, words: Sequence[str] = (), seconds: f
 
 
 def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: str, seconds: float) -> None:
-    drop_schema(target)
+    _clear(target)
     values = {"source": source, "target": target, "folder": folder, "pipeline": PIPELINE, "schema": SCHEMA}
     (folder / "auditor.yaml").write_text(CONFIGURATION.format(**values))
     names = [f"many_{number:04d}" for number in range(scenario.tables)]
@@ -130,8 +194,8 @@ def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: 
                 changing = names[: scenario.changing]
                 for name in changing:
                     cursor.execute(f"INSERT INTO {name} VALUES {values_of(0)}")
-                with closing(postgres.connect(target)) as reader:
-                    road.wait(lambda: all(_greatest(reader, [name]) == {name: 0} for name in changing), pipeline)
+                with closing(READERS[result.target](target)) as reader:
+                    road.wait(lambda: reader.greatest(changing) == dict.fromkeys(changing, 0), pipeline, every=POLL)
                     result.first = time.monotonic() - began
                     before = _cpu_seconds(pipeline.pid)
                     _carry(result, scenario, source, reader, changing, seconds)
@@ -144,7 +208,7 @@ def _run(result: Tables, scenario: Scenario, folder: Path, source: str, target: 
         finally:
             for name in names:
                 cursor.execute(f"DROP TABLE IF EXISTS {name}")
-            drop_schema(target)
+            _clear(target)
 
 
 def _cpu_seconds(root: int) -> dict[str, float]:
@@ -156,7 +220,7 @@ def _cpu_seconds(root: int) -> dict[str, float]:
     return found
 
 
-def _carry(result: Tables, scenario: Scenario, source: str, reader: Any, changing: Sequence[str], seconds: float) -> None:
+def _carry(result: Tables, scenario: Scenario, source: str, reader: Reader, changing: Sequence[str], seconds: float) -> None:
     """Commit rows at the scenario's rate, and note when those of the watched tables are visible."""
     watched = sorted(random.Random(1).sample(list(changing), min(WATCHED, len(changing))))
     committed: dict[str, list[tuple[int, float]]] = {name: [] for name in watched}
@@ -179,7 +243,7 @@ def _carry(result: Tables, scenario: Scenario, source: str, reader: Any, changin
     while time.monotonic() < deadline:
         if ended.is_set():
             deadline = min(deadline, time.monotonic() + DRAIN)
-        for name, number in _greatest(reader, watched).items():
+        for name, number in reader.greatest(watched).items():
             now, rows = time.monotonic(), committed[name]
             while seen[name] < len(rows) and rows[seen[name]][0] <= number:
                 lags.append(now - rows[seen[name]][1])
@@ -221,7 +285,7 @@ def _commit(
     return number
 
 
-def _carry_one(result: Tables, cursor: Any, reader: Any, changing: Sequence[str]) -> None:
+def _carry_one(result: Tables, cursor: Any, reader: Reader, changing: Sequence[str]) -> None:
     """Commit one transaction with a row in each table, and note when all of them are visible."""
     row = 1 << 40
     cursor.execute("BEGIN")
@@ -230,13 +294,13 @@ def _carry_one(result: Tables, cursor: Any, reader: Any, changing: Sequence[str]
     cursor.execute("COMMIT")
     began, torn = time.monotonic(), None
     while time.monotonic() < began + DRAIN:
-        there = sum(number == row for number in _greatest(reader, changing).values())
+        there = sum(number == row for number in reader.greatest(changing).values())
         now = time.monotonic()
         if there == len(changing):
             result.together, result.torn = now - began, now - torn if torn else 0.0
             return
         torn = torn or (now if there else None)
-        time.sleep(POLL / 5)
+        time.sleep(reader.pause)
 
 
 def _write_backlog(cursor: Any, changing: Sequence[str], rows: int) -> None:
@@ -247,21 +311,20 @@ def _write_backlog(cursor: Any, changing: Sequence[str], rows: int) -> None:
         cursor.execute(f"INSERT INTO {name} VALUES " + ", ".join(values_of(first + number) for number in range(start, start + 100)))
 
 
-def _greatest(reader: Any, names: Sequence[str]) -> dict[str, int]:
-    """Return the greatest number in each of these tables that is there and has rows, all at one moment."""
-    with reader.cursor() as cursor:
-        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (SCHEMA,))
-        there = {name for (name,) in cursor.fetchall()}
-        asked = [f"SELECT '{name}', MAX(id) FROM {SCHEMA}.{name}" for name in names if name in there]
-        if not asked:
-            return {}
-        cursor.execute(" UNION ALL ".join(asked))
-        return {str(name): int(number) for name, number in cursor.fetchall() if number is not None}
+def _ask(names: Sequence[str], there: Collection[str]) -> str:
+    """Return the statement that asks for the greatest number in each of these tables that is there; '' if none is."""
+    return " UNION ALL ".join(f"SELECT '{name}', MAX(id) FROM {SCHEMA}.{name}" for name in names if name in there)
 
 
 def values_of(number: int) -> str:
     """Return the values of a row of `DEFINITION`, in parentheses."""
     return f"({number}, {number % 5000}, 'paid', {number % 100000 / 100}, 'a note of order {number}', '2026-01-02 03:04:05.000006')"
+
+
+def _clear(target: str) -> None:
+    """Drop what a server has of this part; a file goes with its folder."""
+    if not target.startswith("duckdb"):
+        drop_schema(target)
 
 
 def drop_schema(target: str) -> None:
