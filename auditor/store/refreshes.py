@@ -70,7 +70,8 @@ class Refresh:
     at: dt.datetime
     ended: dt.datetime | None = None
     progress: Mapping[str, Any] = field(default_factory=dict)
-    """``chunks``, ``rows`` and ``seconds`` so far, ``longest`` lock in seconds; ``end``, the place of the log, once it is done."""
+    """``chunks``, ``rows`` and ``seconds`` so far, ``longest`` lock in seconds; ``begin`` and ``end``, where the log ended before its first
+    chunk, and once it was done: file, offset, what identifies the server, and the stream's epoch."""
     reason: str = ""
     """Why it waits or failed; empty if it does not."""
 
@@ -141,6 +142,18 @@ def list_refreshes(store: Store, pipeline: str, limit: int = 100) -> list[Refres
     wanted = select(refreshes).where(refreshes.c.pipeline == pipeline)
     with store.reading() as connection:
         rows = connection.execute(wanted.order_by(refreshes.c.at.desc(), refreshes.c.refresh).limit(limit)).all()
+    return [_refresh(row) for row in rows]
+
+
+def list_done(store: Store, pipeline: str, tables: Sequence[str]) -> list[Refresh]:
+    """Return the refreshes of these tables whose rows are all in the source's log, oldest first. Raises StoreError."""
+    done = select(refreshes).where(refreshes.c.pipeline == pipeline, refreshes.c.state == "done").order_by(refreshes.c.at)
+    with store.reading() as connection:
+        rows = [
+            row
+            for first in range(0, len(tables), AT_ONCE)
+            for row in connection.execute(done.where(refreshes.c.table_name.in_(tables[first : first + AT_ONCE])))
+        ]
     return [_refresh(row) for row in rows]
 
 

@@ -86,7 +86,7 @@ def test_what_a_target_that_is_away_lacks_is_dropped_if_that_is_chosen(road: Roa
     report = pipelines.list_merges(road.store, PIPELINE)["away"]["shop.orders"]
     assert (
         report.state == "stopped"
-        and "the target holds nothing, and the parts up to 000000:20 were deleted; copy the table" in report.reason
+        and "the target holds nothing, and the parts up to 000000:20 were deleted; send all its rows again" in report.reason
     )
     away.close()
     road.execute(f"DROP SCHEMA IF EXISTS {road.schema}_away CASCADE")

@@ -21,7 +21,7 @@ from auditor.errors import AccessDenied, ConfigError, ConnectionLost, LeaseTaken
 from auditor.pipeline.binlog.decode import Reading
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
-from auditor.pipeline.events import ColumnSchema, TableSchema
+from auditor.pipeline.events import ColumnSchema, Place, TableSchema
 from auditor.pipeline.refresh import carrier, chunk_writer, source_tables
 from auditor.pipeline.refresh import use_cases as service
 from auditor.pipeline.refresh.carrier import Carrier
@@ -130,6 +130,8 @@ def test_a_table_is_copied_while_it_is_written_to(road: LiveRoad, engine: LiveEn
         done.set()
         writer.join()
     assert (found.state, found.reason) == ("done", "") and found.progress["chunks"] > 2
+    begin, end = (found.progress[name] for name in ("begin", "end"))
+    assert Place(*begin[:2]).order < Place(*end[:2]).order and begin[2:] == end[2:]
     road.merge()
     source, target = both(road, engine)
     assert target == source

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auditor.pipeline.refresh.use_cases import is_staged
+from auditor.pipeline.staged_refreshes import is_staged
 
 END = ["binlog.000007", 400, "server a"]
 

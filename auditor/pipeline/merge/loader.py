@@ -30,6 +30,7 @@ from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums
+from auditor.pipeline.merge.late_start import begin_late
 from auditor.pipeline.merge.load_files import folder_of, remove_files
 from auditor.pipeline.merge.load_tasks import HERE_BYTES, LEAST_HERE, settings_of
 from auditor.pipeline.merge.merge_to_positions import merge_to_positions
@@ -205,6 +206,7 @@ class Loader:
             return 0
         with self._opened() as session:
             self._take_positions(session, tables)
+            self._held = {**self._held, **begin_late(session, self.where, self._held, tables)}
             self._failures.pop("", None)
             if is_at_one_moment(session, self.where.chosen):
                 if tables.keys() - self._known:
@@ -260,7 +262,7 @@ class Loader:
         """
         total, settled = 0, set[tuple[str, int]]()
         while not self._is_asked_away():
-            lacking = self._kept(self._lacking(tables, self._waiting | set(self._holding.seen)), tables)
+            lacking = self._kept(session, self._lacking(tables, self._waiting | set(self._holding.seen)), tables)
             if not lacking:
                 break
             self._together = self._together or min(map(self._position, lacking))
@@ -279,12 +281,12 @@ class Loader:
                 tables = parts.list_tables(self.where.store, self.where.pipeline)
         return total
 
-    def _kept(self, lacking: Mapping[str, Held], tables: Mapping[str, StagedTable]) -> dict[str, Held]:
+    def _kept(self, session: Session, lacking: Mapping[str, Held], tables: Mapping[str, StagedTable]) -> dict[str, Held]:
         """Return the tables of which no part was deleted that the target lacks; the others fail."""
         kept: dict[str, Held] = {}
         for table, held in lacking.items():
             try:
-                check_kept(table, replace(held, position=self._position(table)), tables[table])
+                check_kept(session, self.where, table, replace(held, position=self._position(table)), tables[table])
             except PartsGone as error:
                 self._fail(table, error, held.position)
             else:

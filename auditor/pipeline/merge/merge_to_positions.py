@@ -67,7 +67,7 @@ def _look(session: Session, where: Where, table: str, held: Held, position: int,
     if not held.schema_id or held.position > position or table not in staged:
         return None
     try:
-        check_kept(table, held, staged[table])
+        check_kept(session, where, table, held, staged[table])
         ahead = see(where, table, held, staged[table].staged_through)
         check_place(session, where, table, held, is_moved=False)
     except (StoreError, ConnectionLost):

@@ -83,7 +83,7 @@ def merge_next(
     Raises AuditorError; the target is unchanged then, unless the connection was lost during the commit, which the next call finds out
     from the position in the target.
     """
-    check_kept(table, held, staged)
+    check_kept(session, where, table, held, staged)
     ahead = see(where, table, held, staged.staged_through)
     check_place(session, where, table, held, ahead.note is not None and is_move(ahead.note))
     if ahead.note and through is not None and ahead.note.position > through:
@@ -274,14 +274,17 @@ class _Undo(Exception):
     """Ends the transaction of a trial."""
 
 
-def check_kept(table: str, held: Held, staged: StagedTable) -> None:
+def check_kept(session: Session, where: Where, table: str, held: Held, staged: StagedTable) -> None:
     """Raise PartsGone if parts were deleted that the target lacks."""
     if held.position < staged.pruned_through:
         there = f"up to {describe(held.position)}" if held.position else "nothing"
-        raise PartsGone(
-            f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted;"
-            " copy the table from the source again, and then let the target go on from there"
-        )
+        again = "reset the pipeline, and copy its tables again"
+        if session.dialect.writing.MERGES_RANGES and not held.schema_id:
+            again = (
+                "send all its rows again, after which the target begins behind these parts:"
+                f" auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)}"
+            )
+        raise PartsGone(f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted; {again}")
 
 
 def _pass(session: Session, where: Where, table: str, held: Held, ahead: PendingParts, ready: dict[str, TargetTable]) -> Merged | None:

@@ -178,6 +178,7 @@ class Carrier:
                     if len(sendings) > 1:
                         writer.count([sending for sending in sendings if not any(sending is one for one in alone)])
                     has_begun = True
+                    self._note_begin(unfinished, source)
                     self._note(unfinished, [], source, writer)
                     continue
                 if self._lost:
@@ -201,6 +202,13 @@ class Carrier:
                         alone += [failed.sending] if failed.sending else []
                     self.stopped.wait(timeouts().first_retry * failures)
                 has_begun = False
+
+    def _note_begin(self, unfinished: Sequence[_Member], source: _OpenSource) -> None:
+        """Note where the log ends before the first chunk of refreshes; it is stored before that is written."""
+        if new := [member for member in unfinished if not member.progress["chunks"] and "begin" not in member.progress]:
+            begin = self._log_end(source)
+            for member in new:
+                member.begin(begin)
 
     def _note(self, unfinished: Sequence[_Member], written: Sequence[Written], source: _OpenSource, writer: ChunkWriter) -> None:
         """Store how refreshes stand after a transaction, or at their beginning, and end those of which no chunk is left."""
@@ -323,12 +331,16 @@ class _Member:
         """Return how far it is, as the store keeps it."""
         return {"chunks": 0, "rows": 0, "seconds": 0.0, "longest": 0.0} | dict(self.refresh.progress)
 
+    def begin(self, place: list[Any]) -> None:
+        """Note the end of the log before its first chunk."""
+        self.refresh = replace(self.refresh, progress={**self.progress, "begin": place})
+
     def add(self, rows: int, locked: float) -> None:
         """Count a chunk."""
         known = self.progress
         seconds, longest = known["seconds"] + time.monotonic() - self.noted, max(known["longest"], locked)
         counted = {"chunks": known["chunks"] + 1, "rows": known["rows"] + rows}
-        self.refresh = replace(self.refresh, progress={**counted, "seconds": round(seconds, 3), "longest": round(longest, 3)})
+        self.refresh = replace(self.refresh, progress={**known, **counted, "seconds": round(seconds, 3), "longest": round(longest, 3)})
 
     def set(self, state: RefreshState, reason: str = "", end: list[Any] | None = None) -> Refresh:
         """Return the refresh as it stands now."""

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from threading import Event
-from typing import Any
 
 import dialects
 from auditor.api_models.pipeline import Refresh as ShownRefresh
 from auditor.config import Settings
 from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.check import home_of, read_schemas
-from auditor.pipeline.events import Place
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
 from auditor.pipeline.refresh.keys import KeyColumns
 from auditor.pipeline.refresh.plan import make_plan
 from auditor.pipeline.refresh.source_tables import writer_of
+from auditor.pipeline.staged_refreshes import is_staged
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.parts import StagedTable
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
@@ -52,26 +51,6 @@ class Arrival:
                 if (merged.position if merged else 0) < self._needed[refresh.refresh]:
                     lacking.setdefault(target, []).append(refresh.table)
         return lacking
-
-
-def is_staged(progress: Mapping[str, object], offset: Mapping[str, Any] | None) -> bool:
-    """Return whether everything was staged up to the end of the log at the end of a refresh.
-
-    Places in the logs of two servers have no common order: what ended in an epoch before a failover is staged if that server was read so
-    far then. What was not comes through the new server, at a place that is not known, so that it never counts as staged.
-    """
-    end = progress.get("end")
-    if not isinstance(end, list) or not offset or "." not in str(offset.get("file")):
-        return False
-    file, position, server, *epochs = end
-    epoch = epochs[0] if epochs else offset.get("epoch", 0)
-    here = [offset.get("server", ""), offset["file"], offset["position"]]
-    read_server, read_file, read_position = (
-        here if epoch == offset.get("epoch", 0) else offset.get("left", {}).get(str(epoch), ("?", "", 0))
-    )
-    if read_server not in ("", server):
-        return False
-    return Place(str(read_file), int(read_position)).order >= Place(str(file), int(position)).order
 
 
 MOST_KEYS = 100_000

@@ -1,0 +1,58 @@
+"""Let a target begin with a table whose first parts were deleted before it was added, once the stream has all its rows again behind them.
+
+A refresh of a whole table replaces every row of the target's table, so that what came before it is not needed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from auditor.pipeline.events import Place
+from auditor.pipeline.merge.merge_to_positions import state_positions
+from auditor.pipeline.merge.positions import Held, Where, describe
+from auditor.pipeline.staged_refreshes import is_staged
+from auditor.store import pipelines, refreshes
+from auditor.store.parts import StagedTable
+from auditor.store.refreshes import Refresh
+from dialects import Session
+
+log = logging.getLogger(__name__)
+
+
+def begin_late(session: Session, where: Where, held: Mapping[str, Held], staged: Mapping[str, StagedTable]) -> dict[str, Held]:
+    """Let the target say that it holds tables up to where their parts were deleted; return what it then holds of these tables.
+
+    They are those of which it holds no rows, and of which all rows were sent, and staged, behind that place. Raises AuditorError.
+    """
+    if not session.dialect.writing.MERGES_RANGES:
+        return {}
+    before = {table: held.get(table, Held()) for table in staged}
+    lacking = [table for table, one in before.items() if not one.schema_id and one.position < staged[table].pruned_through]
+    if not lacking:
+        return {}
+    offset = pipelines.get_pipeline(where.store, where.pipeline).source_offset
+    sent = refreshes.list_done(where.store, where.pipeline, lacking)
+    whole = {one.table for one in sent if is_staged(one.progress, offset) and _begins_behind(one, staged[one.table].pruned_through)}
+    now = {table: Held(staged[table].pruned_through) for table in lacking if table in whole}
+    if now:
+        state_positions(session, where, {table: before[table] for table in now}, now)
+    for table, one in now.items():
+        extra = {"action": "begun_late", "target": where.target, "table": table}
+        log.info(
+            "%s: %s begins at %s, because all its rows were sent again behind that",
+            where.target,
+            table,
+            describe(one.position),
+            extra=extra,
+        )
+    return now
+
+
+def _begins_behind(refresh: Refresh, position: int) -> bool:
+    """Return whether the log ended at or behind a position of the stream before a refresh of all rows wrote any of them."""
+    begin, end = refresh.progress.get("begin"), refresh.progress.get("end")
+    if not refresh.scope.is_all or not begin or not end or begin[2:] != end[2:]:  # of the same server, and epoch of the stream
+        return False
+    file, offset, _, epoch = begin
+    return Place(str(file), int(offset)).position(int(epoch)).pack() >= position
