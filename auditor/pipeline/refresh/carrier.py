@@ -17,7 +17,7 @@ from auditor.api_models.pipeline import RefreshState
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
-from auditor.errors import AccessDenied, AuditorError, LeaseTaken, RefreshRefused, StatementCancelled, StoreError
+from auditor.errors import AccessDenied, AuditorError, LeaseTaken, RefreshRefused, SerializationConflict, StatementCancelled, StoreError
 from auditor.pipeline.binlog.dump import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
@@ -189,7 +189,8 @@ class Carrier:
                 self._note(unfinished, written, source, writer)
             except AuditorError as error:
                 failed = next((member for member in unfinished if member.sending is writer.at_work), None)
-                if isinstance(error, LeaseTaken | StoreError) or (error.retryable and (failures >= MOST_FAILURES or not has_begun)):
+                may_pass = error.retryable and (has_begun or isinstance(error, SerializationConflict))  # of connections that begin at once
+                if isinstance(error, LeaseTaken | StoreError) or (error.retryable and not (may_pass and failures < MOST_FAILURES)):
                     raise
                 if not error.retryable and failed is None:
                     raise
