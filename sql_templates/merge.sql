@@ -90,27 +90,21 @@ DELETE FROM ${stage}
 -- Drops a staging table, with what a failed attempt left in it.
 DROP TABLE IF EXISTS ${stage}
 
--- name: merge_bounds_create
--- Creates a temporary table of the ends of the key intervals that an attempt loaded.
-CREATE TEMPORARY TABLE ${bounds} AS
-SELECT auditor_position, auditor_row, auditor_op, ${key}
+-- name: merge_bounds
+-- One row per end of a key interval that an attempt loaded: its position and row in the stream, l for the lower end or h for the upper, and
+-- the texts of the key's columns, NULL where it has no more.
+SELECT
+  auditor_position,
+  auditor_row,
+  auditor_op,
+  ${key}
 FROM ${stage}
 WHERE auditor_attempt = ${attempt} AND auditor_op IN ('l', 'h')
 
--- name: merge_bounds
--- One row per end of a key interval: its position and row in the stream, l for the lower end or h for the upper, and how many columns it
--- has.
-SELECT auditor_position, auditor_row, auditor_op, ${width}
-FROM ${bounds}
-
 -- name: merge_bounds_delete
--- Deletes the target's rows whose keys lie in an interval.
+-- Deletes the target's rows whose keys lie in one of some intervals.
 DELETE FROM ${target} AS merged
 WHERE ${interval}
-
--- name: merge_bounds_drop
--- Drops the table of the ends of key intervals once they are merged.
-DROP TABLE ${bounds}
 
 -- name: merge_last_create
 -- Creates a temporary table of the last change of each key that an attempt loaded.
@@ -132,10 +126,7 @@ WHERE auditor_rank = 1
 -- Turns changes of keys in an interval that come before it in the stream into deletions.
 UPDATE ${last} AS changed
 SET auditor_op = 'd'
-WHERE
-  changed.auditor_op = 'i'
-  AND (changed.auditor_position < ${position} OR (changed.auditor_position = ${position} AND changed.auditor_row < ${row}))
-  AND ${interval}
+WHERE changed.auditor_op = 'i' AND ${earlier}
 
 -- name: merge_delete
 -- Deletes the target's rows whose keys were changed.

@@ -27,7 +27,7 @@ PREFIX = "auditor_"
 POSITIONS = "auditor_positions"
 """The table of a target that says up to which position it holds each table."""
 
-OWN_TABLES = (POSITIONS, "auditor_live_sums", "auditor_last", "auditor_bounds")
+OWN_TABLES = (POSITIONS, "auditor_live_sums", "auditor_last")
 """Tables that a pipeline makes for itself in a schema of the target, some of them for a session alone."""
 
 STAGE = "auditor_stage_"
@@ -38,6 +38,9 @@ LONGEST_NAME = 190
 
 TEXT, INTEGER = Kind("text"), Kind("integer")
 
+BOUNDS_AT_ONCE = 50
+"""Intervals of keys that one statement takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -46,9 +49,9 @@ class Bound:
     position: int
     row: int
     """Its place in the stream, as changes in the staging table have theirs."""
-    low: int
-    """Of how many columns of the key its lower end consists; 0 for none. The interval begins after it."""
-    high: int
+    low: Sequence[str] = ()
+    """The values of the first columns of the key at its lower end, as SQL; none for no bound. The interval begins after it."""
+    high: Sequence[str] = ()
     """The same of its upper end, with which it ends."""
 
 
@@ -57,12 +60,17 @@ def is_own_table(name: str) -> bool:
     return name.lower() in OWN_TABLES or name.lower().startswith(STAGE)
 
 
-def read_bounds(rows: Iterable[Sequence[Any]]) -> list[Bound]:
-    """Return the intervals whose ends these rows are: position, row, ``l`` or ``h``, number of columns."""
-    widths: dict[tuple[int, int], dict[str, int]] = {}
-    for position, row, op, width in rows:
-        widths.setdefault((int(position), int(row)), {})[str(op)] = int(width)
-    return [Bound(*place, ends["l"], ends["h"]) for place, ends in sorted(widths.items())]
+def read_bounds(rows: Iterable[Sequence[Any]], kinds: Sequence[Kind], dialect: Dialect) -> list[Bound]:
+    """Return the intervals whose ends these rows are: position, row, ``l`` or ``h``, and the texts of the key's columns of these kinds."""
+    ends: dict[tuple[int, int], dict[str, list[str]]] = {}
+    for position, row, op, *texts in rows:
+        values = [
+            dialect.types.value_of_text(dialect.names.literal(str(text)), kind)
+            for text, kind in zip(texts, kinds, strict=True)
+            if text is not None
+        ]
+        ends.setdefault((int(position), int(row)), {})[str(op)] = values
+    return [Bound(*place, found["l"], found["h"]) for place, found in sorted(ends.items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,38 +236,41 @@ class MergeStatements:
         """Return the statements that remove what a transaction that was undone left in the session; none where nothing stays."""
         if self.writing.UNDOES_TABLES:
             return ()
-        return [f"DROP TEMPORARY TABLE IF EXISTS {table}" for table in (self._temporary("auditor_last"), self._bounds)]
+        return [f"DROP TEMPORARY TABLE IF EXISTS {self._temporary('auditor_last')}"]
 
     def clear(self) -> Sequence[str]:
         """Return the statements that remove what a merge leaves in the session and in the staging table."""
         return [self.clear_stage()] if self.is_distinct else [self._fill("merge_last_drop", last=self.last), self.clear_stage()]
 
-    def list_bounds(self, attempt: str) -> Sequence[str]:
-        """Return the statements that set an attempt's intervals of keys aside and list their ends, as `read_bounds` takes them."""
-        width = " + ".join(f"CASE WHEN {self.dialect.names.quote(name)} IS NULL THEN 0 ELSE 1 END" for name in self.key)
-        staged = {"stage": self.stage, "attempt": self.dialect.names.literal(attempt)}
-        create = self._fill("merge_bounds_create", bounds=self._bounds, key=self._names(self.key), **staged)
-        return [create, self._fill("merge_bounds", bounds=self._bounds, width=width)]
+    def list_bounds(self, attempt: str, kinds: Sequence[Kind]) -> str:
+        """Return the statement that lists the ends of an attempt's intervals of keys, as `read_bounds` takes them.
+
+        ``kinds`` are those of the target's columns of the key.
+        """
+        quoted = map(self.dialect.names.quote, self.key)
+        texts = [self.dialect.canonical.canonical_text(kind, name, kind) for name, kind in zip(quoted, kinds, strict=True)]
+        return self._fill("merge_bounds", stage=self.stage, attempt=self.dialect.names.literal(attempt), key=",\n  ".join(texts))
 
     def merge(self, attempt: str, bounds: Sequence[Bound] = ()) -> Sequence[str]:
         """Return the statements that merge an attempt's changes, to be run in one transaction.
 
-        ``bounds`` are its intervals of keys, which `list_bounds` has set aside in the same transaction: of their keys the target keeps
-        what follows them in the stream.
+        ``bounds`` are its intervals of keys: of their keys the target keeps what follows them in the stream.
         """
         if self.is_distinct and not bounds:
             return self._merge_distinct
-        last, by_update = self.last, self.writing.MERGES_BY_UPDATE
         intervals: list[str] = []
-        for bound in bounds:
-            at = {"position": self.dialect.names.literal(bound.position), "row": self.dialect.names.literal(bound.row), "last": last}
-            intervals.append(self._fill("merge_bounds_void", interval=self._interval(bound, "changed"), **at))
-            gone = self._interval(bound, "merged")
-            if by_update:
-                gone += f"\n  AND NOT EXISTS (SELECT 1 FROM {last} AS changed WHERE changed.{self.prefix}op = 'i' AND {self._matching})"
+        merged, changed = self._aliases
+        for first in range(0, len(bounds), BOUNDS_AT_ONCE):
+            some = bounds[first : first + BOUNDS_AT_ONCE]
+            earlier = [f"{self._before(bound, changed)} AND {self._interval(bound, changed)}" for bound in some]
+            intervals.append(self._fill("merge_bounds_void", last=self.last, earlier=_either(earlier)))
+        for first in range(0, len(bounds), BOUNDS_AT_ONCE):
+            gone = _either([self._interval(bound, merged) for bound in bounds[first : first + BOUNDS_AT_ONCE]])
+            if self.writing.MERGES_BY_UPDATE:
+                gone += (
+                    f"\n  AND NOT EXISTS (SELECT 1 FROM {self.last} AS changed WHERE changed.{self.prefix}op = 'i' AND {self._matching})"
+                )
             intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=gone))
-        if bounds:
-            intervals.append(self._fill("merge_bounds_drop", bounds=self._bounds))
         last_of_each = [] if self.is_distinct else [self.keep_last(attempt)]
         return [*last_of_each, *intervals, *self._changes(), *self.clear()]
 
@@ -313,29 +324,26 @@ class MergeStatements:
     def _pairs(self, names: Iterable[str]) -> list[tuple[str, str]]:
         return [(f"merged.{self.dialect.names.quote(name)}", f"changed.{self.dialect.names.quote(name)}") for name in names]
 
+    def _before(self, bound: Bound, alias: str) -> str:
+        """Return the condition that a change comes before an interval in the stream."""
+        position, row = f"{alias}.{self.prefix}position", f"{alias}.{self.prefix}row"
+        return f"({position} < {bound.position} OR ({position} = {bound.position} AND {row} < {bound.row}))"
+
     def _interval(self, bound: Bound, alias: str) -> str:
-        """Return the condition that a row's key lies in an interval; its ends are read where they were set aside."""
-        conditions = [
-            *self._beyond(bound, alias, "l", bound.low, ">", "FALSE"),
-            *self._beyond(bound, alias, "h", bound.high, "<", "TRUE"),
-        ]
+        """Return the condition that a row's key lies in an interval."""
+        conditions = [*self._beyond(bound.low, alias, ">", "FALSE"), *self._beyond(bound.high, alias, "<", "TRUE")]
         return "\n  AND ".join(conditions) or "TRUE"
 
-    def _beyond(self, bound: Bound, alias: str, op: str, width: int, sign: str, at_end: str) -> Sequence[str]:
-        """Return the conditions that a key lies on one side of an end of so many columns; ``at_end``: whether a key that equals it does."""
-        if not width:
+    def _beyond(self, end: Sequence[str], alias: str, sign: str, at_end: str) -> Sequence[str]:
+        """Return the conditions that a key lies on one side of an end; ``at_end``: whether a key that equals it does."""
+        pairs = [(f"{alias}.{self.dialect.names.quote(name)}", value) for name, value in zip(self.key, end, strict=False)]
+        if not pairs:
             return []
-        own = self.prefix
-        place = f"{own}position = {bound.position} AND {own}row = {bound.row} AND {own}op = '{op}'"
-        pairs = []
-        for name in self.key[:width]:
-            quoted = self.dialect.names.quote(name)
-            pairs.append((f"{alias}.{quoted}", f"(SELECT {quoted} FROM {self._bounds} WHERE {place})"))
         condition = at_end
-        for column, end in reversed(pairs):
-            condition = f"({column} {sign} {end} OR ({column} = {end} AND {condition}))"
-        column, end = pairs[0]
-        return [f"{column} {sign}= {end}", condition]  # the first one finds rows by the key's index
+        for column, value in reversed(pairs):
+            condition = f"({column} {sign} {value} OR ({column} = {value} AND {condition}))"
+        column, value = pairs[0]
+        return [f"{column} {sign}= {value}", condition]  # the first one finds rows by the key's index
 
     @property
     def _matching(self) -> str:
@@ -350,10 +358,6 @@ class MergeStatements:
         alike = [f"{column} = {other}" for _, column, other in pairs]
         alike += [f"{exact(column)} = {exact(other)}" for name, column, other in pairs if name in self.loose]
         return " AND ".join(alike)
-
-    @property
-    def _bounds(self) -> str:
-        return self.dialect.names.quote("auditor_bounds")
 
     @property
     def _aliases(self) -> tuple[str, str]:
@@ -375,6 +379,11 @@ class MergeStatements:
 
     def _fill(self, template: str, **fragments: str) -> str:
         return _fill(self.dialect, template, fragments, prefix=self.prefix)
+
+
+def _either(conditions: Sequence[str]) -> str:
+    """Return the condition that one of these holds."""
+    return conditions[0] if len(conditions) == 1 else "(" + "\n  OR ".join(f"({one})" for one in conditions) + ")"
 
 
 def _fill(dialect: Dialect, template: str, *fragments: Mapping[str, str], prefix: str = PREFIX) -> str:

@@ -51,7 +51,6 @@ class RedshiftWriting(PostgresWriting):
     OWN_COLUMNS: ClassVar[frozenset[str]] = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "oid"})
     LOADS: ClassVar[Loads] = "by files"
     MERGES_BY_UPDATE: ClassVar[bool] = False
-    MERGES_RANGES: ClassVar[bool] = False
     CARRIES_ON_RENAME: ClassVar[bool] = False
     STAGING_TABLE = "TEMPORARY TABLE"
     LOCK_POSITIONS = "LOCK {positions}"

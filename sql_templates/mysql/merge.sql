@@ -40,11 +40,13 @@ CREATE TEMPORARY TABLE ${last} ENGINE = InnoDB AS
 SELECT *
 FROM (
   SELECT
+    auditor_position,
+    auditor_row,
     auditor_op,
     ${columns},
     ROW_NUMBER() OVER (PARTITION BY ${key} ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
   FROM ${stage}
-  WHERE auditor_attempt = ${attempt}
+  WHERE auditor_attempt = ${attempt} AND auditor_op IN ('i', 'd')
 ) AS ranked
 WHERE auditor_rank = 1
 
@@ -64,3 +66,9 @@ WHERE changed.auditor_op = 'i' AND ${differing}
 -- name: merge_last_drop
 -- Drops the table of last changes once they are merged.
 DROP TEMPORARY TABLE ${last}
+
+-- name: merge_bounds_delete
+-- Deletes the target's rows whose keys lie in an interval. MariaDB gives the table of a DELETE another name only in this form.
+DELETE merged
+FROM ${target} AS merged
+WHERE ${interval}

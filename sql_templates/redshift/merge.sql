@@ -36,3 +36,14 @@ DROP TABLE ${stage}
 DELETE FROM ${target}
 USING ${last}
 WHERE ${matching}
+
+-- name: merge_bounds_void
+-- Turns changes of keys in an interval that come before it in the stream into deletions.
+UPDATE ${last}
+SET auditor_op = 'd'
+WHERE auditor_op = 'i' AND ${earlier}
+
+-- name: merge_bounds_delete
+-- Deletes the target's rows whose keys lie in one of some intervals.
+DELETE FROM ${target}
+WHERE ${interval}

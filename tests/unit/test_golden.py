@@ -173,7 +173,11 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     known = [positions.create(), positions.list(), positions.list_others()]
     before = [*known, table.create_target(types, ["price"], clauses), *table.create_stage()]
     ranges = dialect.writing.MERGES_RANGES
-    chunk = [*table.list_bounds("a1"), *table.merge("a1", [Bound(4096, 2, 1, 0)])] if ranges else table.merge("a1")
+    chunk = (
+        [table.list_bounds("a1", [Kind("integer"), Kind("text")]), *table.merge("a1", [Bound(4096, 2, ["7"])])]
+        if ranges
+        else table.merge("a1")
+    )
     written = positions.write({"shop.orders": (4096, "0123456789ab"), "shop.items": (4097, "ba9876543210")})
     inside = [*positions.lock(), *table.lock_stage(), table.count_staged("a1"), *written, *chunk]
     at_once = replace(table, replacing=(), at_once=True).merge("a1")

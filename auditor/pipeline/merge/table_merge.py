@@ -588,7 +588,7 @@ def _merge_one(session: Session, where: Where, step: Step, load: Load) -> None:
     intervals = load(step)
     if intervals:
         check_alone(session, where, step.table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
-    bounds = _set_bounds_aside(session, step.target, step.attempt) if intervals and step.changes is None else ()
+    bounds = _read_bounds(session, step) if intervals and step.changes is None else ()
     session.execute_all(step.target.statements.merge(step.attempt, bounds))
 
 
@@ -603,10 +603,10 @@ def _commit(session: Session, where: Where, step: Step, load: Load) -> None:
         raise MergeFailed(f"{step.table}: another process has merged meanwhile; it is looked at again")
 
 
-def _set_bounds_aside(session: Session, target: TargetTable, attempt: str) -> list[Bound]:
-    create, listing = target.statements.list_bounds(attempt)
-    session.execute(create)
-    return read_bounds(session.query(listing))
+def _read_bounds(session: Session, step: Step) -> list[Bound]:
+    statements = step.target.statements
+    kinds = [step.target.kinds[name] for name in statements.key]
+    return read_bounds(session.query(statements.list_bounds(step.attempt, kinds)), kinds, session.dialect)
 
 
 def _check_staged(session: Session, step: Step, loaded: int) -> int:

@@ -48,17 +48,36 @@ INSERT INTO `dwh`.`auditor_positions` (pipeline, table_name, position, schema_id
 VALUES
   ('shop', 'shop.orders', 4096, '0123456789ab', UTC_TIMESTAMP(6)),
   ('shop', 'shop.items', 4097, 'ba9876543210', UTC_TIMESTAMP(6));
+SELECT
+  auditor_position,
+  auditor_row,
+  auditor_op,
+  CAST(`id` AS CHAR),
+  CONVERT(`name` USING utf8mb4)
+FROM `dwh`.`auditor_stage_db7faf71f44ee479`
+WHERE auditor_attempt = 'a1' AND auditor_op IN ('l', 'h');
 CREATE TEMPORARY TABLE `dwh`.`auditor_last` ENGINE = InnoDB AS
 SELECT *
 FROM (
   SELECT
+    auditor_position,
+    auditor_row,
     auditor_op,
     `id`, `name`, `price`,
     ROW_NUMBER() OVER (PARTITION BY `id`, CAST(`name` AS BINARY) ORDER BY auditor_position DESC, auditor_row DESC) AS auditor_rank
   FROM `dwh`.`auditor_stage_db7faf71f44ee479`
-  WHERE auditor_attempt = 'a1'
+  WHERE auditor_attempt = 'a1' AND auditor_op IN ('i', 'd')
 ) AS ranked
 WHERE auditor_rank = 1;
+UPDATE `dwh`.`auditor_last` AS changed
+SET auditor_op = 'd'
+WHERE changed.auditor_op = 'i' AND (changed.auditor_position < 4096 OR (changed.auditor_position = 4096 AND changed.auditor_row < 2)) AND changed.`id` >= 7
+  AND (changed.`id` > 7 OR (changed.`id` = 7 AND FALSE));
+DELETE merged
+FROM `dwh`.`orders` AS merged
+WHERE merged.`id` >= 7
+  AND (merged.`id` > 7 OR (merged.`id` = 7 AND FALSE))
+  AND NOT EXISTS (SELECT 1 FROM `dwh`.`auditor_last` AS changed WHERE changed.auditor_op = 'i' AND merged.`id` = changed.`id` AND merged.`name` = changed.`name` AND CAST(merged.`name` AS BINARY) = CAST(changed.`name` AS BINARY));
 DELETE merged
 FROM `dwh`.`auditor_last` AS changed
 STRAIGHT_JOIN `dwh`.`orders` AS merged ON merged.`id` = changed.`id` AND merged.`name` = changed.`name` AND CAST(merged.`name` AS BINARY) = CAST(changed.`name` AS BINARY) AND (changed.auditor_op = 'd' OR NOT (merged.`price` <=> changed.`price`));

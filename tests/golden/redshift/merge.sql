@@ -44,6 +44,14 @@ INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id
 VALUES
   ('shop', 'shop.orders', 4096, '0123456789ab', GETDATE()),
   ('shop', 'shop.items', 4097, 'ba9876543210', GETDATE());
+SELECT
+  auditor_position,
+  auditor_row,
+  auditor_op,
+  CAST("id" AS VARCHAR(41)),
+  "name"
+FROM "auditor_stage_db7faf71f44ee479"
+WHERE auditor_attempt = 'a1' AND auditor_op IN ('l', 'h');
 CREATE TEMPORARY TABLE "auditor_last" AS
 SELECT *
 FROM (
@@ -57,6 +65,13 @@ FROM (
   WHERE auditor_attempt = 'a1' AND auditor_op IN ('i', 'd')
 ) AS ranked
 WHERE auditor_rank = 1;
+UPDATE "auditor_last"
+SET auditor_op = 'd'
+WHERE auditor_op = 'i' AND ("auditor_last".auditor_position < 4096 OR ("auditor_last".auditor_position = 4096 AND "auditor_last".auditor_row < 2)) AND "auditor_last"."id" >= 7
+  AND ("auditor_last"."id" > 7 OR ("auditor_last"."id" = 7 AND FALSE));
+DELETE FROM "dwh"."orders"
+WHERE "orders"."id" >= 7
+  AND ("orders"."id" > 7 OR ("orders"."id" = 7 AND FALSE));
 DELETE FROM "dwh"."orders"
 USING "auditor_last"
 WHERE "orders"."id" = "auditor_last"."id" AND "orders"."name" = "auditor_last"."name" AND TO_VARBYTE("orders"."name", 'utf8') = TO_VARBYTE("auditor_last"."name", 'utf8');
