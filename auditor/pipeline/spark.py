@@ -40,6 +40,12 @@ LOCAL_ENVIRONMENT = {
 }
 """Variables of the environment for the processes of such a Spark, unless they are set."""
 
+PARTITIONS_A_CORE = 4
+"""Tasks of Spark for each core, into which those of a batch or a merge are packed if there are more."""
+
+MOST_PARTITIONS = 16
+"""The same where the cores are few, or not known."""
+
 SIGNATURE = 32
 """Bytes of the signature in front of a task's result, and of its key."""
 
@@ -113,23 +119,33 @@ def close_session(spark: SparkSession) -> None:
 
 
 def on_executors(spark: SparkSession | None) -> RunTasks:
-    """Return a function that runs a function on tasks and returns its results in order: side by side on the executors, or here without."""
+    """Return a function that runs a function on tasks and returns its results in order: side by side on the executors, or here without.
+
+    Of many tasks, several are one of Spark's, which takes some 20 ms for each: a merge may load a part of each of a thousand tables.
+    """
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         if spark is None or not tasks:
             return [function(task) for task in tasks]
         try:
-            if is_connect(spark):
-                return _over_connect(spark, function, tasks)
-            return list(spark.sparkContext.parallelize(tasks, len(tasks)).map(function).collect())
+            most = MOST_PARTITIONS if is_connect(spark) else max(MOST_PARTITIONS, PARTITIONS_A_CORE * spark.sparkContext.defaultParallelism)
+            count = min(len(tasks), most)
+            order = [number for first in range(count) for number in range(first, len(tasks), count)]  # neighbours are often of one table
+            run_all = _over_connect if is_connect(spark) else _over_rdd
+            results = dict(zip(order, run_all(spark, function, [tasks[number] for number in order], count), strict=True))
         except Exception as error:  # of Python or of Java
             raise translate(error) from error
+        return [results[number] for number in range(len(tasks))]
 
     return run
 
 
-def _over_connect(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """Run a function on tasks as `on_executors` does; there are no RDDs over Spark Connect, so each task is a partition of a range."""
+def _over_rdd(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any], partitions: int) -> list[Any]:
+    return list(spark.sparkContext.parallelize(tasks, partitions).map(function).collect())
+
+
+def _over_connect(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any], partitions: int) -> list[Any]:
+    """Run a function on tasks; there are no RDDs over Spark Connect, so they are numbers of a range."""
 
     key = secrets.token_bytes(SIGNATURE)
 
@@ -148,7 +164,7 @@ def _over_connect(spark: SparkSession, function: Callable[[Any], Any], tasks: Se
             results = pa.array(signed, pa.binary())
             yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64()), results], ["number", "result"])
 
-    frame: Any = spark.range(0, len(tasks), 1, len(tasks))
+    frame: Any = spark.range(0, len(tasks), 1, partitions)
     rows = sorted(frame.mapInArrow(work, "number BIGINT, result BINARY").collect())
     return [verified_result(key, row["number"], bytes(row["result"])) for row in rows]
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from auditor.errors import ConfigError, PackageMissing, StagingFailed, StagingFull
 from auditor.pipeline.executors import MARKER, Needs, check_executors, find_open_ways, judge
-from auditor.pipeline.spark import start_session, translate
+from auditor.pipeline.spark import on_executors, start_session, translate
 from dialects import extras
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
@@ -111,3 +112,27 @@ def test_an_error_of_a_worker_is_named_by_its_last_line() -> None:
     assert str(missing) == "Spark ended the batch: ModuleNotFoundError: No module named 'auditor'"
     full = translate(RuntimeError(text.format("auditor.errors.StagingFull: the disk of the staging's folder /s is full")))
     assert isinstance(full, StagingFull) and str(full) == "the disk of the staging's folder /s is full"
+
+
+class PartitionedList(list[Any]):
+    """What a SparkContext makes of a list, and notes into how many partitions."""
+
+    partitions: ClassVar[list[int]] = []
+    defaultParallelism = 8
+
+    def parallelize(self, tasks: list[Any], partitions: int) -> PartitionedList:
+        self.partitions.append(partitions)
+        return PartitionedList(tasks)
+
+    def map(self, function: Callable[[Any], Any]) -> PartitionedList:
+        return PartitionedList(map(function, self))
+
+    def collect(self) -> list[Any]:
+        return self
+
+
+@pytest.mark.parametrize(("tasks", "partitions"), [(1, 1), (3, 3), (32, 32), (33, 32), (1000, 32)])
+def test_many_tasks_are_few_of_sparks_and_return_in_order(tasks: int, partitions: int) -> None:
+    spark: Any = SimpleNamespace(sparkContext=PartitionedList())
+    assert on_executors(spark)(str, range(tasks)) == [str(number) for number in range(tasks)]
+    assert PartitionedList.partitions.pop() == partitions
