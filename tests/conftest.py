@@ -23,7 +23,7 @@ from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import settings
 
 from auditor.sql import user_sql
-from tests import kept_open, new_stores
+from tests import few, kept_open, new_stores
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql, spark
 from tests.servers.desk import Address
@@ -93,6 +93,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "deep: runs thousands of random audits, or hundreds of regression scripts; runs only with --deep")
     config.addinivalue_line("markers", "chaos: kills what a pipeline consists of, for minutes; runs only with --chaos")
     config.addinivalue_line("markers", "slow_on(engine): as slow where it runs on this engine, whose part other tests prove in less time")
+    config.addinivalue_line("markers", "few(*together): each value of each parameter once; the other combinations are slow (tests/few.py)")
+    config.addinivalue_line("markers", "engines_in_turn: as few, but each engine once in the module (tests/few.py)")
     config.addinivalue_line("markers", "clock: watches other processes against the clock; runs once more where it fails")
     config.addinivalue_line("markers", "closes_files: opens and closes DuckDB files as processes do, instead of keeping them open")
     config.addinivalue_line("markers", "alone: changes or measures a whole server, which no other worker may use meanwhile")
@@ -161,8 +163,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
     if not config.getoption("--slow"):
-        config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
-        items[:] = [item for item in items if not _is_slow(item)]
+        quick = [item for item in items if not _is_slow(item)]
+        chosen = set(quick).difference(few.slow_ones(quick))
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
     for item in items:
         if item.get_closest_marker("clock"):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
