@@ -18,7 +18,7 @@ from dialects.errors import DriverMissing
 from dialects.spark import java
 from tests.servers.process import Server, Unavailable, own_directory
 
-URL = "spark://local?master=local[2]"
+URL = "spark://local?master=local[2]&spark.sql.shuffle.partitions=2"
 # https://spark.apache.org/docs/latest/configuration.html
 _DEFAULTS = """\
 spark.driver.memory            2g
@@ -26,7 +26,6 @@ spark.driver.bindAddress       127.0.0.1
 spark.driver.host              127.0.0.1
 spark.driver.extraJavaOptions  -Dderby.system.home={home} {java}
 spark.sql.session.timeZone     America/New_York
-spark.sql.shuffle.partitions   2
 spark.sql.warehouse.dir        {home}/warehouse
 spark.ui.enabled               false
 spark.ui.showConsoleProgress   false
