@@ -19,8 +19,15 @@ from tests.deep.runs import RUNS_PER_WORLD, Stage, Tally, duckdb_in, judge
 from tests.deep.tables import Rows, draw_world
 from tests.live import Engines, LiveEngine, chosen_pairs
 
-QUICK = {"duckdb-duckdb": 24, "mysql-postgres": 5}
-"""Seeds of a normal run, by pair of engines; two runs each."""
+SOME = [
+    *(pytest.param(*one.values, range(1, 9), marks=one.marks, id=one.id) for one in chosen_pairs("duckdb-duckdb")),
+    *(
+        pytest.param(*one.values, range(9, 25), marks=[*one.marks, pytest.mark.slow], id=f"{one.id}-more")
+        for one in chosen_pairs("duckdb-duckdb")
+    ),
+    *(pytest.param(*one.values, range(1, 6), marks=one.marks, id=one.id) for one in chosen_pairs("mysql-postgres")),
+]
+"""Pairs of engines and the seeds of a normal run, and of a slow one; two runs each."""
 
 SHARES = {
     "duckdb-duckdb": 0.70, "mysql-postgres": 0.07, "postgres-mysql": 0.04, "mariadb-redshift": 0.05, "postgres-duckdb": 0.03,
@@ -63,18 +70,17 @@ def _stage(engines: Engines, names: str, folder: Path) -> Stage:
     return Stage(live(source, "source"), live(target, "target"), duckdb_in(folder, "lake"), folder)
 
 
-def _play(stage: Stage, first: int, seeds: int, numbers: range) -> Tally:
+def _play(stage: Stage, seeds: range, numbers: range) -> Tally:
     tally = Tally()
-    for seed in range(first, first + seeds):
+    for seed in seeds:
         for outcome in stage.play(seed, numbers):
             tally.add(outcome)
     return tally
 
 
-@pytest.mark.parametrize("pair", chosen_pairs(*QUICK))
-def test_some_random_audits_say_what_the_oracle_says(engines: Engines, pair: tuple[str, str], tmp_path: Path) -> None:
-    names = "-".join(pair)
-    tally = _play(_stage(engines, names, tmp_path), 1, QUICK[names], range(2))
+@pytest.mark.parametrize(("pair", "seeds"), SOME)
+def test_some_random_audits_say_what_the_oracle_says(engines: Engines, pair: tuple[str, str], seeds: range, tmp_path: Path) -> None:
+    tally = _play(_stage(engines, "-".join(pair), tmp_path), seeds, range(2))
     assert not tally.wrong, f"\n{tally}"
 
 
@@ -85,9 +91,9 @@ def test_thousands_of_random_audits_say_what_the_oracle_says(
 ) -> None:
     names = "-".join(pair)
     runs = round(pytestconfig.getoption("--deep-runs") * SHARES[names])
-    tally = _play(
-        _stage(engines, names, tmp_path), pytestconfig.getoption("--deep-seed"), -(-runs // RUNS_PER_WORLD), range(RUNS_PER_WORLD)
-    )
+    first = pytestconfig.getoption("--deep-seed")
+    seeds = range(first, first - (-runs // RUNS_PER_WORLD))
+    tally = _play(_stage(engines, names, tmp_path), seeds, range(RUNS_PER_WORLD))
     with capsys.disabled():
         print(f"\n{names}: {tally}")
     assert not tally.wrong, f"\n{tally}"

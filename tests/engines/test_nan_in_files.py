@@ -41,6 +41,7 @@ def run(tmp_path: Path, target: ConnectionSettings, table: Any, **more: Any) -> 
 
 @pytest.mark.parametrize("how", ["parquet", "delta"])
 @pytest.mark.parametrize("more", [{}, {"where": "v > 100"}, {"where": "f > 100"}, {"where": "v <> 4"}, {"method": "counts"}], ids=str)
+@pytest.mark.few
 def test_nan_that_statistics_leave_out_is_read(tmp_path: Path, how: str, more: dict[str, Any]) -> None:
     for damaged in (False, True):
         if how == "parquet":
@@ -55,7 +56,11 @@ def test_nan_that_statistics_leave_out_is_read(tmp_path: Path, how: str, more: d
 
 @pytest.mark.closes_files
 @pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
-@pytest.mark.parametrize("more", [{}, {"where": "v > 100"}, {"where": "f > 100"}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [pytest.param({}, marks=pytest.mark.slow), pytest.param({"where": "v > 100"}, marks=pytest.mark.slow), {"where": "f > 100"}],
+    ids=str,
+)
 def test_spark_reads_it_too(engine: LiveEngine, tmp_path: Path, more: dict[str, Any]) -> None:
     pq.write_table(rows(), tmp_path / "t.parquet")
     report = run(tmp_path, ConnectionSettings(url=engine.url), {"table": str(tmp_path / "t.parquet")}, **more)

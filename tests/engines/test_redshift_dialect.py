@@ -149,6 +149,7 @@ FEATURES: dict[str, Mapping[str, Any]] = {
 """Settings of audits of which each sends statements of its own."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 def test_every_statement_of_every_feature_is_allowed(engine: LiveEngine, engines: Engines) -> None:
     """Also those of introspection, load, heartbeat and cancelling."""

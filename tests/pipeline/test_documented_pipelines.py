@@ -14,7 +14,7 @@ from auditor.cli import main
 from auditor.store import parts
 from tests import documents
 from tests.binlog import LiveLog
-from tests.live import LiveEngine, engine_params
+from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline.test_patch_through import delivering
@@ -33,9 +33,8 @@ def shown(action: str) -> list[tuple[list[str], list[str]]]:
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
-    found: LiveEngine = engines.live(request.param)  # type: ignore[attr-defined]
-    return found
+def engine(request: pytest.FixtureRequest, engines: Engines) -> LiveEngine:
+    return engines.live(str(request.param))
 
 
 @pytest.fixture
@@ -52,8 +51,10 @@ def live(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
 
 
 @pytest.mark.alone
+@pytest.mark.spark  # whose process of the other tests answers
 @pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
-def test_commands_that_ask_the_source(live: LiveRoad, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_ask_the_source(live: LiveRoad, engines: Engines, capsys: pytest.CaptureFixture[str]) -> None:
+    engines.live("spark")
     printed = {}
     for action in ("check", "init", "refresh"):
         [(words, _)] = shown(action)

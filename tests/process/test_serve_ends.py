@@ -134,6 +134,7 @@ def test_restarted_service_finishes_running_queued_and_scheduled_runs(place: Pla
     assert len(ticks) == len(set(ticks)) <= claimed
 
 
+@pytest.mark.slow
 def test_shutdown_takes_no_longer_than_grace_when_a_database_hangs(place: Place) -> None:
     [slow] = place.request_runs("slow")
     process = place.serve()

@@ -24,13 +24,13 @@ from tests.live import LiveEngine, engine_params
 
 NAMES = (
     "xm\nDROP TABLE victim; --",
-    "xm\rDROP TABLE victim; --",
-    "xm\u2028DROP TABLE victim; --",
     "xm\n\\! touch made\n--",
     "xm\ndelimiter x\n#",
+    "x`; DROP TABLE victim; -- \\",
+    "xm\rDROP TABLE victim; --",
+    "xm\u2028DROP TABLE victim; --",
     "x'; DROP TABLE victim; -- \nz",
     'x"; DROP TABLE victim; -- \nz',
-    "x`; DROP TABLE victim; -- \\",
     "x*/ DROP TABLE victim; /*!50000 DROP TABLE victim */",
     "x\u202e\x1b[31m",
 )
@@ -85,48 +85,49 @@ def quoted(name: str) -> str:
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres", "mysql", "mariadb", "duckdb"), indirect=True)
-def test_a_printed_script_runs_nothing_of_a_name(engine: LiveEngine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+@pytest.mark.few
+def test_a_printed_script_runs_nothing_of_a_name(engine: LiveEngine, name: str, tmp_path: Path) -> None:
+    if "\r" in name and engine.dialect != "duckdb":
+        pytest.skip("only names in DuckDB are tried with a bare carriage return")
     write = dialects.get(engine.dialect)
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     tables.execute(engine, "DROP TABLE IF EXISTS victim", "CREATE TABLE victim (a INTEGER)")
-    names = [name for name in NAMES if engine.dialect == "duckdb" or "\r" not in name]
-    for number, name in enumerate(names):
-        source, table = f"{tmp_path}/source{number}.duckdb", write.names.quote(f"t{name}"[:60].rstrip())
-        with duckdb.connect(source) as connection:
-            connection.execute(
-                f"CREATE TABLE s (id INTEGER PRIMARY KEY, {quoted(f'v{name}')} VARCHAR, {quoted(name)} MAP(VARCHAR, INTEGER))"
-            )
-            connection.executemany("INSERT INTO s VALUES (?, ?, NULL)", [(1, name), (2, "plain"), (3, f"it's {name}")])
-        place = {"connection": "b", "table": quoted(f"t{name}"[:60].rstrip())}
-        written = {"url": engine.url, "max_share": "100%"}
-        settings = Settings.model_validate(
-            {
-                "connections": {"a": {"url": f"duckdb:///{source}"}, "b": {"url": engine.url, "write": written}},
-                "audits": {name: {"source": {"connection": "a", "table": "s"}, "target": place}},
-            }
-        )
-        tables.execute(engine, f"DROP TABLE IF EXISTS {table}")
-        run_script(engine, "".join(print_schema(settings, name)), tmp_path)
-        extra = write.names.quote(f"e{name}"[:60].rstrip())
-        tables.execute(engine, f"ALTER TABLE {table} ADD COLUMN {extra} INTEGER")  # the script's header mentions it
-        run_script(engine, "".join(print_schema(settings, name)), tmp_path)
-        audit = settings.audits[name]
-        without = audit.columns.model_copy(update={"exclude": (name,)})  # it has no text to compare by
-        settings = settings.model_copy(update={"audits": {name: audit.model_copy(update={"columns": without})}})
-        report = service.run_audit(settings, name, store=store)
-        assert report.verdict is Verdict.MISMATCH, (name, report.reasons)
-        script = "".join(patches.print_patch(settings, store, report.run, Selection(delete_extra=True), "sql"))
-        assert "\n-- Columns that are not written: " in script or name in script
-        run_script(engine, script, tmp_path)
-        assert service.run_audit(settings, name, store=store).verdict is Verdict.MATCH, script
-        run_script(engine, service.sql(settings, name, ("target",))["target"], tmp_path)
-        tables.execute(engine, f"DROP TABLE {table}")
+    source, table = f"{tmp_path}/source.duckdb", write.names.quote(f"t{name}"[:60].rstrip())
+    with duckdb.connect(source) as connection:
+        connection.execute(f"CREATE TABLE s (id INTEGER PRIMARY KEY, {quoted(f'v{name}')} VARCHAR, {quoted(name)} MAP(VARCHAR, INTEGER))")
+        connection.executemany("INSERT INTO s VALUES (?, ?, NULL)", [(1, name), (2, "plain"), (3, f"it's {name}")])
+    place = {"connection": "b", "table": quoted(f"t{name}"[:60].rstrip())}
+    written = {"url": engine.url, "max_share": "100%"}
+    settings = Settings.model_validate(
+        {
+            "connections": {"a": {"url": f"duckdb:///{source}"}, "b": {"url": engine.url, "write": written}},
+            "audits": {name: {"source": {"connection": "a", "table": "s"}, "target": place}},
+        }
+    )
+    tables.execute(engine, f"DROP TABLE IF EXISTS {table}")
+    run_script(engine, "".join(print_schema(settings, name)), tmp_path)
+    extra = write.names.quote(f"e{name}"[:60].rstrip())
+    tables.execute(engine, f"ALTER TABLE {table} ADD COLUMN {extra} INTEGER")  # the script's header mentions it
+    run_script(engine, "".join(print_schema(settings, name)), tmp_path)
+    audit = settings.audits[name]
+    without = audit.columns.model_copy(update={"exclude": (name,)})  # it has no text to compare by
+    settings = settings.model_copy(update={"audits": {name: audit.model_copy(update={"columns": without})}})
+    report = service.run_audit(settings, name, store=store)
+    assert report.verdict is Verdict.MISMATCH, (name, report.reasons)
+    script = "".join(patches.print_patch(settings, store, report.run, Selection(delete_extra=True), "sql"))
+    assert "\n-- Columns that are not written: " in script or name in script
+    run_script(engine, script, tmp_path)
+    assert service.run_audit(settings, name, store=store).verdict is Verdict.MATCH, script
+    run_script(engine, service.sql(settings, name, ("target",))["target"], tmp_path)
+    tables.execute(engine, f"DROP TABLE {table}")
     assert tables.query(engine, "SELECT COUNT(*) FROM victim") == [(0,)]
     assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres", "mysql", "mariadb"), indirect=True)
 @pytest.mark.parametrize("comment", ["'; DROP TABLE victim; -- ", "\\'; DROP TABLE victim; -- ", "\\\\'; DROP TABLE victim; -- "])
+@pytest.mark.few
 def test_a_comment_of_the_source_runs_nothing_whatever_a_session_takes_a_backslash_for(
     engine: LiveEngine, tmp_path: Path, comment: str
 ) -> None:

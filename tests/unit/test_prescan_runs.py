@@ -205,6 +205,7 @@ class Interrupted(NoCheckpoint):
 
 
 @pytest.mark.parametrize("examples", COUNTS)
+@pytest.mark.slow
 def test_an_interrupted_run_finds_the_same(tables: Tables, examples: int) -> None:
     """However often a run is interrupted, in the pre-scan or after it, it ends with what a run without a pre-scan finds."""
 
