@@ -17,7 +17,7 @@ from tests.engines.test_binlog_transactions import MIXED, on_both, on_mysql
 from tests.servers import mysql
 from tests.timeouts import SetTimeouts
 
-pytestmark = pytest.mark.alone  # the log that they read is the whole server's
+pytestmark = [pytest.mark.alone, pytest.mark.engines_in_turn]  # the log that they read is the whole server's
 
 
 @on_both

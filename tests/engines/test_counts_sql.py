@@ -31,6 +31,8 @@ from dialects import Kind, Session
 from tests import tables
 from tests.live import LiveEngine, LivePair, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 TABLE = "counts_values"
 COLUMNS = [
     ("id", Kind("integer")), ("whole", Kind("integer")), ("unsigned_", Kind("integer", unsigned=True)), ("money", Kind("decimal", 12, 4)),
@@ -145,6 +147,7 @@ def expected_measures(plan: Plan, drawn: Sequence[Sequence[Any]]) -> dict[str, s
     }
 
 
+@pytest.mark.few
 def test_every_measure_equals_the_oracle_in_one_chunk_or_many(pair: LivePair, request: pytest.FixtureRequest) -> None:
     drawn = rows(1000 if request.config.getoption("--deep") else 120)
     for engine in {pair.source, pair.target}:
@@ -182,6 +185,7 @@ def test_measures_of_empty_tables_and_null_columns(engine: LiveEngine, how: dict
             assert found.partition.tolist() == ([NULL_PARTITION if "column" in how else 0] if drawn else [])
 
 
+@pytest.mark.few
 def test_sums_exceed_the_range_of_the_column_type(pair: LivePair) -> None:
     """Sums of 64-bit integers and of the greatest decimals do not overflow."""
     columns = [("id", Kind("integer")), ("a", Kind("integer")), ("u", Kind("integer", unsigned=True)), ("d", Kind("decimal", 20, 2))]
@@ -193,6 +197,7 @@ def test_sums_exceed_the_range_of_the_column_type(pair: LivePair) -> None:
             assert named_measures(plan, read_summaries(plan, side, sides[side])) == [(300, expected_measures(plan, drawn))]
 
 
+@pytest.mark.few
 def test_values_are_rounded_to_the_coarser_side_before_summing(pair: LivePair) -> None:
     """Each value is rounded before summing; rounding the sum would give another result. The loader takes the day of a time."""
     fine, coarse = Kind("decimal", 12, 4), Kind("decimal", 12, 2)

@@ -28,6 +28,8 @@ from tests import tables
 from tests.audits import open_plan
 from tests.live import LiveEngine, LivePair, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 DIGESTING = ("mysql", "mariadb", "postgres")
 COLUMNS = [
     ("id", Kind("integer")), ("name", Kind("text")), ("short", Kind("char", 8)), ("price", Kind("decimal", 12, 2)),
@@ -125,6 +127,7 @@ HASHED = [("sha256", DIGESTING), ("md5", ("mariadb", "postgres"))]
     indirect=["engine"],
 )
 @pytest.mark.parametrize(("key", "groups"), [(["id"], 64), (["name", "id"], 256), (["id", "code"], 256)])
+@pytest.mark.few
 def test_rows_in_no_order_are_hashed_by_the_same_bytes(engine: LiveEngine, hashed: str, key: list[str], groups: int) -> None:
     """A group of keys has the sum of its rows' words, which tells a bar in a text from one between columns."""
     name = tables.shared_table(engine, COLUMNS, rows(), ["id"])

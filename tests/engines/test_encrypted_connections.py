@@ -26,6 +26,8 @@ from tests.servers import mariadb, mysql, postgres
 from tests.servers.process import Server, Unavailable, open_directory, own_directory, unprivileged_account
 from tests.servers.proxy import Proxy, proxied
 
+pytestmark = pytest.mark.engines_in_turn
+
 OURS, OTHERS = Authority("ours"), Authority("others")
 LIFE = 4
 """Seconds after which a certificate expires that a server has to load before, as MySQL loads none that has expired."""
@@ -152,6 +154,7 @@ def reached(url: str) -> str:
         return session.reached
 
 
+@pytest.mark.few
 def test_server_is_verified_and_the_report_says_so(encrypted: Encrypted) -> None:
     encrypted.show("right")
     for options, how in (

@@ -26,6 +26,8 @@ from tests.live import LiveEngine, LivePair, engine_params, quick_on
 from tests.tables import execute, make, query
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 INTEGER, TEXT = Kind("integer"), Kind("text")
 ROWS = [(i, f"row {i}") for i in range(50)]
 SECRET = "s3cr3t-p@ss/word#"
@@ -119,6 +121,7 @@ def only(*names: str) -> pytest.MarkDecorator:
 
 @only(*SERVERS)
 @pytest.mark.parametrize("place", ["127.0.0.1:9", "no-such-host.invalid:9"])
+@pytest.mark.few
 def test_unreachable_server_is_named(ready: LiveEngine, faulty: Faulty, place: str, set_timeouts: SetTimeouts) -> None:
     set_timeouts(retries=(0.01,))
     assert faulty.run(faulty.url(ready, place=place), faulty.url(ready)) == 3
@@ -164,6 +167,7 @@ def test_invalid_url_is_rejected_without_showing_its_password(faulty: Faulty, tm
         assert faulty.sentence().startswith("source (here): ")
 
 
+@pytest.mark.few
 def test_missing_table_is_named(ready: LiveEngine, faulty: Faulty) -> None:
     url = faulty.url(ready)
     assert faulty.run(url, url, tables=("faults", "no_such_table")) == 2
@@ -298,6 +302,7 @@ def make_slow_view(engine: LiveEngine) -> None:
     execute(engine, f"CREATE VIEW faults_slow AS {view}")
 
 
+@pytest.mark.few
 def test_statement_timeout_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty) -> None:
     """A chunk that cannot be split, because it is a single partition, fails the run."""
     make_slow_view(ready)
@@ -334,6 +339,7 @@ def kill_hashing_connection(engine: LiveEngine, killed: list[int]) -> None:
 
 
 @only(*SERVERS)
+@pytest.mark.few
 def test_killed_connection_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty, set_timeouts: SetTimeouts) -> None:
     """Without retries the run fails and names the side; the target's connection has another account, so that it is not the one killed."""
     set_timeouts(retries=())
@@ -350,6 +356,7 @@ def test_killed_connection_fails_the_run_and_names_the_side(ready: LiveEngine, f
 
 
 @pytest.mark.parametrize("tables", [("faults_broken", "faults"), AS_TARGET], ids=["source", "target"])
+@pytest.mark.few
 def test_failing_statement_names_its_side(ready: LiveEngine, faulty: Faulty, tables: tuple[str, str]) -> None:
     view = "SELECT f.id, (SELECT g.v FROM faults g WHERE g.id <> f.id AND g.id < 4) AS v FROM faults f WHERE f.id < 4"
     execute(ready, "DROP VIEW IF EXISTS faults_broken", f"CREATE VIEW faults_broken AS {view}")

@@ -41,6 +41,7 @@ def explain(engine: LiveEngine, t: int, strategy: str) -> tuple[str, str, int]:
 
 @pytest.mark.parametrize("strategy", ["range", "hash"])
 @pytest.mark.parametrize("t", [3, 16])
+@pytest.mark.few
 def test_each_row_is_hashed_once(engine: LiveEngine, t: int, strategy: str) -> None:
     dialect = dialects.get(engine.dialect)
     if not dialect.OPTIMIZER_BARRIER and not dialect.OPTIMIZER_BARRIER_COLUMN:

@@ -18,6 +18,8 @@ from tests import tables
 from tests.audits import open_plan
 from tests.live import LiveEngine, LivePair, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 HOSTILE = [
     "a", "A", "a ", " a", "á", "a\u0301", "ß", "ss", "it's", '"', "\\", "\\'", "a\\", "%", "_",
     "", " ", "'' OR 1=1 --", "\t", "a\nb", "🐘", "🐘 ",

@@ -29,6 +29,8 @@ from tests.engines.test_watermark import ROWS, run_audit
 from tests.live import LiveEngine, engine_params
 from tests.tables import open_writable
 
+pytestmark = pytest.mark.engines_in_turn
+
 on_sources = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres"), indirect=True)
 on_logs = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 

@@ -92,6 +92,7 @@ def only(*names: str) -> pytest.MarkDecorator:
 
 @only("mysql", "mariadb", "postgres")
 @pytest.mark.parametrize("index", INDEXED)
+@pytest.mark.few
 def test_chunk_is_read_through_the_index_of_the_key(engine: LiveEngine, index: str) -> None:
     """For every method and partitioning the plan reads about as many rows as the chunk has, without a full scan."""
     make_table(engine, INDEXED[index]("scanned"))
@@ -125,6 +126,7 @@ def test_full_index_scan_counts_as_a_full_scan(engine: LiveEngine) -> None:
 
 @only("mysql", "mariadb", "postgres")
 @pytest.mark.parametrize("index", INDEXED)
+@pytest.mark.few
 def test_index_that_begins_with_the_key_is_found(engine: LiveEngine, index: str) -> None:
     make_table(engine, INDEXED[index]("scanned"))
     with open_session(engine) as session:

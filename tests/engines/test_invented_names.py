@@ -159,6 +159,7 @@ QUICK_ON_SPARK = ("exact range", "digests", "groups", "counts")
 @pytest.mark.parametrize("engine", engine_params(), indirect=True)
 @pytest.mark.parametrize("how", [how if how in QUICK_ON_SPARK else pytest.param(how, marks=pytest.mark.slow_on("spark")) for how in HOW])
 @pytest.mark.usefixtures("small_stretches")
+@pytest.mark.few
 def test_damage_is_found_whatever_columns_are_named(engine: LiveEngine, how: str) -> None:
     more = [name for name in invented_names.dangerous() if name not in PLACED]
     if engine.name == "spark":  # which takes minutes to insert as many literals

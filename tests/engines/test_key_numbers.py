@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 import dialects
 from auditor import canonical
 from auditor.model import SIDES, ColumnPlan, Partitioning, Plan, SidePlan
@@ -17,6 +19,8 @@ from auditor.testing.values import TRICKY_DATES
 from dialects import Kind, Session
 from tests import tables
 from tests.live import LiveEngine
+
+pytestmark = pytest.mark.engines_in_turn
 
 BUCKETS = 97
 INTEGER, UUID = Kind("integer"), Kind("uuid")
@@ -82,6 +86,7 @@ def canonical_text(kind: Kind, value: Any) -> str | None:
     return hyphens.lower()
 
 
+@pytest.mark.few
 def test_numbers_of_keys_equal_the_oracle(engine: LiveEngine) -> None:
     dialect = dialects.get(engine.dialect)
     made = {

@@ -20,7 +20,7 @@ from tests.binlog import LiveLog
 from tests.servers import mariadb, mysql, replicas
 from tests.servers.process import Server, find_program
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.engines_in_turn]
 KINDS = [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
 FIRST = ("CREATE TABLE orders (id INT PRIMARY KEY, value INT)", "INSERT INTO orders VALUES (1, 1)")
 

@@ -19,6 +19,8 @@ from dialects.hashes import PIECE_BYTES
 from tests import tables
 from tests.live import Engines, LiveEngine, LivePair, chosen_pairs, engine_params, quick_on
 
+pytestmark = pytest.mark.engines_in_turn
+
 TEXT, BYTES, DOCUMENT = Kind("text"), Kind("binary"), Kind("json")
 PIECES = 4
 LENGTHS = (0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES, 100_000)

@@ -14,6 +14,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [("id", Kind("integer")), ("email", Kind("text")), ("note", Kind("text"))]
 
 

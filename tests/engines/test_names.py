@@ -18,6 +18,8 @@ from dialects import Kind, Place
 from tests import tables
 from tests.live import LiveEngine, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 ODD = "É/o.o \"q\" 'a' `b` 100%s %(x)s ${y} \\ :z ?"
 """A name with everything that a driver, a template or a parser could take for its own."""
 
@@ -59,6 +61,7 @@ def odd_tables(engine: LiveEngine) -> Iterator[tuple[str, str]]:
         tables.execute(engine, f"DROP SCHEMA {dialects.get(engine.dialect).names.quote(ODD)}{cascade}")
 
 
+@pytest.mark.few
 def test_odd_names_are_audited_named_and_rechecked(engine: LiveEngine, odd_tables: tuple[str, str]) -> None:
     audit = Audit.model_validate(
         {

@@ -25,6 +25,8 @@ from tests import tables
 from tests.live import LiveEngine, LivePair, engine_params
 from tests.pairs.test_exact import oracle
 
+pytestmark = pytest.mark.engines_in_turn
+
 ONLY_EXTERNAL = {("redshift", "tinyint")}
 """Types that only external tables of an engine have."""
 
@@ -117,6 +119,7 @@ def widths_and_sizes() -> list[Any]:
 
 
 @pytest.mark.parametrize(("engine", "t", "bits"), widths_and_sizes(), indirect=["engine"])
+@pytest.mark.few
 def test_summaries_equal_the_oracle_for_every_width(engine: LiveEngine, t: int, bits: int) -> None:
     checked = ensure_tables(engine)
     session = dialects.connect(engine.url)
@@ -138,6 +141,7 @@ def test_summaries_equal_the_oracle_for_every_width(engine: LiveEngine, t: int, 
 
 
 @pytest.mark.slow_on("spark")
+@pytest.mark.few
 def test_measures_equal_the_oracle_for_every_width(engine: LiveEngine) -> None:
     """Sums exceed the range of the column's own type, and so do values scaled by the rounding."""
     checked = ensure_tables(engine)

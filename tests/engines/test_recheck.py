@@ -19,7 +19,7 @@ from auditor.run import recheck
 from auditor.run.recheck import RangeSuspect, first_suspects
 from dialects import Session
 
-pytestmark = pytest.mark.duckdb
+pytestmark = [pytest.mark.duckdb, pytest.mark.engines_in_turn]
 SIDE_NAMES: dict[Side, str] = {"source": "source", "target": "target"}
 WAIT = Recheck(times=3, wait="1ms", backoff=1)
 

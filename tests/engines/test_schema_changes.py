@@ -18,6 +18,8 @@ from tests.servers import mysql
 from tests.tables import execute, query
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 ROWS = 3000
 on_servers = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres", "redshift", slow=["mariadb"]), indirect=True)
 
@@ -61,6 +63,7 @@ def alter(engine: LiveEngine, side: str, type_: str = "VARCHAR(20)") -> Callable
 
 @on_servers
 @pytest.mark.parametrize("side", SIDES)
+@pytest.mark.few
 def test_type_that_changes_during_the_scan_makes_nothing_differ(engine: LiveEngine, side: str) -> None:
     moment = "finding the rows" if engine.dialect == "redshift" else "summarising"  # a column store is read in one statement
     report = run_audit(engine, moment, alter(engine, side), recheck={"times": 1, "wait": "1ms"})

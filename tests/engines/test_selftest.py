@@ -27,6 +27,8 @@ from tests.live import Engines, LiveEngine, engine_params, quick_on
 from tests.servers.redshift import StandIn
 from tests.servers.redshift_strict import STRICT
 
+pytestmark = pytest.mark.engines_in_turn
+
 LEAST_CHECKS = 150
 """Checks that every engine passes at least."""
 
@@ -60,6 +62,7 @@ def queues(engine: LiveEngine) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("engine", quick_on("mysql", "mariadb", "postgres", "redshift", "duckdb"), indirect=True)
+@pytest.mark.few
 def test_every_engine_passes(engine: LiveEngine) -> None:
     """Each check passes, in temporary tables; that which an engine lacks is named as not run."""
     tables.make(engine, "selftest_seen", [("id", dialects.Kind("integer"))], [(1,)], key=["id"])

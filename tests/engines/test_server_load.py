@@ -251,6 +251,7 @@ def test_unknown_load_measure_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind("timestamp", scale=6), Kind("timestamptz", scale=6)], ids=str)
+@pytest.mark.few
 def test_heartbeat_age_is_the_age_of_the_newest_beat(engine: LiveEngine, kind: Kind) -> None:
     began, moment = time.monotonic(), dt.datetime.now(dt.UTC).replace(tzinfo=None) - dt.timedelta(seconds=90)
     tables.make(engine, "beats", [("id", Kind("integer")), ("at", kind)], [(1, moment), (2, moment - dt.timedelta(days=1))])

@@ -15,6 +15,8 @@ from dialects import Kind, versions
 from tests import tables
 from tests.live import LiveEngine, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 KNOWN = {product: replace(tried, versions=("0.1", "0.2")) for product, tried in versions.TRIED.items() if tried.versions}
 
 

@@ -165,6 +165,7 @@ def test_the_worst_variables_of_mysql_change_nothing(engine: LiveEngine) -> None
 @only("mysql", "mariadb")
 @pytest.mark.alone
 @pytest.mark.parametrize("values", WORST_ALONE, ids=str)
+@pytest.mark.few
 def test_a_limit_of_the_server_cuts_nothing(engine: LiveEngine, values: Mapping[str, object]) -> None:
     make_damaged(engine)
     with global_variables(engine, values):

@@ -190,6 +190,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.few
 def test_answer_that_no_memory_should_hold_is_not_read(engine: LiveEngine, streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "LARGEST_ANSWER", 8 << 20)
     with closing(dialects.connect(engine.url)) as session:

@@ -27,6 +27,8 @@ from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.servers.switching import Choose, Switching, keep, switching
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [("id", Kind("integer")), ("name", Kind("text"))]
 ROWS = [(n, f"row {n}") for n in range(400)]
 OTHERS = [(n, "another" if n % 97 == 5 else name) for n, name in ROWS]
@@ -233,6 +235,7 @@ def audits_of_random_switches(engine: LiveEngine, runs: int, seed: int) -> dict[
 
 
 @servers
+@pytest.mark.few
 def test_no_verdict_comes_of_two_sessions(engine: LiveEngine) -> None:
     ended = audits_of_random_switches(engine, 12, seed=1)
     assert ended["unknown"] and sum(ended.values()) == 12

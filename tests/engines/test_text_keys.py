@@ -19,6 +19,8 @@ from tests.engines.test_parallel_workers import CHEAP
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import postgres
 
+pytestmark = pytest.mark.engines_in_turn
+
 KEYS = ["", "plain", "O'Brien", "back\\slash", "Éclair", "éclair", "naïve|~", "日本", "😀"]
 """Keys of both sides as far as the source can hold them; two differ in the case of a letter with an accent."""
 

@@ -17,6 +17,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 on_every_engine = pytest.mark.parametrize("engine", engine_params(), indirect=True)
 MOST = ("mysql", "mariadb", "postgres", "redshift", "duckdb")
 on_most_engines = pytest.mark.parametrize("engine", engine_params(*MOST), indirect=True)
@@ -61,6 +63,7 @@ def test_times_far_in_the_future_hide_no_differences(engine: LiveEngine, kind: s
 
 @on_most_engines
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
+@pytest.mark.few
 def test_rows_in_flight_are_excluded_on_both_sides(engine: LiveEngine, kind: str) -> None:
     source = {**ROWS, 7: ("new", future_time()), 60: ("new", future_time())}
     report = run_audit(engine, {"source": source, "target": {**ROWS, 7: ("newer", future_time())}}, kind)

@@ -23,6 +23,8 @@ from tests.servers import mysql
 from tests.servers.proxy import Proxy, proxied
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 ROWS = 3000
 
 

@@ -19,6 +19,8 @@ from tests import tables
 from tests.engines.test_counts_sql import open_plan, read_summaries
 from tests.live import LiveEngine, LivePair, each_once, quick_on
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [("id", Kind("integer")), ("status", Kind("text")), ("price", Kind("decimal", 10, 2)), ("weight", Kind("float64")),
            ("at", Kind("timestamp", scale=6)), ("day", Kind("date"))]  # fmt: skip
 STATUS = ("paid", "Paid", "paid ", "öpen😀", None, "")
@@ -73,6 +75,7 @@ def names_not_allowed(found: Found) -> set[str]:
     return {one.name for one in found[2] if not one.allowed}
 
 
+@pytest.mark.few
 def test_equal_tables_match_between_all_engines(pair: LivePair) -> None:
     for engine in {pair.source, pair.target}:
         ensure_table(engine, "spread_same", ROWS)

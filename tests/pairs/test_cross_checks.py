@@ -28,6 +28,8 @@ from dialects.session import DriverSession
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [
     ("id", Kind("integer")), ("label", Kind("text")), ("price", Kind("decimal", 12, 2)), ("done", Kind("boolean")),
     ("weight", Kind("float64")), ("seen", Kind("timestamp", scale=6)), ("day", Kind("date")), ("raw", Kind("binary")),
@@ -87,6 +89,7 @@ METHODS: list[dict[str, Any]] = [
 @pytest.mark.usefixtures("small")
 @on_pairs
 @pytest.mark.parametrize("settings", METHODS, ids=str)
+@pytest.mark.few
 def test_equal_and_damaged_tables_pass_the_checks(pair: LivePair, settings: dict[str, Any]) -> None:
     found = run(pair, **settings)
     assert (found.report.verdict, found.report.state) == (Verdict.MATCH, State.DONE), found.report.reasons
@@ -143,6 +146,7 @@ def test_rows_that_no_chunk_reads_are_noticed(pair: LivePair, prescan: bool, mon
 @pytest.mark.usefixtures("small")
 @on_pairs
 @pytest.mark.parametrize("settings", [one for one in METHODS if one["method"] != "counts"], ids=str)
+@pytest.mark.few
 def test_values_that_are_rendered_wrongly_are_noticed(pair: LivePair, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A column that takes no part in the hash, as where a name is bound to another column, is a match of tables that differ in it."""
 

@@ -101,6 +101,7 @@ def named(report: Report) -> Any:
 @pytest.mark.parametrize("pair", chosen_pairs(*PAIRS), indirect=True)
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("how", ["none", "few", "swapped", "moved", "lost", "empty"])
+@pytest.mark.few("kind", "pair")
 def test_cut_keys_change_nothing_that_is_found(pair: LivePair, kind: str, how: str) -> None:
     kinds, key = KEYS[kind]
     columns, held = columns_of(kinds), rows_of(key)
@@ -152,6 +153,7 @@ def drop(pair: LivePair, names: Mapping[Side, str]) -> None:
 texts = st.lists(st.text("0123456789abcdefABCFgz-_ .é", min_size=1, max_size=12).map(str.strip), max_size=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 @given(texts=texts, damaged=st.booleans())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -21,6 +21,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LivePair, chosen_pairs
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("price", Kind("decimal", 12, 2)), ("seen", Kind("timestamp", scale=6))]
 Row = tuple[Any, ...]
 
@@ -88,6 +90,7 @@ def findings(report: Report) -> Any:
 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-mysql", "postgres-mariadb"), indirect=True)
 @pytest.mark.parametrize("how", ["none", "first", "last", "few", "swapped", "moved", "lost", "range", "empty"])
+@pytest.mark.few
 def test_digests_change_nothing_that_is_found(pair: LivePair, how: str) -> None:
     names: dict[Side, str] = {
         "source": tables.shared_table(pair.source, COLUMNS, rows(), ["id"]),
@@ -102,6 +105,7 @@ def test_digests_change_nothing_that_is_found(pair: LivePair, how: str) -> None:
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-mysql", "postgres-mariadb"), indirect=True)
 @pytest.mark.parametrize("how", ["none", "few", "lost"])
 @pytest.mark.parametrize("key", [["id"], ["name", "id"]], ids=["numbers", "texts"])
+@pytest.mark.few
 def test_groups_of_rows_that_are_hashed_as_bytes_change_nothing_either(pair: LivePair, how: str, key: list[str]) -> None:
     names: dict[Side, str] = {
         "source": tables.shared_table(pair.source, COLUMNS, rows(), ["id"]),

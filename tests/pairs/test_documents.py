@@ -15,6 +15,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs
 
+pytestmark = pytest.mark.engines_in_turn
+
 JSON_TYPES = {"mysql": "JSON", "mariadb": "JSON", "postgres": "JSONB", "duckdb": "JSON", "spark": "STRING", "redshift": "SUPER"}
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-mariadb", "postgres-duckdb", "mysql-duckdb")
 
@@ -94,6 +96,7 @@ def long_document(size: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("pair", [*chosen_pairs(*PAIRS), *chosen_pairs("mysql-spark", "mysql-redshift")], indirect=True)
+@pytest.mark.few
 def test_documents_are_equal_by_their_values(pair: LivePair) -> None:
     both = [*EQUAL, *DIFFERENT, (None, None)]
     create(pair.source, "documents_source", [(n, one, n) for n, (one, _) in enumerate(both)])

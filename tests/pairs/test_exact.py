@@ -30,6 +30,8 @@ from tests import tables
 from tests.live import ONLY_TARGETS, LiveEngine, LivePair, each_once, pair_params
 from tests.pairs import test_published_example as example
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [("label", Kind("text")), ("price", Kind("decimal", 12, 2)), ("seen", Kind("timestamp", scale=6))]
 Row = tuple[Any, ...]
 
@@ -108,6 +110,7 @@ def pairs_and_cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("pair", "case"), pairs_and_cases(), indirect=["pair"])
+@pytest.mark.few
 def test_every_difference_is_named(pair: LivePair, case: Case) -> None:
     for engine in (pair.source, pair.target):
         if any(kind.name == "uuid" and "uuid" in dialects.get(engine.dialect).types.UNSUPPORTED_VALUES for _, kind in case.columns):
@@ -241,6 +244,7 @@ SUMMARIES = [
 
 
 @pytest.mark.parametrize(("strategy", "t", "bits"), SUMMARIES)
+@pytest.mark.few
 def test_summaries_equal_the_oracle(engine: LiveEngine, strategy: str, t: int, bits: int) -> None:
     """Words, syndromes, positions and partitions are the same integers as in plain Python, with a salt."""
     rows = oracle_rows()

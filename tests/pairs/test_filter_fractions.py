@@ -27,6 +27,8 @@ from tests.engines import test_time_rounding as rounding
 from tests.live import LiveEngine, LivePair, chosen_pairs
 from tests.pairs.test_fractions import COARSE
 
+pytestmark = pytest.mark.engines_in_turn
+
 EXAMPLES, DEEP = 300, 10_000
 AT_ONCE = 100
 """Filters in one statement, a column each."""

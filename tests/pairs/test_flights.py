@@ -22,6 +22,8 @@ from auditor.model import SIDES, Method, Report, State, Verdict
 from dialects import Kind
 from tests.live import LiveEngine, LivePair
 
+pytestmark = pytest.mark.engines_in_turn
+
 ROUTES = [("mysql", "redshift"), ("mariadb", "postgres"), ("mysql", "spark")]
 HEAVY = [("mysql", "redshift"), ("mariadb", "postgres")]
 SIZES = [pytest.param(10_000, id="10000"), pytest.param(flights.ROWS, id="all", marks=pytest.mark.slow)]

@@ -81,6 +81,7 @@ NATIVE = {"postgres": "NUMERIC", "mysql": "DECIMAL(40,25)", "duckdb": "DECIMAL(3
 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "postgres-duckdb"), indirect=True)
 @pytest.mark.parametrize("method", ["exact", "counts"])
+@pytest.mark.few
 def test_a_difference_beyond_the_18th_digit_is_found(pair: LivePair, method: str) -> None:
     connections = {"source": ConnectionSettings(url=pair.source.url), "target": ConnectionSettings(url=pair.target.url)}
     make_numeric(pair.source, ROWS, NATIVE[pair.source.name])

@@ -114,6 +114,7 @@ def found(report: Report) -> Any:
 
 @pytest.mark.parametrize("pair", chosen_pairs(*PAIRS), indirect=True)
 @pytest.mark.parametrize(("name", "alone"), CASES)
+@pytest.mark.few
 def test_only_what_differs_is_named(pair: LivePair, name: str, alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = TYPES[name]
     monkeypatch.setattr("auditor.planning.prescan.MOST_IN_LARGE", 1.0)  # stretches of any size are read

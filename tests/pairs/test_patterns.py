@@ -19,6 +19,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, LivePair, each_once
 
+pytestmark = pytest.mark.engines_in_turn
+
 ROWS = 3000
 SIZES = {"shifted_day": 300, "lost_batch": 200, "duplicated_batch": 100, "late_rows": 50}
 """How many rows faults damage at most, where not as many as in the demo."""

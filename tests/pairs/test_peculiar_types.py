@@ -17,6 +17,8 @@ from auditor.run import audit_run
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs
 
+pytestmark = pytest.mark.engines_in_turn
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -218,6 +220,7 @@ def test_column_without_canonical_text_is_left_out_unless_an_expression_shows_it
 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "mariadb-duckdb"), indirect=True)
 @pytest.mark.parametrize("composite", [False, True])
+@pytest.mark.few
 def test_zeros_before_a_key_are_no_part_of_it(pair: LivePair, composite: bool) -> None:
     """A key of DECIMAL ZEROFILL finds its rows, alone and beside others, in every statement."""
     rows = [[f"{number}.50", str(number), str(number * 3)] for number in range(300)]
@@ -238,6 +241,7 @@ def test_zeros_before_a_key_are_no_part_of_it(pair: LivePair, composite: bool) -
 
 @pytest.mark.parametrize("pair", chosen_pairs("mariadb-postgres", "mariadb-duckdb"), indirect=True)
 @pytest.mark.parametrize("key", ["id", "c0"])
+@pytest.mark.few
 def test_years_of_two_digits_are_the_years_that_they_mean(pair: LivePair, key: str) -> None:
     """The server and its driver print the digits alone."""
     meant = [0, *range(1971, 2000), *range(2001, 2070)]  # as MariaDB reads 0, 71 to 99 and 1 to 69; it keeps 0 as 2000

@@ -25,6 +25,8 @@ from tests import tables
 from tests.audits import compare_summaries, open_plan, read_summaries, summary_statement
 from tests.live import LiveEngine, LivePair, quick_on
 
+pytestmark = pytest.mark.engines_in_turn
+
 WORDS = [
     "ALPHA", "BRAVO", "CHARLIE", "DELTA", "ECHO", "FOXTROT", "GOLF", "HOTEL", "INDIA", "JULIET", "KILO", "LIMA", "MIKE",
     "NOVEMBER", "OSCAR", "PAPA", "QUEBEC", "ROMEO", "SIERRA", "TANGO", "UNIFORM", "VICTOR", "WHISKEY", "XRAY", "YANKEE", "ZULU",
@@ -154,6 +156,7 @@ def test_oracle_reproduces_the_published_numbers() -> None:
 
 
 @pytest.mark.alone  # installs MD5() for the whole server
+@pytest.mark.few
 def test_every_pair_reproduces_the_published_numbers(pair: LivePair) -> None:
     ensure_tables(pair.source, pair.target)
     with ensure_md5(pair.source, pair.target), open_plan(pair, audit("published")) as (plan, sides):
@@ -177,6 +180,7 @@ def test_every_pair_reproduces_the_published_numbers(pair: LivePair) -> None:
 
 @pytest.mark.slow_on("spark")  # the test above has each method's statements there, and those of the exact method whole runs
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.few
 def test_whole_run_distinguishes_equal_from_unequal_tables(engine: LiveEngine, method: Method) -> None:
     ensure_tables(engine)
     for table, verdict, divergent in (("nato_source", Verdict.MATCH, []), ("nato_target", Verdict.MISMATCH, [2, 3])):

@@ -21,6 +21,8 @@ from tests import tables
 from tests.audits import open_plan
 from tests.live import LiveEngine, LivePair, engine_params, pair_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 AGAIN = {"recheck": {"times": 1, "wait": "1ms"}}
 SETTLED = {"settle": {"column": "moved", "lag": "1m"}}
 
@@ -201,6 +203,7 @@ def test_long_values_are_explained_and_shown_around_their_difference(tmp_path: P
 
 @pytest.mark.parametrize("pair", pair_params("mysql", "mariadb"), indirect=True)
 @pytest.mark.parametrize("damage", ["mangled", "lost"])
+@pytest.mark.few
 def test_invalid_dates_outside_every_partition_are_compared(pair: LivePair, damage: str) -> None:
     rows = "(1, '2026-01-01', 'a'), (2, NULL, 'b'), (3, '0000-00-00', 'c'), (4, '2026-02-00', 'd'), (5, '0000-00-00', 'e')"
     for side in SIDES:
@@ -228,6 +231,7 @@ ENDLESS = [(native, unit) for native in ("TIMESTAMP", "TIMESTAMPTZ") for unit in
 
 @pytest.mark.parametrize("pair", pair_params("postgres", "duckdb"), indirect=True)
 @pytest.mark.parametrize(("native", "unit"), ENDLESS)
+@pytest.mark.few
 def test_infinite_times_outside_every_partition_are_compared(pair: LivePair, native: str, unit: str) -> None:
     rows = "(1, '2026-01-01', 'a'), (2, NULL, 'b'), (3, 'infinity', 'c'), (4, '-infinity', 'd')"
     for side, text in zip(SIDES, ("d", "x"), strict=True):
@@ -295,6 +299,7 @@ FOREIGN = [(Kind("uuid"), UUIDS), (Kind("integer"), NUMBERS), (Kind("date"), DAT
 
 @pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(("kind", "texts"), FOREIGN, ids=["uuid", "integer", "date"])
+@pytest.mark.few
 def test_key_that_the_other_side_cannot_store_is_missing_there(pair: LivePair, kind: Kind, texts: Sequence[str]) -> None:
     """Texts that are not valid values of the other side's type are not sent as its literals; only the first key exists on both sides."""
     first = {"uuid": texts[0], "integer": 5, "date": dt.date(2026, 1, 31)}[kind.name]

@@ -19,6 +19,8 @@ from tests import tables
 from tests.live import LivePair, chosen_pairs
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [("id", Kind("integer")), ("v", Kind("text")), ("moved", Kind("timestamp", scale=6))]
 LONG_AGO = dt.datetime(2026, 1, 1)
 OLD = dict.fromkeys(range(500), ("v", LONG_AGO))
@@ -86,6 +88,7 @@ def perform(pair: LivePair, checkpoint: NoCheckpoint, plan: Plan | None = None, 
     ("pair", "more"), on_chunked_sources(MANNERS, mysql="plain", mariadb="both", postgres="pre-scan"), indirect=["pair"]
 )
 @pytest.mark.parametrize("first", SIDES)
+@pytest.mark.few
 def test_resume_days_later_names_the_damage_alone(
     pair: LivePair, more: dict[str, Any], first: Side, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
 ) -> None:

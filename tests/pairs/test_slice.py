@@ -19,6 +19,8 @@ from dialects import Kind, Session
 from tests import audits, tables
 from tests.live import LivePair, chosen_pairs
 
+pytestmark = pytest.mark.engines_in_turn
+
 INTEGER, UNSIGNED, TEXT, MOMENT = Kind("integer"), Kind("integer", unsigned=True), Kind("text"), Kind("timestamp", scale=6)
 Row = tuple[Any, ...]
 
@@ -86,6 +88,7 @@ def pairs_and_methods() -> list[Any]:
 
 
 @pytest.mark.parametrize(("pair", "method"), pairs_and_methods(), indirect=["pair"])
+@pytest.mark.few
 def test_only_differences_inside_the_slice_are_found(pair: LivePair, method: str) -> None:
     """There are differences at each bound, one key outside each bound, and far away."""
     inside = {("missing", 1000), ("changed", 2000), ("extra", 1500)}

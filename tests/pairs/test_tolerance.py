@@ -18,6 +18,8 @@ from tests import tables
 from tests.live import LivePair, chosen_pairs, pair_params
 from tests.unit.test_tolerance import CENT, DOUBLE, INTEGER, MOMENT, MONEY, digits
 
+pytestmark = pytest.mark.engines_in_turn
+
 COLUMNS = [("id", INTEGER), ("note", Kind("text")), ("price", MONEY), ("weight", DOUBLE), ("ratio", DOUBLE), ("seen", MOMENT)]
 TOLERANCES = {
     "price": {"tolerance": {"absolute": 0.01}},
@@ -78,6 +80,7 @@ def run_audit(pair: LivePair, override: dict[str, Any], **more: Any) -> Report:
 
 @pytest.mark.parametrize("partition", [{"size": 8}, {"size": 64}, {"buckets": 5}], ids=str)
 @pytest.mark.parametrize("pair", [*QUICK, *SLOW], indirect=True)
+@pytest.mark.few
 def test_exactly_the_rows_beyond_a_tolerance_are_named(pair: LivePair, partition: dict[str, int]) -> None:
     generator = random.Random(repr(partition))
     source, target, beyond = [], [], set()

@@ -19,6 +19,8 @@ from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, pass_time
 
+pytestmark = pytest.mark.engines_in_turn
+
 on_both = pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new", "mysql", slow=["mariadb_new"]), indirect=True)
 PARENT = "CREATE TABLE fam_p (id int PRIMARY KEY, code int NOT NULL UNIQUE, note varchar(20))"
 CHILD = "CREATE TABLE fam_c (id int PRIMARY KEY, p_id int NULL, FOREIGN KEY (p_id) REFERENCES fam_p ({column}) {action})"
@@ -71,6 +73,7 @@ def logs_cascades(log: LiveLog) -> bool:
         ("ON DELETE CASCADE", "REPLACE INTO fam_p VALUES (1, 10, 'again')"),
     ],
 )
+@pytest.mark.few
 def test_the_child_is_equal_or_stops(log: LiveLog, family: Family, action: str, event: str) -> None:
     log.run(PARENT, CHILD.format(column="code", action=action))
     log.run("INSERT INTO fam_p VALUES (1, 10, NULL), (2, 20, NULL)", "INSERT INTO fam_c VALUES (1, 10), (2, 10), (3, 20)")

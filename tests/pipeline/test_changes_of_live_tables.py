@@ -20,6 +20,8 @@ from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.road import PIPELINE, Road
 
+pytestmark = pytest.mark.engines_in_turn
+
 on_all = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new"), indirect=True)
 on_mariadb = pytest.mark.parametrize("engine", engine_params("mariadb", "mariadb_new"), indirect=True)
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new", slow=["mariadb_new"]), indirect=True)
@@ -75,6 +77,7 @@ def line(engine: LiveEngine, tmp_path: Path, empty_store: Path) -> Iterator[Line
 
 
 @on_both
+@pytest.mark.few
 def test_a_table_through_its_life(line: Line) -> None:
     line.run("CREATE TABLE moving (id int PRIMARY KEY, a int, b varchar(10))", "INSERT INTO moving VALUES (1, 1, 'one'), (2, 2, NULL)")
     line.run("ALTER TABLE moving ADD COLUMN c decimal(8,2) NOT NULL DEFAULT 2.5 AFTER a, CHANGE b d varchar(30), MODIFY a bigint",
@@ -213,6 +216,7 @@ def test_statements_on_tables_that_are_not_carried_are_passed_by(each: Line) -> 
         "INSERT INTO triggered VALUES (2, 2)",
     ],
 )
+@pytest.mark.few
 def test_a_statement_stops_the_table_that_it_writes_and_the_pipeline_goes_on(each: Line, statement: str) -> None:
     each.run(*TWO_TABLES, "CREATE OR REPLACE VIEW moving_view AS SELECT * FROM moving", "DROP TABLE IF EXISTS triggered",
              "CREATE TABLE triggered (id int PRIMARY KEY, a int)",

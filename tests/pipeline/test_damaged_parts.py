@@ -77,6 +77,7 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["flipped", "missing"])
 @on_all
+@pytest.mark.few
 def test_a_damaged_part_is_staged_again_from_the_log(road: LiveRoad, engine: LiveEngine, fault: str) -> None:
     path = fill(road, LiveLog(engine.url))
     before = parts.list_parts(road.store, PIPELINE, f"{road.database}.damaged", 0)

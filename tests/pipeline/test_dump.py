@@ -26,6 +26,8 @@ from dialects import Kind, get
 from tests import tables
 from tests.live import LiveEngine, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 SOURCES = engine_params("mysql", "mariadb", "postgres")
 LAKE = "duckdb:///:memory:"
 

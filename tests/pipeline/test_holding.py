@@ -19,6 +19,8 @@ from tests.pipeline.road import PIPELINE, Road, leased
 from tests.pipeline_events import announce, batch, insert, note, table
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 ORDERS, ITEMS = table(id="bigint", item="varchar(40) null"), table("items", id="bigint")
 FILE = "binlog.000000"
 

@@ -34,6 +34,8 @@ from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.road import pass_time
 
+pytestmark = pytest.mark.engines_in_turn
+
 PIPELINE = "shop"
 PIECES = ("store", "plan", "parts", "target")
 FATES = [(one, fate) for one in PIECES for fate in ("restored", "lost")]

@@ -22,7 +22,7 @@ from tests.live import Engines
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements
 from tests.pipeline.road import PIPELINE
 
-pytestmark = [pytest.mark.alone]
+pytestmark = [pytest.mark.alone, pytest.mark.engines_in_turn]
 TABLE, KEYS = "summed", 300
 _numbers = itertools.count()
 

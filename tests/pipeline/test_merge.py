@@ -21,6 +21,8 @@ from tests.pipeline.conftest import AND_LAKES, EVERY
 from tests.pipeline.road import PIPELINE, Road, run_here
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
+pytestmark = pytest.mark.engines_in_turn
+
 ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
 
 
@@ -29,6 +31,7 @@ def reports(road: Road) -> dict[str, pipelines.MergeReport]:
 
 
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
+@pytest.mark.few
 def test_changes_reach_the_target_once(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "pen", "1.50"], ["2", None, None], ["3", "", "-0.01"])))
     loader = road.loader()

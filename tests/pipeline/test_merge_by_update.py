@@ -20,6 +20,8 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import Row, announce, batch, delete, insert, refresh, table, update
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 ORDERS = table(id="bigint", code="varchar(10) null", item="varchar(40) null")
 UPDATING = engine_params("postgres", "mysql", "mariadb")
 on_updating = pytest.mark.parametrize("engine", UPDATING, indirect=True)
@@ -204,6 +206,7 @@ def test_hazards_of_postgresql_are_refused_by_name(road: Road) -> None:
 
 
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
+@pytest.mark.few
 def test_rows_that_differ_only_where_the_engine_sees_nothing_arrive(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a", "x"], ["2", "b", "y "])))
     road.loader().merge_all()

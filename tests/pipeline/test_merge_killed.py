@@ -22,6 +22,8 @@ from tests.pipeline.killed import Killed
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 
+pytestmark = pytest.mark.engines_in_turn
+
 ORDERS = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null")
 
 BEFORE_COMMIT = ("stage", "load", "merge", "merged", "commit")
@@ -36,6 +38,7 @@ def order(number: int, amount: int) -> list[str | None]:
 @pytest.mark.parametrize(
     "steps", [("merged", "committed"), pytest.param((*BEFORE_COMMIT, *AFTER_COMMIT), marks=pytest.mark.slow)], ids=["two", "all"]
 )
+@pytest.mark.few
 def test_killed_at_each_step(road: Road, steps: tuple[str, ...]) -> None:
     killed = Killed(road.config_file, road.schema)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *(order(n, 0) for n in range(100)))))

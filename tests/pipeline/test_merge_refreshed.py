@@ -14,7 +14,7 @@ from tests.pipeline.conftest import EVERY
 from tests.pipeline.road import Road
 from tests.pipeline_events import Row, absent, announce, batch, delete, insert, refresh, table, update
 
-pytestmark = pytest.mark.parametrize("engine", EVERY, indirect=True)
+pytestmark = [pytest.mark.parametrize("engine", EVERY, indirect=True), pytest.mark.engines_in_turn]
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 ITEMS = table("items", ("region", "id"), id="bigint", region="int", item="varchar(40) null")
@@ -60,6 +60,7 @@ def test_intervals_of_a_key_of_two_columns(road: Road) -> None:
     assert [row[:2] for row in road.rows("items", '"region", "id"')] == [(1, 1), (2, 1), (1, 3), (2, 3)]
 
 
+@pytest.mark.few
 def test_random_changes_and_chunks_equal_the_source(road: Road) -> None:
     random_ = random.Random(16)
     source: dict[int, str] = dict.fromkeys(range(0, 40, 2), "begin")

@@ -23,6 +23,8 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 ACCOUNTS = [table(f"accounts_{number}", ("id",), id="bigint", amount="bigint") for number in range(4)]
 EACH = 100
 
@@ -82,6 +84,7 @@ def test_tables_are_merged_one_by_one_where_that_is_asked_for(road: Road) -> Non
     assert [int(road.rows(one.table)[0][1]) for one in ACCOUNTS] == amounts
 
 
+@pytest.mark.few
 def test_a_table_that_fails_is_left_out_and_catches_up(road: Road, set_timeouts: SetTimeouts) -> None:
     begin(road)
     loader = road.loader()

@@ -36,6 +36,7 @@ def merged(road: Road) -> MergeReport:
 
 @pytest.mark.parametrize(("lost", "holds", "gap"), [(10, 0, (0, 10)), (20, 10, (10, 20)), (30, 10, (20, 30)), (40, 10, (30, 40))])
 @pytest.mark.parametrize("consistency", ["target", "table"])
+@pytest.mark.few
 def test_part_that_is_not_listed_any_more_is_missed(
     road: Road, consistency: Literal["target", "table"], lost: int, holds: int, gap: tuple[int, int]
 ) -> None:

@@ -29,6 +29,8 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline.test_schema_changes import change, comes
 from tests.pipeline_events import announce, batch, delete, refresh, table, update
 
+pytestmark = pytest.mark.engines_in_turn
+
 SOURCES = engine_params("mysql", "mariadb", "mariadb_new", slow=["mariadb_new"])
 FOLDING = ("duckdb", "delta")
 ORDERS = table(id="bigint", item="varchar(40) null")
@@ -341,6 +343,7 @@ NAMES = ("or.ders", "a/b", "..", "quo'te", 'quo"te', "back`tick", "sp ace", "per
 
 
 @pytest.mark.parametrize("engine", [*TARGETS, *COMMITTED], indirect=True)
+@pytest.mark.few
 def test_a_table_arrives_whatever_its_name(road: Road) -> None:
     names = [name for name in NAMES if road.dialect.name != "redshift" or len(name.encode()) < 64]  # what its stand-in does not cut
     road.stage_task(*(batch(comes(named(name), 10 + number, [str(number), name])) for number, name in enumerate(names)))
@@ -378,6 +381,7 @@ def test_a_sequence_is_passed_by(source: str, engines: Engines, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.few
 def test_tables_of_any_name_arrive_from_a_log(source: str, engines: Engines, tmp_path: Path) -> None:
     with databases(engines.live(source), "names_a") as log:
         road = LiveRoad(tmp_path, engines.live(source), "names_a.*")

@@ -18,6 +18,8 @@ from tests.pipeline.conftest import quick_on_target
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
+pytestmark = pytest.mark.engines_in_turn
+
 ORDERS = table(id="bigint", item="varchar(40) null")
 GUESTS = table("guests", id="int", born="date null")
 HEALTHY = table("healthy", id="int")

@@ -45,7 +45,7 @@ from tests.pipeline.road import PIPELINE
 from tests.pipeline.test_types import every_sample
 from tests.servers import mysql
 
-pytestmark = pytest.mark.alone  # places in the log are compared, and the log is the whole server's
+pytestmark = [pytest.mark.alone, pytest.mark.engines_in_turn]  # places in the log are compared, and the log is the whole server's
 ROWS = 3000
 
 

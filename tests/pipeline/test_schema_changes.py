@@ -17,7 +17,7 @@ from tests.pipeline.conftest import EVERY
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, note, table, update
 
-pytestmark = pytest.mark.parametrize("engine", EVERY, indirect=True)
+pytestmark = [pytest.mark.parametrize("engine", EVERY, indirect=True), pytest.mark.engines_in_turn]
 
 STATEMENTS = {"postgres": 8, "duckdb": 7, "redshift": 9, "mysql": 1, "mariadb": 1}
 """How many statements change four columns, by engine."""
@@ -68,6 +68,7 @@ def columns(road: Road, schema: TableSchema) -> list[tuple[Any, ...]]:
     return road.query(f"SELECT {names} FROM {road.dialect.names.table(road.schema, schema.table)} ORDER BY 1")
 
 
+@pytest.mark.few
 def test_columns_are_added_dropped_renamed_and_widened(road: Road) -> None:
     loader = begin(road)
     new = table(id="bigint", price="decimal(12,4) null", state="varchar(9)", n="int null", note="text null")
@@ -88,6 +89,7 @@ def test_columns_are_added_dropped_renamed_and_widened(road: Road) -> None:
     assert [(one.position, one.schema_id) for one in history] == [(10, ORDERS.id), (30, new.id)]
 
 
+@pytest.mark.few
 def test_columns_of_the_key_get_wider_types(road: Road) -> None:
     two = table("two", ("id", "part"), item="varchar(9) null", id="int", gone="int null", part="varchar(5)", note="text null")
     road.stage_task(batch(comes(two, 10, ["a", "1", "5", "x", None], [None, "2", None, "y", "b"])))
@@ -281,6 +283,7 @@ def test_a_table_that_the_source_made_again_with_another_key_is_made_anew(road: 
     assert road.rows() == [(3, 8, "x")]
 
 
+@pytest.mark.few
 def test_an_error_at_each_step_leaves_all_or_nothing(road: Road) -> None:
     new = table(id="bigint", thing="varchar(40) null", amount="decimal(10,2) null")
     begin(road).close()
@@ -317,6 +320,7 @@ def test_an_error_between_statements_exchanges_no_names_twice(road: Road) -> Non
     assert columns(road, two) == [(1, 20, 10), (2, 1, 2)]
 
 
+@pytest.mark.few
 def test_an_error_between_statements_exchanges_no_tables_twice(road: Road) -> None:
     begin(road)
     later = TableSchema("shop", "later", ORDERS.columns, ORDERS.key)

@@ -18,6 +18,8 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline.test_schema_changes import change
 from tests.pipeline_events import announce, batch, insert, refresh, table
 
+pytestmark = pytest.mark.engines_in_turn
+
 OTHER = "shard_b"
 ORDERS = table(id="bigint", item="varchar(40) null")
 FILLED = f"the target's table is also filled by the pipeline {OTHER}, whose rows would go with it; "

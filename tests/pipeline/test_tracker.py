@@ -18,7 +18,7 @@ from tests.pipeline.schema_statements import CHANGES, DEFINITION, ONLY
 from tests.pipeline.tracked import METADATA, ROWS, Killed, TrackedLog, as_rows, empty_server
 from tests.servers import mysql, tracker
 
-pytestmark = pytest.mark.alone  # the setting under test is the whole server's
+pytestmark = [pytest.mark.alone, pytest.mark.engines_in_turn]  # the setting under test is the whole server's
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 quick_on_mysql = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mariadb"]), indirect=True)
 quick_on_mariadb = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mysql"]), indirect=True)
@@ -114,6 +114,7 @@ def test_old_events_have_the_columns_of_their_time_after_a_crash_at_each_step(lo
 
 
 @on_both
+@pytest.mark.few
 def test_each_kind_of_statement_is_followed(engine: LiveEngine, log: LiveLog, tracked: TrackedLog, request: pytest.FixtureRequest) -> None:
     """Without --slow each engine runs its own statements, and every second one of those that both have."""
     common = list(CHANGES.items())

@@ -87,6 +87,7 @@ def test_a_row_without_a_partition_is_said_with_its_names(road: Road) -> None:
         ("date", "2024-02-29", ""),
     ],
 )
+@pytest.mark.few
 def test_dates_and_times_that_no_target_takes_are_said(road: Road, kind: str, value: str, said: str) -> None:
     times = table("times", ("id",), id="bigint", t=f"{kind} null")
     road.stage(batch(announce(times, 1), insert(times, 10, ["7", value])))

@@ -25,6 +25,8 @@ from tests.repair.bootstrapped import clean
 from tests.repair.small import Small
 from tests.timeouts import SetTimeouts
 
+pytestmark = pytest.mark.engines_in_turn
+
 WRITTEN = ("postgres", "mariadb", "mysql", "duckdb")
 ENGINES = pytest.mark.parametrize("engine", [param for param in quick_on("postgres", "duckdb") if param.id in WRITTEN], indirect=True)
 ROWS = 40

@@ -15,7 +15,7 @@ from tests.live import Engines, LiveEngine, engine_params
 from tests.repair import small
 from tests.repair.small import Small
 
-pytestmark = pytest.mark.mariadb
+pytestmark = [pytest.mark.mariadb, pytest.mark.engines_in_turn]
 SERVERS = pytest.mark.parametrize("engine", engine_params("postgres", "mysql", "mariadb"), indirect=True)
 ON_POSTGRES = pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
 TREE = "CREATE TABLE t (id INTEGER PRIMARY KEY, parent INTEGER, name VARCHAR(20), CONSTRAINT of_t FOREIGN KEY (parent) REFERENCES t (id))"

@@ -110,6 +110,7 @@ def test_events_survive_any_pieces(sizes: list[int], piece: int, head: int | Non
 
 @pytest.mark.parametrize("head", [None, 64])
 @pytest.mark.parametrize("size", [MAX_PACKET - 2, MAX_PACKET - 1, MAX_PACKET, 2 * MAX_PACKET - 1, 2 * MAX_PACKET + 9])
+@pytest.mark.few
 def test_events_of_several_packets(size: int, head: int | None) -> None:
     events = [_event(b"before" * 9), _event(b"L" * (size - types.HEADER.size)), _event(b"after" * 9)]
     found = list(_heads(_dump(_packets(*events), 1 << 20), head))

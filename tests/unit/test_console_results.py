@@ -101,6 +101,7 @@ def findings(found: Comparison | None) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("audit", ["orders", "original"])
+@pytest.mark.few
 def test_saved_results_give_the_findings_of_a_connected_run(tmp_path: Path, settings: Settings, method: Method, audit: str) -> None:
     changed = settings.model_copy(update={"audits": {audit: settings.audit(audit).model_copy(update={"method": method})}})
     connected = service.run_audit(changed, audit)

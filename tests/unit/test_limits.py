@@ -120,6 +120,7 @@ def scattered() -> tuple[int, int]:
 
 @pytest.mark.parametrize("key", ["i", "'k' || i"], ids=["range", "hash"])
 @pytest.mark.parametrize("limits", [{"max_differences": 400}, {"max_rows_listed": 10_000, "max_differences": 600}], ids=str)
+@pytest.mark.few
 def test_many_scattered_differences_are_named_as_far_as_the_limits_allow(
     audit_damaged: Any, scattered: tuple[int, int], key: str, limits: dict[str, int]
 ) -> None:

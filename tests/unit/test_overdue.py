@@ -197,6 +197,7 @@ def _rows_of_sample(keys: Sequence[int], most: int) -> int:
 
 @pytest.mark.parametrize("prescan", [False, True])
 @pytest.mark.parametrize("partition", [{"size": 100}, {"buckets": 4}, {"column": "made", "unit": "day"}])
+@pytest.mark.few
 def test_stretch_that_no_run_compares_is_told_beyond_the_rows_that_are_followed(
     both: Tables, store: Store, monkeypatch: pytest.MonkeyPatch, partition: dict[str, Any], prescan: bool
 ) -> None:
