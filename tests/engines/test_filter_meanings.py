@@ -18,6 +18,8 @@ from dialects import Kind, Session
 from tests import tables
 from tests.live import Engines, LiveEngine, LivePair, chosen_pairs, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 STATUS = ["draft", "Draft", "DRAFT", "draft ", "dräft", "open", "Open", "closed", "", " ", "naïve", "nai\u0308ve", None]
 
 

@@ -19,6 +19,8 @@ from tests import tables
 from tests.live import LiveEngine, engine_params
 from tests.tables import execute
 
+pytestmark = pytest.mark.engines_in_turn
+
 ROWS = 20_000
 INTEGER, TEXT = Kind("integer"), Kind("text")
 CHUNK = Chunk(first=6_000, end=7_000)

@@ -37,7 +37,7 @@ SLOW = {"mysql": "SELECT SLEEP(600)", "postgres": "SELECT pg_sleep(600)", "redsh
 DRIVERS = [*engine_params("mysql", "postgres", "redshift"), pytest.param("mariadb", marks=[pytest.mark.mariadb, pytest.mark.slow])]
 """An engine for each driver in a normal run."""
 
-pytestmark = [pytest.mark.clock, pytest.mark.parametrize("engine", DRIVERS, indirect=True)]
+pytestmark = [pytest.mark.clock, pytest.mark.parametrize("engine", DRIVERS, indirect=True), pytest.mark.engines_in_turn]
 
 
 @contextmanager

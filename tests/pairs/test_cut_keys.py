@@ -24,6 +24,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LivePair, chosen_pairs
 
+pytestmark = pytest.mark.engines_in_turn
+
 Row = tuple[Any, ...]
 VALUES = [("name", Kind("text")), ("size", Kind("integer"))]
 PAIRS = ("mysql-postgres", "mariadb-mysql", "postgres-mariadb")

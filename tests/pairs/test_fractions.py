@@ -14,6 +14,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs
 
+pytestmark = pytest.mark.engines_in_turn
+
 FINE = [
     ("id", Kind("integer")),
     ("stamp", Kind("timestamp", scale=6)),

@@ -18,6 +18,8 @@ from dialects import TableName
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
 
+pytestmark = pytest.mark.engines_in_turn
+
 KEYED = "init_orders"
 
 

@@ -15,6 +15,8 @@ from dialects import Kind
 from tests import tables
 from tests.live import LiveEngine, LivePair, chosen_pairs
 
+pytestmark = pytest.mark.engines_in_turn
+
 BERLIN = ZoneInfo("Europe/Berlin")
 STEPS = [dt.timedelta(minutes=7 * n) for n in range(-20, 20)]
 SET_FORWARD, SET_BACK = (dt.datetime(2025, month, day, 1, tzinfo=dt.UTC) for month, day in ((3, 30), (10, 26)))

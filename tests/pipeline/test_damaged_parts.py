@@ -22,6 +22,8 @@ from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE
 from tests.pipeline_events import announce, batch, delete, insert, table
 
+pytestmark = pytest.mark.engines_in_turn
+
 ORDERS = table(id="bigint", item="varchar(40) null")
 on_all = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "mariadb_new", slow=["mariadb_new"]), indirect=True)
 

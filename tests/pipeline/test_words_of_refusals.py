@@ -21,6 +21,8 @@ from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 
+pytestmark = pytest.mark.engines_in_turn
+
 SECRET = "a text of no one's business"
 NOTED = table("noted", ("id",), id="bigint", v="varchar(40) null", n="int null")
 ON_POSTGRES = pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
