@@ -221,7 +221,7 @@ def try_version(version: Version, tests: Sequence[str]) -> Cell:
     with tempfile.TemporaryDirectory(prefix="auditor-versions-") as folder:
         report = Path(folder) / "report.xml"
         workers = str(1 + (os.cpu_count() or 2))  # more than cores, as in `make test`
-        command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-m", f"{version.engine} and not slow", *tests]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "--slow", "-m", f"{version.engine} and not slow", *tests]
         if version.engine == "spark" and version.origin != "here":  # PySpark 4.0 leaves the closing of sockets to the garbage collection
             command += ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]
         subprocess.run([*command, f"--junitxml={report}"], cwd=ROOT, env={**os.environ, **environment}, check=False)
