@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -13,19 +15,23 @@ from tests.few import slow_ones
 ENGINES = ["mysql", "spark", "duckdb"]
 
 
-class Made(SimpleNamespace):
+@dataclass(eq=False)
+class Made:
     """A test as pytest makes it, so far as is asked for."""
 
-    __hash__ = object.__hash__
+    nodeid: str
+    callspec: SimpleNamespace
+    mark: pytest.MarkDecorator
+
+    def iter_markers(self) -> Iterator[pytest.Mark]:
+        """The markers of a test."""
+        return iter([self.mark.mark])
 
 
 def made(function: str, mark: pytest.MarkDecorator, **values: list[Any]) -> list[Any]:
     """The tests that are made of a function for all combinations of these values."""
     cases = [dict(zip(values, case, strict=True)) for case in product(*values.values())]
-    return [
-        Made(nodeid=f"m.py::{function}[{n}]", callspec=SimpleNamespace(params=case), iter_markers=lambda: iter([mark.mark]))
-        for n, case in enumerate(cases)
-    ]
+    return [Made(f"m.py::{function}[{n}]", SimpleNamespace(params=case), mark) for n, case in enumerate(cases)]
 
 
 def chosen(*items: Any) -> list[dict[str, Any]]:
