@@ -162,9 +162,6 @@ class Writing:
     MERGES_LITERALS: ClassVar[bool] = False
     """Whether a few changes of a table are merged by statements that hold their values, because a staging table for them costs more."""
 
-    MERGES_RANGES: ClassVar[bool] = False
-    """Whether the rows of an interval of keys, as they are in the source, can replace those of the target in the merge's transaction."""
-
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
 

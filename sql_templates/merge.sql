@@ -128,6 +128,14 @@ UPDATE ${last} AS changed
 SET auditor_op = 'd'
 WHERE changed.auditor_op = 'i' AND ${earlier}
 
+-- name: merge_bounds_gone
+-- Adds the deletion of each of the target's keys in some intervals, of which nothing else is merged, to the last changes.
+INSERT INTO ${last} (auditor_position, auditor_row, auditor_op, ${key})
+SELECT 0, 0, 'd', ${merged}
+FROM ${target} AS merged
+WHERE ${interval}
+  AND NOT EXISTS (SELECT 1 FROM ${last} AS changed WHERE ${matching})
+
 -- name: merge_delete
 -- Deletes the target's rows whose keys were changed.
 DELETE FROM ${target} AS merged

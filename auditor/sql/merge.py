@@ -258,21 +258,33 @@ class MergeStatements:
         """
         if self.is_distinct and not bounds:
             return self._merge_distinct
-        intervals: list[str] = []
-        merged, changed = self._aliases
-        for first in range(0, len(bounds), BOUNDS_AT_ONCE):
-            some = bounds[first : first + BOUNDS_AT_ONCE]
-            earlier = [f"{self._before(bound, changed)} AND {self._interval(bound, changed)}" for bound in some]
-            intervals.append(self._fill("merge_bounds_void", last=self.last, earlier=_either(earlier)))
-        for first in range(0, len(bounds), BOUNDS_AT_ONCE):
-            gone = _either([self._interval(bound, merged) for bound in bounds[first : first + BOUNDS_AT_ONCE]])
+        merged, gone = self._aliases[0], list[str]()
+        for some in _grouped(bounds):
+            interval = _either([self._interval(bound, merged) for bound in some])
             if self.writing.MERGES_BY_UPDATE:
-                gone += (
+                interval += (
                     f"\n  AND NOT EXISTS (SELECT 1 FROM {self.last} AS changed WHERE changed.{self.prefix}op = 'i' AND {self._matching})"
                 )
-            intervals.append(self._fill("merge_bounds_delete", target=self.target, interval=gone))
+            gone.append(self._fill("merge_bounds_delete", target=self.target, interval=interval))
         last_of_each = [] if self.is_distinct else [self.keep_last(attempt)]
-        return [*last_of_each, *intervals, *self._changes(), *self.clear()]
+        return [*last_of_each, *self.void_bounds(bounds), *gone, *self._changes(), *self.clear()]
+
+    def void_bounds(self, bounds: Sequence[Bound]) -> list[str]:
+        """Return the statements that turn last changes in intervals, which come before these in the stream, into deletions."""
+        changed, statements = self._aliases[1], list[str]()
+        for some in _grouped(bounds):
+            earlier = [f"{self._before(bound, changed)} AND {self._interval(bound, changed)}" for bound in some]
+            statements.append(self._fill("merge_bounds_void", last=self.last, earlier=_either(earlier)))
+        return statements
+
+    def add_gone(self, bounds: Sequence[Bound]) -> list[str]:
+        """Return the statements that add the deletion of the target's keys in intervals to the last changes, where these have no others."""
+        merged = ", ".join(f"merged.{self.dialect.names.quote(name)}" for name in self.key)
+        names = {"target": self.target, "last": self.last, "key": self._names(self.key), "merged": merged, "matching": self._matching}
+        return [
+            self._fill("merge_bounds_gone", interval=_either([self._interval(bound, "merged") for bound in some]), **names)
+            for some in _grouped(bounds)
+        ]
 
     @cached_property
     def _merge_distinct(self) -> Sequence[str]:
@@ -379,6 +391,10 @@ class MergeStatements:
 
     def _fill(self, template: str, **fragments: str) -> str:
         return _fill(self.dialect, template, fragments, prefix=self.prefix)
+
+
+def _grouped(bounds: Sequence[Bound]) -> list[Sequence[Bound]]:
+    return [bounds[first : first + BOUNDS_AT_ONCE] for first in range(0, len(bounds), BOUNDS_AT_ONCE)]
 
 
 def _either(conditions: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ class DeltaWriting(DuckDBWriting):
     """How Delta tables, and those of Parquet with a pointer, are written."""
 
     WRITES_COMMITS = True
-    MERGES_LITERALS = MERGES_RANGES = False
+    MERGES_LITERALS = False
     FOLDS_NAMES = "all"  # as folders are found by their names
     NAME_LIMIT = (255, "bytes")  # of a file's name
 

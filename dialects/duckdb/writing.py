@@ -14,7 +14,6 @@ class DuckDBWriting(Writing):
     LOADS: ClassVar[Loads] = "alone"
     MERGES_LITERALS: ClassVar[bool] = True
     """A statement takes about a millisecond, and a staging table several; its session ends with the merge, so that each merge makes it."""
-    MERGES_RANGES: ClassVar[bool] = True
     altering = DuckDBAltering()
     FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = "A to Z"
     """https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers#case-sensitivity-of-identifiers"""

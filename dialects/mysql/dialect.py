@@ -102,7 +102,8 @@ class MySQLTypes(Types):
     def kind(self, native: str) -> Kind | None:
         if re.match(r"(enum|set)\(", native, re.IGNORECASE):
             return self._with_facts(Kind(native[:4].lower().rstrip("(")), native)
-        plain = without_comments(native.partition(CHARACTER_SET)[0])  # MariaDB's, as in varchar(9) /*M!100301 COMPRESSED*/
+        stored = re.split(CHARACTER_SET, native, maxsplit=1, flags=re.IGNORECASE)[0]
+        plain = without_comments(stored)  # MariaDB's, as in varchar(9) /*M!100301 COMPRESSED*/
         known = super().kind(re.sub(r"\s?\b(unsigned|zerofill)\b", "", plain, flags=re.IGNORECASE))
         if known and known.name in ("text", "char", "binary"):
             return self._with_facts(known, native)

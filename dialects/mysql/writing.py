@@ -41,7 +41,6 @@ class MySQLWriting(Writing):
     """Of the session that merges: what is staged by rows is in no binary log, and rights on other tables are not needed."""
     LOCK_POSITIONS = "SELECT position FROM {positions} WHERE pipeline = {pipeline} FOR UPDATE"
     MERGES_BY_UPDATE = True
-    MERGES_RANGES = True
     KEEPS_EQUAL_ROWS = True
     """https://dev.mysql.com/doc/refman/9.4/en/update.html"""
     SETS_COLUMN = "merged.{column} = changed.{column}"

@@ -33,7 +33,6 @@ class PostgresWriting(Writing):
     """https://www.postgresql.org/docs/current/ddl-system-columns.html"""
     LOADS: ClassVar[Loads] = "side by side"
     MERGES_BY_UPDATE: ClassVar[bool] = True
-    MERGES_RANGES: ClassVar[bool] = True
     WRITE_SETTINGS: ClassVar[Sequence[str]] = (
         "SET client_encoding TO 'UTF8'",
         "SET standard_conforming_strings TO on",

@@ -230,8 +230,7 @@ class LateTarget:
         self._thread.finish()
 
     def _fill(self) -> None:
-        if all(target.dialect.writing.MERGES_RANGES for target in self._chaos.targets.values()):
-            self._refresh()
+        self._refresh()
         counted = [table for table in self._chaos.writer.tables if table != UNCOUNTED]
         has_arrived = _try(lambda: self._chaos.arrival([self.name], counted))
         while not has_arrived():

@@ -10,17 +10,20 @@ import pytest
 from auditor.pipeline.events import TableSchema
 from auditor.sql.merge import MergeStatements
 from dialects import Kind
-from tests.pipeline.conftest import EVERY
+from tests.pipeline.conftest import COMMITTED, EVERY
 from tests.pipeline.road import Road
 from tests.pipeline_events import Row, absent, announce, batch, delete, insert, refresh, table, update
 
-pytestmark = [pytest.mark.parametrize("engine", EVERY, indirect=True), pytest.mark.engines_in_turn]
+pytestmark = pytest.mark.engines_in_turn
+
+INTO_EVERY = pytest.mark.parametrize("engine", [*EVERY, *COMMITTED], indirect=True)
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 ITEMS = table("items", ("region", "id"), id="bigint", region="int", item="varchar(40) null")
 OPEN: Row = [None, None]
 
 
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_a_chunk_replaces_its_interval_and_drops_what_the_source_lacks(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *([str(n), "old"] for n in range(10)))))
     loader = road.loader()
@@ -39,6 +42,7 @@ def test_a_chunk_replaces_its_interval_and_drops_what_the_source_lacks(road: Roa
     assert [row[0] for row in road.rows()][-3:] == [7, 8, 9]
 
 
+@INTO_EVERY
 def test_keys_that_the_source_lacks_go(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"], ["3", "c"])))
     listed = [*absent(ORDERS, 20, ["1", None], ["2", None], ["9", None]), *refresh(ORDERS, 21, ["2", "as it is"])]
@@ -47,6 +51,7 @@ def test_keys_that_the_source_lacks_go(road: Road) -> None:
     assert road.rows() == [(2, "as it is"), (3, "c")]
 
 
+@INTO_EVERY
 def test_intervals_of_a_key_of_two_columns(road: Road) -> None:
     rows = [[str(n), str(region), "old"] for region in (1, 2, 3) for n in (1, 2)]
     road.stage(batch(announce(ITEMS, 1), insert(ITEMS, 10, *rows)))
@@ -60,6 +65,7 @@ def test_intervals_of_a_key_of_two_columns(road: Road) -> None:
     assert [row[:2] for row in road.rows("items", '"region", "id"')] == [(1, 1), (2, 1), (1, 3), (2, 3)]
 
 
+@INTO_EVERY
 @pytest.mark.few
 def test_random_changes_and_chunks_equal_the_source(road: Road) -> None:
     random_ = random.Random(16)
@@ -93,6 +99,7 @@ FILL = [
 """All rows of a table, in three chunks."""
 
 
+@pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_the_chunks_that_fill_a_new_table_are_merged_as_rows(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
     whole = MergeStatements.list_bounds
@@ -113,6 +120,7 @@ def test_the_chunks_that_fill_a_new_table_are_merged_as_rows(road: Road, monkeyp
     assert road.rows() == [(1, "a"), (2, "newer"), (7, "d")] and counted
 
 
+@INTO_EVERY
 @pytest.mark.parametrize(
     "later",
     [
@@ -128,6 +136,7 @@ def test_chunks_that_take_rows_of_a_new_table_away_delete_them(road: Road, later
     assert road.rows() == [(1, "a"), *([(7, "d")] if later[0]["after"] == ["6", None] else [])]
 
 
+@INTO_EVERY
 def test_an_empty_table_is_made(road: Road) -> None:
     road.stage(batch(announce(ORDERS, 1), refresh(ORDERS, 10, bounds=(OPEN, OPEN))))
     road.loader().merge_all()

@@ -103,10 +103,6 @@ def test_a_table_stops_by_name_until_its_years_have_four_digits(log: LiveLog, op
     log.run("ALTER TABLE short_y MODIFY y YEAR(4)", "INSERT INTO short_y VALUES (6, 1902)")
     assert road.said() == []
     road.skip()
-    if not target_of(road).writing.MERGES_RANGES:
-        road.merge()  # the rows of before are copied again by a person
-        assert road.rows("short_y") == [(6, 1902)]
-        return
     refresh(road)
     road.merge()
     shown = sorted(log.run("SELECT * FROM short_y"))
@@ -197,10 +193,9 @@ def test_other_types_that_are_shown_otherwise_arrive_as_they_are_read(log: LiveL
     log.run("INSERT INTO short_y (id, c, l, o) VALUES (2, '', 0, '00:00:00'), (3, 'abcde', 2155, '23:59:59')")
     road.merge()
     assert road.verdict("short_y") == Verdict.MATCH
-    if target_of(road).writing.MERGES_RANGES:
-        refresh(road)
-        road.merge()
-        assert road.verdict("short_y") == Verdict.MATCH
+    refresh(road)
+    road.merge()
+    assert road.verdict("short_y") == Verdict.MATCH
 
 
 @pytest.mark.parametrize("kind", ["timestamp(3) NULL", "datetime(6)", "datetime(1), b timestamp(3) NULL"])
@@ -221,11 +216,6 @@ def test_times_of_the_old_format_with_a_fraction_stop_their_table_by_name(log: L
     assert road.said() == []
     road.loader.merge_all()
     road.skip()
-    if not target_of(road).writing.MERGES_RANGES:
-        log.run(f"INSERT INTO short_y (id, a) VALUES (2, '{time}')")
-        road.merge()  # the rows of before are copied again by a person
-        assert [row[0] for row in road.rows("short_y")] == [2]
-        return
     refresh(road)
     road.merge()
     assert road.verdict("short_y") == Verdict.MATCH and len(road.rows("short_y")) == 1

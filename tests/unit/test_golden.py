@@ -172,12 +172,7 @@ def _merge_statements(dialect: Dialect) -> list[str]:
     clauses = table_keys(dialect, "shop.orders", names, keys)
     known = [positions.create(), positions.list(), positions.list_others()]
     before = [*known, table.create_target(types, ["price"], clauses), *table.create_stage()]
-    ranges = dialect.writing.MERGES_RANGES
-    chunk = (
-        [table.list_bounds("a1", [Kind("integer"), Kind("text")]), *table.merge("a1", [Bound(4096, 2, ["7"])])]
-        if ranges
-        else table.merge("a1")
-    )
+    chunk = [table.list_bounds("a1", [Kind("integer"), Kind("text")]), *table.merge("a1", [Bound(4096, 2, ["7"])])]
     written = positions.write({"shop.orders": (4096, "0123456789ab"), "shop.items": (4097, "ba9876543210")})
     inside = [*positions.lock(), *table.lock_stage(), table.count_staged("a1"), *written, *chunk]
     at_once = replace(table, replacing=(), at_once=True).merge("a1")
@@ -245,7 +240,7 @@ def test_every_statement_is_complete_and_parsable(engine_name: str, name: str) -
     dialect = dialects.get(engine_name)
     assert "${" not in render_statements(dialect)[name]
     parsed = [parsed_once(statement, dialect.sqlglot_dialect) for statement in selects(dialect, name)]
-    merging = 3 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") + dialect.writing.MERGES_RANGES if dialect.is_written else 0
+    merging = 4 + dialect.writing.LOCK_POSITIONS.startswith("SELECT") if dialect.is_written else 0
     merging += dialect.is_written and dialect.writing.LOADS == "by files"
     assert len(parsed) == {"merge": merging, "refresh": 6}.get(name, 1)
     every = render_statements(dialect)[name].split(";\n")

@@ -25,7 +25,7 @@ def begin_late(session: Session, where: Where, held: Mapping[str, Held], staged:
 
     They are those of which it holds no rows, and of which all rows were sent, and staged, behind that place. Raises AuditorError.
     """
-    if not session.dialect.writing.MERGES_RANGES:
+    if session.dialect.writing.WRITES_COMMITS:
         return {}
     before = {table: held.get(table, Held()) for table in staged}
     lacking = [table for table, one in before.items() if not one.schema_id and one.position < staged[table].pruned_through]

@@ -5,8 +5,10 @@ There is no table of positions. What a target holds of a table is what the newes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from auditor.points import reach
-from auditor.sql.merge import MergeStatements
+from auditor.sql.merge import Bound, MergeStatements
 from dialects import Session
 from dialects.committing import Commit, Committing
 
@@ -43,10 +45,11 @@ def merge(
     before: tuple[int, str],
     after: tuple[int, str],
     incarnation: str,
+    bounds: Sequence[Bound] = (),
 ) -> bool:
     """Merge the loaded changes of an attempt in one commit; False, and nothing merged, if the target holds something else than ``before``.
 
-    ``before`` and ``after`` are positions with the ids of schemas. Raises EngineError.
+    ``before`` and ``after`` are positions with the ids of schemas, ``bounds`` the attempt's intervals of keys. Raises EngineError.
     """
     assert isinstance(session, Committing)
     names = mark_names(pipeline, statements.table)
@@ -54,6 +57,8 @@ def merge(
     marks[_life(pipeline, statements.table)] = int(incarnation or "0", 16)
     session.execute(statements.keep_last(attempt))
     try:
+        for statement in statements.void_bounds(bounds) + statements.add_gone(bounds):
+            session.execute(statement)
         reach("merge.merged")
         reach("merge.commit")
         return session.commit(

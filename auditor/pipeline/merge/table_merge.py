@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 MESSAGE_BYTES = 1 << 20
 """Bytes of changes of many tables that are sent together, a little more."""
 
+REPLACES = "a refresh replaces all rows in a range of keys"
+"""Why a refresh is refused where others fill the same table."""
+
 MOST_DELETED = 20_000
 """Rows that are deleted from a staging table of a session before it is made again."""
 
@@ -173,8 +176,7 @@ def plan(
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
     is_read_here = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
     is_read_here = is_read_here and sum(part.bytes for part in chosen) <= here
-    is_empty = is_new and session.dialect.writing.MERGES_RANGES
-    read = read_last_changes(root or folder_at(where.root), tasks, session.dialect, is_empty) if is_read_here else None
+    read = read_last_changes(root or folder_at(where.root), tasks, session.dialect, is_new) if is_read_here else None
     staged = _stage(session, target, read is not None, ready, table)
     tasks = [replace(task, table=staged) for task in tasks]
     last = max(part.last for part in chosen)
@@ -279,7 +281,7 @@ def check_kept(session: Session, where: Where, table: str, held: Held, staged: S
     if held.position < staged.pruned_through:
         there = f"up to {describe(held.position)}" if held.position else "nothing"
         again = "reset the pipeline, and copy its tables again"
-        if session.dialect.writing.MERGES_RANGES and not held.schema_id:
+        if not (session.dialect.writing.WRITES_COMMITS or held.schema_id):
             again = (
                 "send all its rows again, after which the target begins behind these parts:"
                 f" auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)}"
@@ -468,7 +470,7 @@ def _check_new(session: Session, where: Where, table: str, held: Held, target: T
     if not held.schema_id and (held.position or not report or not report.events):
         return
     again = "reset the pipeline, and copy its tables again"
-    if session.dialect.writing.MERGES_RANGES:
+    if not isinstance(session, Committing):  # whose tables no statement makes
         send = f"auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)}"
         again = f"make it anew ({' '.join(statement.split())}) and send its rows ({send})"
     raise TableStopped(
@@ -587,19 +589,23 @@ def _lock(session: Session, where: Where, steps: Sequence[Step]) -> None:
 def _merge_one(session: Session, where: Where, step: Step, load: Load) -> None:
     intervals = load(step)
     if intervals:
-        check_alone(session, where, step.table, "a refresh replaces all rows in a range of keys", "bring them by other ways, and skip this")
+        check_alone(session, where, step.table, REPLACES, "bring them by other ways, and skip this")
     bounds = _read_bounds(session, step) if intervals and step.changes is None else ()
     session.execute_all(step.target.statements.merge(step.attempt, bounds))
 
 
 def _commit(session: Session, where: Where, step: Step, load: Load) -> None:
     """Merge what is loaded into a table that is written by commits. A trial of it ends once it is loaded."""
-    load(step)
+    intervals = load(step)
     if step.rows is not None:
         return
+    if intervals:
+        check_alone(session, where, step.table, REPLACES, "bring them by other ways, and skip this")
+    bounds = _read_bounds(session, step) if intervals else []
     # A table that was not there carried no position of what was passed by.
     before, after = (0, "") if step.is_new else (step.held.position, step.held.schema_id), (step.now.position, step.now.schema_id)
-    if not merge_by_commits.merge(session, where.pipeline, step.target.statements, step.attempt, before, after, where.incarnation):
+    about = (where.pipeline, step.target.statements, step.attempt, before, after, where.incarnation)
+    if not merge_by_commits.merge(session, *about, bounds):
         raise MergeFailed(f"{step.table}: another process has merged meanwhile; it is looked at again")
 
 
@@ -610,19 +616,11 @@ def _read_bounds(session: Session, step: Step) -> list[Bound]:
 
 
 def _check_staged(session: Session, step: Step, loaded: int) -> int:
-    """Return how many intervals of keys are staged.
-
-    Raises MergeFailed if changes are missing, and TableStopped for intervals on an engine that takes none.
-    """
+    """Return how many intervals of keys are staged. Raises MergeFailed if changes are missing."""
     table = step.table
     count, intervals = (int(one) for one in session.query(step.target.statements.count_staged(step.attempt))[0])
     if count != loaded:
         raise MergeFailed(f"{table}: {loaded} changes were loaded, and {count} are in the staging table; they are loaded again")
-    if intervals and not session.dialect.writing.MERGES_RANGES:
-        raise TableStopped(
-            f"{table}: its rows come anew through the stream, range by range, and {session.dialect.name} takes no ranges yet;"
-            " reset the pipeline, and copy the table again"
-        )
     return intervals
 
 

@@ -106,8 +106,9 @@ def examine(
     numbered = [one.name for one in hazards if one.kind == "identity" and one.name in carried]
     apart = replaced_columns(found, hazards, carried, key), numbered, is_only_key_unique(hazards, key)
     statements = MergeStatements(dialect, into[0], pipeline, table, found.sql, carried, key, loose, *apart)
-    held = {column.name: column.native for column in found.columns if column.name in names.values()}
-    return TargetTable(schema, names, statements, _kinds(dialect, held), _longest(dialect, held)), ""
+    held = [column for column in found.columns if column.name in names.values()]
+    kinds = {column.name: column.kind for column in held if column.kind}
+    return TargetTable(schema, names, statements, kinds, _longest(dialect, {column.name: column.native for column in held})), ""
 
 
 def make_statement(

@@ -41,6 +41,14 @@ INSERT INTO "dwh"."auditor_positions" (pipeline, table_name, position, schema_id
 VALUES
   ('shop', 'shop.orders', 4096, '0123456789ab', MAKE_TIMESTAMP(EPOCH_US(NOW()))),
   ('shop', 'shop.items', 4097, 'ba9876543210', MAKE_TIMESTAMP(EPOCH_US(NOW())));
+SELECT
+  auditor_position,
+  auditor_row,
+  auditor_op,
+  CAST("id" AS VARCHAR),
+  (CAST("name" AS VARCHAR) COLLATE C)
+FROM "auditor_stage_db7faf71f44ee479"
+WHERE auditor_attempt = 'a1' AND auditor_op IN ('l', 'h');
 CREATE TEMPORARY TABLE "auditor_last" AS
 SELECT *
 FROM (
@@ -54,6 +62,13 @@ FROM (
   WHERE auditor_attempt = 'a1' AND auditor_op IN ('i', 'd')
 ) AS ranked
 WHERE auditor_rank = 1;
+UPDATE "auditor_last" AS changed
+SET auditor_op = 'd'
+WHERE changed.auditor_op = 'i' AND (changed.auditor_position < 4096 OR (changed.auditor_position = 4096 AND changed.auditor_row < 2)) AND changed."id" >= 7
+  AND (changed."id" > 7 OR (changed."id" = 7 AND FALSE));
+DELETE FROM "dwh"."orders" AS merged
+WHERE merged."id" >= 7
+  AND (merged."id" > 7 OR (merged."id" = 7 AND FALSE));
 DELETE FROM "dwh"."orders" AS merged
 USING "auditor_last" AS changed
 WHERE merged."id" = changed."id" AND merged."name" = changed."name";
