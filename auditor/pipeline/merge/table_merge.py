@@ -32,7 +32,7 @@ from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import Row, plain_message
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
 from auditor.pipeline.merge.target_table import StageUse, TargetTable, examine
-from auditor.pipeline.staged_parts import Blocks, read_part
+from auditor.pipeline.staged_parts import HELD_BYTES, Blocks, read_part
 from auditor.points import reach
 from auditor.sql.merge import Bound, read_bounds
 from auditor.store import parts, pipelines
@@ -163,8 +163,8 @@ def plan(
 ) -> Step | None:
     """Return how the next events of a table are merged, in one transaction, and make the target's table, and staging, ready for them.
 
-    These are all up to ``through``, or as many parts as have at most ``most`` events. Parts of at most ``here`` bytes are read by this
-    process, from ``root`` if it is given. None if there are no events up to ``through``. ``rows`` is as in `merge_next`.
+    These are all up to ``through``, or as many parts as have at most ``most`` events. Events of about ``here`` bytes at most are read by
+    this process, from ``root`` if it is given. None if there are no events up to ``through``. ``rows`` is as in `merge_next`.
     Raises AuditorError.
     """
     bound = min((one for one in (ahead.through, through) if one is not None), default=None)
@@ -175,7 +175,7 @@ def plan(
     about, attempt = (where.config_file, where.connection, where.root), secrets.token_hex(8)
     tasks = [LoadTask(*about, part, held.position, attempt, target, bound, ahead.skipped, rows) for part in chosen]
     is_read_here = session.dialect.writing.LOADS != "by files" and not isinstance(session, Committing)
-    is_read_here = is_read_here and sum(part.bytes for part in chosen) <= here
+    is_read_here = is_read_here and sum(_bytes_between(part, held.position, bound) for part in chosen) <= here
     read = read_last_changes(root or folder_at(where.root), tasks, session.dialect, is_new) if is_read_here else None
     staged = _stage(session, target, read is not None, ready, table)
     tasks = [replace(task, table=staged) for task in tasks]
@@ -633,6 +633,17 @@ def _choose(found: Sequence[Part], most: int | None) -> list[Part]:
             break
         chosen.append(part)
     return chosen
+
+
+def _bytes_between(part: Part, after: int, bound: int | None) -> float:
+    """Return about how many bytes the events of a part have that stand behind one position and up to another: as if they were even.
+
+    A part whose blocks a reader does not hold is as large as it is.
+    """
+    if part.bytes > HELD_BYTES or part.last <= part.first:
+        return part.bytes
+    begin, end = max(after, part.first), part.last if bound is None else min(bound, part.last)
+    return part.bytes * max(end - begin, 0) / (part.last - part.first)
 
 
 def _earlier(where: Where, held: Held, schema_id: str) -> TableSchema | None:
