@@ -248,7 +248,7 @@ def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
 
 def end_waiting(session: Session, plan: BootstrapPlan) -> None:
     """End the statements of a process that ended, which may still wait for the table."""
-    sql = fill(session.dialect.template("waiting_renames"), {"table": session.dialect.names.literal(f"RENAME%{plan.stage}%")})
+    sql = fill(session.dialect.template("statements_like"), {"table": session.dialect.names.literal(f"RENAME%{plan.stage}%")})
     for _ in timeouts().swap_pauses:
         waiting = session.query(sql)
         if not waiting:

@@ -12,8 +12,8 @@ WHERE TABLE_SCHEMA = ${schema} AND TABLE_NAME = ${table}
 -- Renames a target's table and the copy that replaces it, in one statement.
 RENAME TABLE ${target} TO ${old}, ${stage} TO ${target}
 
--- name: waiting_renames
--- One row per session of this user whose statement looks like a pattern: a rename of a process that ended, which waits for its tables.
+-- name: statements_like
+-- One row per other session of this user whose statement looks like a pattern: that of a process that ended, which may wait for its table.
 SELECT ID
 FROM information_schema.PROCESSLIST
 WHERE ID <> CONNECTION_ID() AND INFO LIKE ${table}

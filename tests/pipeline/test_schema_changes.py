@@ -354,3 +354,19 @@ def test_a_type_that_was_changed_and_back_stops_the_table_until_it_is_skipped(ro
     service.skip(road.settings, road.store, PIPELINE, "orders", stop.place, "the table was copied again", by="ann")
     assert loader.merge_all() == 1 and report(road).state == "merged"
     assert len(road.rows("orders")) == 3
+
+
+def test_columns_that_somebody_changes_between_a_statement_and_its_position_are_asked_about(road: Road) -> None:
+    if not road.dialect.writing.altering.COMMITS_BY_ITSELF:
+        return  # there is no time in between
+    begin(road)
+    new = table(id="bigint", thing="varchar(40) null", amount="decimal(10,2) null")
+    road.stage_task(batch(change("orders", 20, rename("item", "thing")), comes(new, 30, ["3", "ink", None])))
+    fail_at_each(road, "altered")
+    orders = road.dialect.names.table(road.schema, "orders")
+    road.execute(f"ALTER TABLE {orders} RENAME COLUMN thing TO item, ADD COLUMN thing INT")
+    road.loader().merge_all()
+    assert report(road).state == "stopped" and "somebody changed its columns while a pipeline did" in report(road).reason
+    road.execute(f"ALTER TABLE {orders} DROP COLUMN thing, RENAME COLUMN item TO thing")
+    road.loader().merge_all()
+    assert columns(road, new) == [(1, "pen", Decimal("1.50")), (2, None, Decimal("2.00")), (3, "ink", None)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from auditor.api_models.pipeline import MigrationState
 from auditor.connections.writer import transaction
-from auditor.errors import SchemaChanged, StatementRefused, TableStopped
+from auditor.errors import MergeFailed, SchemaChanged, StatementRefused, TableStopped
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import live_sums
@@ -29,6 +29,7 @@ from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_changes, table_notes
 from auditor.store.schema_changes import TargetMigration
 from dialects import Session, Table
+from sql_templates import fill
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +212,7 @@ def migrate(
     by_itself, form = session.dialect.writing.altering.COMMITS_BY_ITSELF, _form_of(found)
     now = Held(max(first - 1, *(note.position for note in changes), held.position), schema_id)
     try:
-        if by_itself and (done := _find_done(where, about, form)):  # by a process that ended before it could write the position
+        if by_itself and (done := _find_done(where, about, form, old, new)):  # by a process that ended before it wrote the position
             made = Migration(said=list(done.said))
         else:
             made = _plan(session, where, found, old, new, changes)
@@ -264,17 +265,28 @@ def _form_of(found: Table) -> Any:
     return [[[column.name, column.native] for column in found.columns], list(found.primary_key)]
 
 
-def _find_done(where: Where, about: TargetMigration, form: Any) -> TargetMigration | None:
+def _find_done(where: Where, about: TargetMigration, form: Any, old: TableSchema, new: TableSchema) -> TargetMigration | None:
     """Return the migration of a table that was planned when it had another form than now; None if there is none.
 
-    Its statement, which is done as a whole or not at all, was done then.
+    Its statement, which is done as a whole or not at all, was done then. Raises SchemaChanged if the table has neither the columns of
+    before nor those of afterwards.
     """
     same = replace(about, state="planned")
     for one in schema_changes.list_migrations(where.store, where.pipeline, tables=[about.table]):
         found = replace(one, statements=[], said=[], at=None, ended=None, form=None)
         if found == same and one.form is not None and one.form != form:
+            known, wanted = ({column.name.lower() for column in schema.columns} for schema in (old, new))
+            if _names_of(form) != (_names_of(one.form) - known) | wanted:
+                raise SchemaChanged(
+                    f"{about.table}: somebody changed its columns while a pipeline did, so that it is not known what was done;"
+                    f" see to it that this was: {'; '.join(one.statements)}"
+                )
             return one
     return None
+
+
+def _names_of(form: Any) -> set[str]:
+    return {str(name).lower() for name, _ in form[0]}
 
 
 def _apply(session: Session, where: Where, table: str, held: Held, now: Held, made: Migration) -> None:
@@ -283,6 +295,8 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
     by_itself = session.dialect.writing.altering.COMMITS_BY_ITSELF
     if alone := [*made.before, *(made.statements if by_itself else ())]:
         check_unchanged(session, where, {table: held})
+        if by_itself:
+            _wait_for_others(session, where, table)
         _execute(session, table, alone)
         reach("merge.altered")
     with transaction(session):
@@ -293,6 +307,14 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
         ended = live_sums.add(session, where, table, sums)
     live_sums.end(where, ended)
     reach("merge.changed")
+
+
+def _wait_for_others(session: Session, where: Where, table: str) -> None:
+    """Raise MergeFailed while the server still alters the table for a connection that was lost: it is looked at again."""
+    name = session.dialect.names.table(*where.place(table))
+    sql = fill(session.dialect.template("statements_like"), {"table": session.dialect.names.literal(f"ALTER TABLE {name} %")})
+    if session.query(sql):
+        raise MergeFailed(f"{table}: the server still alters {name} for an earlier connection; it is looked at again")
 
 
 def _execute(session: Session, table: str, statements: Sequence[str]) -> None:
