@@ -343,19 +343,20 @@ class MergeStatements:
 
     def _interval(self, bound: Bound, alias: str) -> str:
         """Return the condition that a row's key lies in an interval."""
-        conditions = [*self._beyond(bound.low, alias, ">", "FALSE"), *self._beyond(bound.high, alias, "<", "TRUE")]
-        return "\n  AND ".join(conditions) or "TRUE"
+        conditions = [*self._beyond(bound.low, alias, ">", ">"), *self._beyond(bound.high, alias, "<", "<=")]
+        return "\n  AND ".join(conditions) or "1 = 1"
 
-    def _beyond(self, end: Sequence[str], alias: str, sign: str, at_end: str) -> Sequence[str]:
-        """Return the conditions that a key lies on one side of an end; ``at_end``: whether a key that equals it does."""
+    def _beyond(self, end: Sequence[str], alias: str, sign: str, last_sign: str) -> Sequence[str]:
+        """Return the conditions that a key lies on one side of an end, whose last column is compared by ``last_sign``."""
         pairs = [(f"{alias}.{self.dialect.names.quote(name)}", value) for name, value in zip(self.key, end, strict=False)]
         if not pairs:
             return []
-        condition = at_end
-        for column, value in reversed(pairs):
+        column, value = pairs[-1]
+        condition = f"{column} {last_sign} {value}"
+        for column, value in reversed(pairs[:-1]):
             condition = f"({column} {sign} {value} OR ({column} = {value} AND {condition}))"
-        column, value = pairs[0]
-        return [f"{column} {sign}= {value}", condition]  # the first one finds rows by the key's index
+        by_index = [f"{column} {sign}= {value}"] if len(pairs) > 1 else []  # finds rows by the key's index
+        return [*by_index, condition]
 
     @property
     def _matching(self) -> str:

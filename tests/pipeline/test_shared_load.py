@@ -169,16 +169,15 @@ def test_keys_that_only_the_target_can_compare_are_copied_by_themselves(road: Ro
     assert len(copies(server)) == 2 and [row[1] for row in road.rows("floats")] == [2]
 
 
-def test_range_of_a_refresh_is_refused_by_name_beside_others(road: Road) -> None:
+def test_range_of_a_refresh_is_loaded_by_itself_beside_others(road: Road) -> None:
     one, other = small("one"), small("other")
     stage(road, one, other)
     loader = road.loader()
     loader.merge_all()
     road.stage(batch(refresh(one, 20, ["1", "b"], bounds=(["1", None], ["9", None]))), batch(insert(other, 20, ["2", "b"])))
     loader.merge_all()
-    assert states(road) == {"one": "stopped", "other": "merged"}
-    assert "redshift takes no ranges yet" in reason(road, "one")
-    assert road.rows("one") == [(1, "a")] and len(road.rows("other")) == 2
+    assert states(road) == {"one": "merged", "other": "merged"}
+    assert road.rows("one") == [(1, "b")] and len(road.rows("other")) == 2
 
 
 def harmed(monkeypatch: pytest.MonkeyPatch, harm: Callable[[Any, str], None]) -> None:

@@ -66,11 +66,9 @@ FROM (
 WHERE auditor_rank = 1;
 UPDATE "auditor_last" AS changed
 SET auditor_op = 'd'
-WHERE changed.auditor_op = 'i' AND (changed.auditor_position < 4096 OR (changed.auditor_position = 4096 AND changed.auditor_row < 2)) AND changed."id" >= 7
-  AND (changed."id" > 7 OR (changed."id" = 7 AND FALSE));
+WHERE changed.auditor_op = 'i' AND (changed.auditor_position < 4096 OR (changed.auditor_position = 4096 AND changed.auditor_row < 2)) AND changed."id" > 7;
 DELETE FROM "dwh"."orders" AS merged
-WHERE merged."id" >= 7
-  AND (merged."id" > 7 OR (merged."id" = 7 AND FALSE))
+WHERE merged."id" > 7
   AND NOT EXISTS (SELECT 1 FROM "auditor_last" AS changed WHERE changed.auditor_op = 'i' AND merged."id" = changed."id" AND merged."name" = changed."name");
 DELETE FROM "dwh"."orders" AS merged
 USING "auditor_last" AS changed

@@ -67,11 +67,9 @@ FROM (
 WHERE auditor_rank = 1;
 UPDATE "auditor_last"
 SET auditor_op = 'd'
-WHERE auditor_op = 'i' AND ("auditor_last".auditor_position < 4096 OR ("auditor_last".auditor_position = 4096 AND "auditor_last".auditor_row < 2)) AND "auditor_last"."id" >= 7
-  AND ("auditor_last"."id" > 7 OR ("auditor_last"."id" = 7 AND FALSE));
+WHERE auditor_op = 'i' AND ("auditor_last".auditor_position < 4096 OR ("auditor_last".auditor_position = 4096 AND "auditor_last".auditor_row < 2)) AND "auditor_last"."id" > 7;
 DELETE FROM "dwh"."orders"
-WHERE "orders"."id" >= 7
-  AND ("orders"."id" > 7 OR ("orders"."id" = 7 AND FALSE));
+WHERE "orders"."id" > 7;
 DELETE FROM "dwh"."orders"
 USING "auditor_last"
 WHERE "orders"."id" = "auditor_last"."id" AND "orders"."name" = "auditor_last"."name" AND TO_VARBYTE("orders"."name", 'utf8') = TO_VARBYTE("auditor_last"."name", 'utf8');
