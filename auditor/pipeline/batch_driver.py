@@ -36,7 +36,7 @@ PLANNED = "planned.json"
 MANY_EVENTS = 20_000
 """Events of a batch whose costs are those of the events: there is no rest after it."""
 
-SHARE = 10
+SHARE = 6
 """A pipeline with few events works at most one of so many seconds at batches, unless it would rest for longer than the longest rest.
 
 What a batch of few events costs, and the merges that come after it, is paid for it, not for its events: one that waits has more of them.

@@ -65,6 +65,8 @@ class Chaos:
         self.writer.create()
         self.application = Application(folder, "pipeline", "run", PIPELINE)
         self.kills: Counter[str] = Counter()
+        self.refreshes = 0
+        """How many commands sent existing rows again."""
 
     def close(self) -> None:
         self.application.close()
@@ -228,8 +230,11 @@ pipelines:
             assert found == numbers, f"{target}: {len(found)} of {len(numbers)} events"
             if self.targets[target].counts:
                 applied = self.query(target, f"SELECT number, COUNT(*) FROM {SCHEMA}.applied GROUP BY number ORDER BY number")
-                once = [(one, 1) for one in numbers if one >= self.first_counted]
-                assert [(int(number), int(count)) for number, count in applied] == once, target
+                counted = [(int(number), int(count)) for number, count in applied]
+                if not self.targets[target].dialect.writing.MERGES_BY_UPDATE:  # rows that a refresh sends are inserted again there
+                    again = {number: 1 if count <= 1 + self.refreshes else count for number, count in counted}
+                    counted = [(number, count) for number, count in again.items() if number >= self.first_counted]
+                assert counted == [(one, 1) for one in numbers if one >= self.first_counted], target
         return len(numbers)
 
     def check_tables(self) -> None:

@@ -241,6 +241,7 @@ class LateTarget:
         """Send all rows by the command, which is killed at first, and run again until it succeeds."""
         for number in itertools.count():
             command = Command(self._chaos.folder, "pipeline", "refresh", PIPELINE)
+            self._chaos.refreshes += 1
             code = command.wait(self._random.uniform(0.5, 2.5) if number == 0 else None)
             if code == 0:
                 print(f"refreshed by {number + 1} commands: {command.output.strip().splitlines()[-1]}", flush=True)
