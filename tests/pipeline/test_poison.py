@@ -14,6 +14,7 @@ from auditor.service import pipelines as service
 from auditor.service import stored_runs
 from auditor.service.pipeline_status import status
 from auditor.store import pipelines
+from tests.live import engine_params
 from tests.pipeline.conftest import quick_on_target
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
@@ -129,7 +130,7 @@ def test_a_value_that_the_target_cannot_hold_is_found_among_others(road: Road) -
     assert road.rows("t")[-1][1] is None and stopped(road) == []
 
 
-@quick_on_target("postgres")
+@pytest.mark.parametrize("engine", engine_params("postgres", "duckdb", "redshift", slow=["duckdb", "redshift"]), indirect=True)
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5], ids="merge {} of the search".format)
 def test_an_event_that_is_skipped_while_it_is_searched_for_blames_no_other(road: Road, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     merges = itertools.count(1)
