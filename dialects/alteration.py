@@ -35,7 +35,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What becomes of a table's columns, all at once."""
+    """Changes to the columns of a table, made together."""
 
     dropped: Sequence[str] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Changes:
     added: Sequence[Added] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything becomes of them."""
+        """Whether there are any."""
         return bool(self.dropped or self.renamed or self.retyped or self.added)
 
 

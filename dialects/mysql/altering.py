@@ -36,7 +36,7 @@ class MySQLAltering(Altering):
 
 
 def _default(one: Added) -> str:
-    """Return the clause of the default that older rows get, and which stays: whoever merges rows gives each column a value."""
+    """Return the clause of the default that older rows get, and which stays: a merge gives every column a value."""
     if not one.literal:
         return ""
     is_long = any(name in one.native.upper() for name in ("TEXT", "BLOB", "JSON"))  # which take expressions alone

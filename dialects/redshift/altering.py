@@ -36,6 +36,8 @@ class RedshiftAltering(Altering):
         if not (changes.retyped or changes.dropped):
             return super().alter(session, table, changes)
         stored = _read_stored(session, table)
+        if unseen := [name for name in (*changes.dropped, *(one.column.name for one in changes.retyped)) if name not in stored]:
+            return Alteration(refused=f"svv_redshift_columns does not show {unseen[0]} to this user; let the table's owner write to it")
         grown = [one for one in changes.retyped if one.is_longer_text and _can_grow(table, one, stored)]
         moved = [one for one in changes.retyped if one not in grown]
         for name in [*changes.dropped, *(one.column.name for one in moved)]:
@@ -71,7 +73,7 @@ class RedshiftAltering(Altering):
         ]
 
     def _add(self, session: Any, table: Table, changes: Changes) -> Sequence[str]:
-        # The default stays, as nothing takes it from a column; whoever merges rows gives each column a value.
+        # The default stays, because no statement removes it; a merge gives every column a value.
         return [
             f"ALTER TABLE {table.sql} ADD COLUMN {session.dialect.names.quote(one.name)} {one.native}"
             + (f" DEFAULT {one.literal}" if one.literal else "")

@@ -365,8 +365,9 @@ def test_columns_that_somebody_changes_between_a_statement_and_its_position_are_
     fail_at_each(road, "altered")
     orders = road.dialect.names.table(road.schema, "orders")
     road.execute(f"ALTER TABLE {orders} RENAME COLUMN thing TO item, ADD COLUMN thing INT")
-    road.loader().merge_all()
-    assert report(road).state == "stopped" and "somebody changed its columns while a pipeline did" in report(road).reason
+    for _ in range(2):  # it is tried again, and still not known
+        road.loader().merge_all()
+        assert report(road).state == "stopped" and "somebody changed its columns while a pipeline did" in report(road).reason
     road.execute(f"ALTER TABLE {orders} DROP COLUMN thing, RENAME COLUMN item TO thing")
     road.loader().merge_all()
     assert columns(road, new) == [(1, "pen", Decimal("1.50")), (2, None, Decimal("2.00")), (3, "ink", None)]

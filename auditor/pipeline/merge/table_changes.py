@@ -211,15 +211,19 @@ def migrate(
     about = TargetMigration(where.target, table, held.position, held.schema_id, schema_id, [], [])
     by_itself, form = session.dialect.writing.altering.COMMITS_BY_ITSELF, _form_of(found)
     now = Held(max(first - 1, *(note.position for note in changes), held.position), schema_id)
+    begun = _find_begun(where, about) if by_itself else None
     try:
-        if by_itself and (done := _find_done(where, about, form, old, new)):  # by a process that ended before it wrote the position
-            made = Migration(said=list(done.said))
+        if begun and begun.form != form:  # its statement was run, and the process ended before it wrote the position
+            _check_done(begun, form, old, new)
+            made = Migration(said=list(begun.said))
         else:
             made = _plan(session, where, found, old, new, changes)
-            _record(where, replace(about, form=form if by_itself else None), made, "planned")
+            if by_itself:
+                begun = replace(about, form=form, statements=made.statements, said=made.said)
+            _record(where, begun or about, made, "planned")
         _apply(session, where, table, held, now, made)
     except SchemaChanged as error:
-        refused = replace(about, state="refused", reason=str(error))
+        refused = replace(begun or about, state="refused", reason=str(error))
         schema_changes.record_migration(where.store, where.pipeline, refused)
         raise
     _record(where, about, made, "applied")
@@ -265,24 +269,26 @@ def _form_of(found: Table) -> Any:
     return [[[column.name, column.native] for column in found.columns], list(found.primary_key)]
 
 
-def _find_done(where: Where, about: TargetMigration, form: Any, old: TableSchema, new: TableSchema) -> TargetMigration | None:
-    """Return the migration of a table that was planned when it had another form than now; None if there is none.
+def _find_begun(where: Where, about: TargetMigration) -> TargetMigration | None:
+    """Return a migration that was begun by a statement that commits by itself, and is not known to be done; None if there is none.
 
-    Its statement, which is done as a whole or not at all, was done then. Raises SchemaChanged if the table has neither the columns of
-    before nor those of afterwards.
+    One that was refused afterwards counts as well: it is tried again without anybody having looked at it.
     """
-    same = replace(about, state="planned")
     for one in schema_changes.list_migrations(where.store, where.pipeline, tables=[about.table]):
-        found = replace(one, statements=[], said=[], at=None, ended=None, form=None)
-        if found == same and one.form is not None and one.form != form:
-            known, wanted = ({column.name.lower() for column in schema.columns} for schema in (old, new))
-            if _names_of(form) != (_names_of(one.form) - known) | wanted:
-                raise SchemaChanged(
-                    f"{about.table}: somebody changed its columns while a pipeline did, so that it is not known what was done;"
-                    f" see to it that this was: {'; '.join(one.statements)}"
-                )
+        found = replace(one, statements=[], said=[], at=None, ended=None, form=None, state="planned", reason="")
+        if found == about and one.form is not None and one.state != "applied":
             return one
     return None
+
+
+def _check_done(begun: TargetMigration, form: Any, old: TableSchema, new: TableSchema) -> None:
+    """Check that a table, which has another form than before a migration, has that of afterwards. Raises SchemaChanged."""
+    known, wanted = ({column.name.lower() for column in schema.columns} for schema in (old, new))
+    if _names_of(form) != (_names_of(begun.form) - known) | wanted:
+        raise SchemaChanged(
+            f"{begun.table}: somebody changed its columns while a pipeline did, so that it is not known what was done;"
+            f" see to it that this was: {'; '.join(begun.statements)}"
+        )
 
 
 def _names_of(form: Any) -> set[str]:
