@@ -5,6 +5,7 @@ https://duckdb.org/docs/stable/sql/functions/overview
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from dialects import errors
@@ -14,7 +15,7 @@ from dialects.duckdb import settings
 from dialects.duckdb.catalogue import DuckDBCatalogue
 from dialects.duckdb.expressions import HUGEINT, DuckDBCanonical, DuckDBHashes, DuckDBNames, DuckDBNumbers, DuckDBText, DuckDBTimes
 from dialects.duckdb.file_lock import open_file
-from dialects.duckdb.login import ACCESS_MODES, check_path, is_opened_by_extension
+from dialects.duckdb.login import ACCESS_MODES, block_size_of, check_path, is_opened_by_extension, make_file
 from dialects.duckdb.session import DuckDBSession, first_line
 from dialects.duckdb.writing import DuckDBWriting
 from dialects.kinds import Kind
@@ -98,13 +99,16 @@ class DuckDB(Dialect):
         import duckdb
 
         OLDEST.check(duckdb.__version__, str(url))
-        url.refuse_unknown(("access_mode",))
+        url.refuse_unknown(("access_mode", "default_block_size"))
         path = url.database or ":memory:"
         mode = url.option("access_mode", "read_write" if path == ":memory:" else "read_only").lower()
         if mode not in ACCESS_MODES:
             raise errors.BadUrl(f"{url}: access_mode={mode} is unknown; use one of {', '.join(ACCESS_MODES)}")
         check_path(url, path, mode == "read_only")
+        block_size = block_size_of(url)
         try:
+            if block_size and mode != "read_only" and not is_opened_by_extension(path) and not Path(path).exists():
+                make_file(path, block_size)
             connection = open_file(path, mode == "read_only", lock_timeout)
         except errors.FileInUse as error:
             raise errors.FileInUse(f"{url}: {error}") from error

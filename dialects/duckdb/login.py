@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from dialects import errors
@@ -9,6 +10,31 @@ from dialects.url import Url
 
 ACCESS_MODES = ("automatic", "read_only", "read_write")
 """The values of access_mode, of which the first means that the file may be written. https://duckdb.org/docs/stable/configuration/overview"""
+
+
+BLOCK_SIZES = tuple(1 << power for power in range(14, 19))
+"""The values of default_block_size, in bytes. https://duckdb.org/docs/stable/sql/statements/attach"""
+
+
+def block_size_of(url: Url) -> int:
+    """Return the size of blocks, in bytes, of a file that a URL lets be made; 0 for DuckDB's own choice. Raises BadUrl."""
+    written = url.option("default_block_size", "")
+    if written and written not in map(str, BLOCK_SIZES):
+        known = ", ".join(map(str, BLOCK_SIZES))
+        raise errors.BadUrl(f"{url}: default_block_size={written} is no size of blocks; use one of {known}")
+    return int(written or 0)
+
+
+def make_file(path: str, block_size: int) -> None:
+    """Make a database with blocks of so many bytes, of which every column of every table has at least one.
+
+    It is attached, as this process may have open what is configured otherwise. Raises errors of DuckDB.
+    """
+    import duckdb
+
+    name = path.replace("'", "''")
+    with closing(duckdb.connect()) as connection:
+        connection.execute(f"ATTACH '{name}' AS made (BLOCK_SIZE {block_size})")
 
 
 def is_opened_by_extension(path: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,8 +41,9 @@ REFUSED = {
 }
 ENGINES_ALONE = {
     "redshift://u:p@h/d?ssl_mode=x": r"unknown option ssl_mode; did you mean sslmode\?",
-    "duckdb:///:memory:?threads=4": "unknown option threads; use access_mode",
+    "duckdb:///:memory:?threads=4": "unknown option threads; use access_mode, default_block_size",
     "duckdb:///:memory:?access_mode=rw": "access_mode=rw is unknown; use one of automatic, read_only, read_write",
+    "duckdb:///:memory:?default_block_size=16k": "default_block_size=16k is no size of blocks; use one of 16384, 32768",
     "delta:///x?aws_regoin=1": r"unknown option aws_regoin; did you mean aws_region\?",
     "sc://h/?tokn=1": r"unknown option tokn; did you mean token\?",
     "spark://local?maste=local": r"unknown option maste; did you mean master\?",
@@ -149,3 +152,15 @@ def test_policy_has_one_word_and_one_place() -> None:
 def test_secrets_among_options_are_hidden_in_logs() -> None:
     urls = {"a": {"url": "postgresql://h/d?password=s3cret&sslpassword=t0psecret"}, "b": {"url": "sc://h/?token=d4ta"}}
     assert {"s3cret", "t0psecret", "d4ta"} <= set(find_secrets(validate_settings({"connections": urls, "audits": {}})))
+
+
+def test_a_file_that_is_made_has_the_block_size_of_its_url(tmp_path: Path) -> None:
+    def block_size(options: str) -> Any:
+        with closing(dialects.connect(f"duckdb:///{tmp_path}/made.duckdb?access_mode={options}")) as session:
+            [row] = session.query("SELECT block_size FROM pragma_database_size() WHERE database_name = 'made'")
+        return row[0]
+
+    assert block_size("read_write&default_block_size=32768") == 32768
+    assert block_size("read_write") == 32768
+    assert block_size("read_write&default_block_size=16384") == 32768, "a file that is there keeps its own"
+    assert block_size("read_only&default_block_size=16384") == 32768
