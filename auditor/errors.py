@@ -393,6 +393,10 @@ class PatchRefused(AuditorError):
     exit_code = 2
 
 
+class DrillFailed(AuditorError):
+    """A drill found its canary table otherwise than it left it; the message says what to look at."""
+
+
 class RunOutdated(PatchRefused):
     """The run is too old to patch from; run the audit again."""
 

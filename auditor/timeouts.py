@@ -25,6 +25,12 @@ class Timeouts:
     store_pruning: float = 60.0
     """Between two prunings of a store by one process."""
 
+    # a drill
+    drill_arrival: float = 120.0
+    """For which a drill waits until a pipeline has carried its table."""
+    drill_poll: float = 0.5
+    """Between two looks whether it has."""
+
     # connections: retries, cancellation, load, slots, snapshots
     retries: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
     """Before each retry of a transient error; after the last the error is final."""

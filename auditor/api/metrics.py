@@ -29,7 +29,7 @@ from auditor.service import audits, segment_audits
 from auditor.service.audits import Overview
 from auditor.service.pipeline_status import status
 from auditor.service.table_states import NEEDS_ATTENTION, STANDINGS, TableRow, list_rows
-from auditor.store import Store, holds, patches, queue, runs
+from auditor.store import Store, bootstraps, holds, patches, queue, runs
 from auditor.store.runs import Ending, StoredRun
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -96,6 +96,7 @@ class Metrics(Collector):
             for kind in ("missing", "extra", "changed", "unsettled")
             if getattr(run, kind) is not None
         ]
+        yield from _bootstraps(self._app.store, [overview.name for overview in overviews])
         yield _gauge("auditor_differing_rows", "Differing rows of the last verdict's run, by kind.", ["audit", "kind"], kinds)
         yield from _standings(overviews)
 
@@ -149,6 +150,19 @@ class Metrics(Collector):
                 labels = (audit, report.plan.sides[side].connection, side)
                 self._bytes[labels] += cost.bytes
                 self._rows[labels] += report.comparison.rows[side] if report.comparison else 0
+
+
+def _bootstraps(store: Store, names: Sequence[str]) -> Iterator[Metric]:
+    """Yield when the target of each audit was last copied again, and how fast. The time is 0 rather than absent where it never was."""
+    done = bootstraps.list_last_done(store)
+    yield _gauge(
+        "auditor_last_bootstrap_timestamp_seconds",
+        "Unix time at which the audit's target was last copied again; 0 if it never was. The age is time() minus this.",
+        ["audit"],
+        [((name,), done[name].swapped_at.timestamp() if name in done else 0.0) for name in names],
+    )
+    rates = [((name,), done[name].rows / max(done[name].seconds, 1.0)) for name in names if name in done]
+    yield _gauge("auditor_last_bootstrap_rows_per_second", "Rows that this copied by second, from its begin to its swap.", ["audit"], rates)
 
 
 def _standings(overviews: Sequence[Overview]) -> Iterator[Metric]:

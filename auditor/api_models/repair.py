@@ -49,6 +49,28 @@ class Repair(ApiModel):
     recorded_at: dt.datetime
 
 
+DrillStepName = Literal["canary", "damaged", "found", "reported", "mended", "dropped"]
+"""What a drill does, in this order; of one that fails, the steps that need it are left out."""
+
+
+class DrillStep(ApiModel):
+    """A step of a drill."""
+
+    name: DrillStepName
+    passed: bool
+    seconds: float
+    detail: str = Field(description="What was done, or why it failed.")
+
+
+class Drill(ApiModel):
+    """How the alarms of an audit stood a drill: a damaged row of a canary table, found, reported and mended."""
+
+    audit: str
+    passed: bool = Field(description="Whether every step passed.")
+    failed_at: DrillStepName | None = Field(description="The first step that failed.")
+    steps: list[DrillStep]
+
+
 PatchState = Literal["proposed", "waiting", "running", "done", "failed", "undone"]
 """``proposed`` over HTTP, and ``waiting`` for a process once somebody asked to apply it; ``running`` until it ends; ``failed`` if a batch
 could not be written; ``undone`` once another patch took it back."""

@@ -88,7 +88,7 @@ def run(job: BootstrapJob, on_plan: Callable[[Prepared], None]) -> Bootstrapped:
             swapping.swap(job, plan, bootstrap)
     with _ending(job, bootstrap):
         if stage in ("copying", "swapping"):
-            bootstraps.save_stage(job.store, bootstrap, "swapped", {"swapped_at": f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"})
+            bootstraps.save_stage(job.store, bootstrap, "swapped", {"swapped_at": dt.datetime.now(dt.UTC).strftime(bootstraps.SWAPPED_AT)})
         reach("bootstrap.noted")
         swapping.clean_up(job, plan, bootstrap)
         remove_files(job, bootstrap)

@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit_commands(command)
     _add_run_commands(command)
     _add_patch_command(command)
+    _add_drill_command(command)
     _add_bootstrap_command(command)
     _add_service_commands(command)
     _add_pipeline_command(command)
@@ -286,6 +287,17 @@ def _add_evidence_commands(command: AddCommand) -> None:
     more = "digest of a head that was published; may be repeated. A link in the files must have it"
     verify.add_argument("--head", action="append", default=[], metavar="DIGEST", help=more)
     _add_format_option(verify, "text", "json")
+
+
+def _add_drill_command(command: AddCommand) -> None:
+    summary = "Prove that an audit's alarms work: damage a row of a canary table, find it, report it, mend it, and print the times"
+    more = (
+        "The table auditor_drill is made beside the audit's tables and dropped again; no other table is touched. The target's connection"
+        " needs write: {url: ...}. It exits with 1 if a step fails, and a channel that was not told is one."
+    )
+    drill = _with_config(command("drill", _lazy("_drill", "drill"), summary, more))
+    drill.add_argument("audit", metavar="AUDIT", help="audit beside whose tables, and by whose channels, the drill is held")
+    _add_format_option(drill, "text", "json")
 
 
 def _add_patch_command(command: AddCommand) -> None:

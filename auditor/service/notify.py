@@ -122,6 +122,23 @@ def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> lis
         return [log_failure(f"no notification was sent about patch {patch.patch}: {error}")]
 
 
+def notify_drill(notify: Notify, audit: str, report: Report) -> str:
+    """Send the report of a drill's damage to each channel that hears of mismatches of an audit, and return which these are.
+
+    No hourly limit holds it back. Raises NotifyError if a channel fails, or there is none.
+    """
+    channels = {name: to for name, to in notify.channels.items() if "mismatch" in to.on and (not to.audits or audit in to.audits)}
+    if not channels:
+        raise NotifyError(f"no channel hears of a mismatch of {formatting.visible(audit)}; add one under notify: channels")
+    found = run_message(report, "mismatch")
+    title = truncate(f"DRILL of {formatting.visible(audit)}: MISMATCH{_difference_count(report)}")
+    about = "This is a drill: a row of its own table auditor_drill was damaged, and is mended again. No other table is concerned."
+    failures = [failure for name, to in channels.items() if (failure := _try_send(name, to, Message(title, (about, *found.lines))))]
+    if failures:
+        raise NotifyError("; ".join(failures))
+    return f"to {', '.join(channels)}"
+
+
 def _with_head(message: Message, store: Store, audit: str, evidence: Evidence | None, prefix: str = "") -> Message:
     """Return a message with the head of an audit's chain, if messages are to name it and there is one. Raises StoreError."""
     if not evidence or "messages" not in evidence.publish:

@@ -42,15 +42,16 @@ def start(
     *,
     reason: str,
     requested_by: str,
+    run: str = "",
 ) -> Report:
-    """Run an audit, store the run and record the event, as ``running.run_audit`` says."""
+    """Run an audit, store the run and record the event, as ``running.run_audit`` says; ``run`` is its id, if it has one already."""
     configured = definitions.audit(settings, name)
     overrides = without_own_settings(configured, overrides)
     audit, slice = apply_overrides(configured, overrides)
     if slice:
         planning.check_slice(settings, name, audit, slice)
     check_evidence(settings)
-    run_id = uuid.uuid4().hex
+    run_id = run or uuid.uuid4().hex
     run_lifecycle.start_run(
         store,
         run=run_id,

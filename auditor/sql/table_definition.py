@@ -9,7 +9,7 @@ import sql_templates
 from auditor.errors import ConfigError
 from auditor.model import DefinedColumn, DefinedTable
 from auditor.sql.user_sql import checked
-from dialects import Dialect
+from dialects import Dialect, Kind
 from dialects.table_form import ColumnForm, TableKey
 
 
@@ -27,6 +27,15 @@ def create_table(dialect: Dialect, table: str, defined: DefinedTable, keys: Mapp
         clauses.append(f"COMMENT {_text(dialect, defined.comment)}")
     yield f"CREATE TABLE {table} (\n  " + ",\n  ".join(lines) + "\n)" + "".join(f"\n{clause}" for clause in clauses)
     yield from _comments(dialect, table, defined)
+
+
+def keyed_table(dialect: Dialect, table: str, columns: Sequence[tuple[str, Kind]]) -> str:
+    """Return the statement that makes a table of the engine's types for these kinds, with the first column as its key."""
+    types = [f"{dialect.names.quote(name)} {dialect.types.native_type(kind)}" for name, kind in columns]
+    if dialect.TABLE_FORM.enforces_keys and dialect.TABLE_FORM.primary_key:
+        types[0] += " NOT NULL"
+        types.append(dialect.TABLE_FORM.primary_key.format(columns=dialect.names.quote(columns[0][0])))
+    return f"CREATE TABLE {table} ({', '.join(types)})"
 
 
 def add_column(dialect: Dialect, table: str, column: DefinedColumn) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
-from sqlalchemy import Column, Connection, ForeignKey, Index, Integer, Row, Select, Table, delete, insert, select, update
+from sqlalchemy import Column, Connection, ForeignKey, Index, Integer, Row, Select, Table, delete, func, insert, select, update
 
 from auditor.api_models.bootstrap import BootstrapStage, BootstrapState
 from auditor.errors import BootstrapRefused, UnknownBootstrap
@@ -41,6 +41,10 @@ bootstrap_ranges = Table(
     **MYSQL,
 )
 """The ranges of keys of a bootstrap that were copied, each with its rows, bytes and digest."""
+
+
+SWAPPED_AT = "%Y-%m-%d %H:%M:%S UTC"
+"""How the moment is stored at which a copy was in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +179,31 @@ def list_bootstraps(store: Store, *, audit: str | None = None, target: str | Non
     with store.reading() as connection:
         rows = connection.execute(select(bootstraps).where(*chosen).order_by(bootstraps.c.at, bootstraps.c.bootstrap))
         return [_to_bootstrap(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class DoneBootstrap:
+    """The last bootstrap of an audit's target that was done."""
+
+    swapped_at: dt.datetime
+    """When its copy was in the table."""
+    rows: int
+    seconds: float
+    """From when it was begun until then, with the time in which it was stopped."""
+
+
+def list_last_done(store: Store) -> dict[str, DoneBootstrap]:
+    """Return the last bootstrap that was done, by audit; audits without one are left out."""
+    is_done = bootstraps.c.state == "done"
+    newest = select(bootstraps.c.audit, func.max(bootstraps.c.at).label("at")).where(is_done).group_by(bootstraps.c.audit).subquery()
+    same = (bootstraps.c.audit == newest.c.audit) & (bootstraps.c.at == newest.c.at)
+    with store.reading() as connection:
+        rows = connection.execute(select(bootstraps).join(newest, same).where(is_done).order_by(bootstraps.c.bootstrap)).all()
+    done = {}
+    for row in rows:
+        swapped_at = dt.datetime.strptime(row.detail["swapped_at"], SWAPPED_AT).replace(tzinfo=dt.UTC)
+        done[row.audit] = DoneBootstrap(swapped_at, int(row.detail["rows"]), (swapped_at - row.at).total_seconds())
+    return done
 
 
 def is_at_work(store: Store, bootstrap: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from auditor.errors import BootstrapFailed
 from auditor.points import armed
 from tests.api.conftest import Service
 from tests.api.test_answers import list_all
+from tests.api.test_metrics import read_metrics
 from tests.api.test_patches import get, writable
 
 
@@ -64,6 +66,10 @@ def test_a_bootstrap_that_failed_goes_on_and_is_done_is_followed(own: Service) -
     done = get(own, f"/bootstraps/{listed['bootstrap'][:8]}")
     assert (done["state"], done["stage"], done["old"], done["why"]) == ("done", "settled", result.old, "")
     assert result.after and done["after_run"] == result.after.run and done["progress"]["rows"] == result.rows
+    last, rate = ("auditor_last_bootstrap_timestamp_seconds", "auditor_last_bootstrap_rows_per_second")
+    metrics = read_metrics(own)
+    assert abs(metrics[last, (("audit", "orders"),)] - time.time()) < 60 and metrics[last, (("audit", "same"),)] == 0
+    assert 0 < metrics[rate, (("audit", "orders"),)] <= result.rows and (rate, (("audit", "same"),)) not in metrics
     (copied,) = list_all(own, f"/api/v1/bootstraps/{listed['bootstrap']}/ranges", 5)
     assert copied["rows"] == result.rows and len(copied["sha256"]) == 64 and copied["first"] is None
     assert result.old in shown(own) and f"/runs/{result.after.run}" in shown(own)

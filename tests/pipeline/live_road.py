@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -143,3 +145,21 @@ pipelines:
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
             for statement in statements:
                 session.execute(statement)
+
+
+@contextmanager
+def delivering(road: LiveRoad) -> Iterator[None]:
+    """Stage and merge in a thread, as a running pipeline does."""
+    done = threading.Event()
+
+    def deliver() -> None:
+        while not done.wait(0.1):
+            road.merge()
+
+    thread = threading.Thread(target=deliver)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

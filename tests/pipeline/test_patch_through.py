@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +18,7 @@ from auditor.repair.keys import Selection
 from auditor.service import patch_through, running
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
-from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.live_road import LiveRoad, delivering
 
 pytestmark = [pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)]
 TABLE = "refreshed_sent"
@@ -48,24 +46,6 @@ def road(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
     made.merge()
     yield made
     made.close()
-
-
-@contextmanager
-def delivering(road: LiveRoad) -> Iterator[None]:
-    """Stage and merge in a thread, as a running pipeline does."""
-    done = threading.Event()
-
-    def deliver() -> None:
-        while not done.wait(0.1):
-            road.merge()
-
-    thread = threading.Thread(target=deliver)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def damage(road: LiveRoad) -> None:

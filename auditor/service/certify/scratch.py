@@ -11,6 +11,7 @@ import dialects
 from auditor.errors import AuditorError, StatementRefused
 from auditor.service.certify.book import Meter
 from auditor.sql.literals import value_literal
+from auditor.sql.table_definition import keyed_table
 from dialects import Dialect, Kind, Session
 
 STATEMENT_BYTES = 100_000
@@ -73,11 +74,7 @@ class Scratch:
     def fill(self, session: Session, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]) -> None:
         """Make a table of the engine's types for these kinds, the first column as its key, and insert rows."""
         dialect = session.dialect
-        types = [f"{dialect.names.quote(column)} {dialect.types.native_type(kind)}" for column, kind in columns]
-        if dialect.TABLE_FORM.enforces_keys and dialect.TABLE_FORM.primary_key:
-            types[0] += " NOT NULL"
-            types.append(dialect.TABLE_FORM.primary_key.format(columns=dialect.names.quote(columns[0][0])))
-        session.execute(f"CREATE TABLE {self.table(name)} ({', '.join(types)})")
+        session.execute(keyed_table(dialect, self.table(name), columns))
         pending: list[str] = []
         for row in rows:
             values = (value_literal(dialect, kind, value) for (_, kind), value in zip(columns, row, strict=True))
