@@ -150,7 +150,7 @@ class DuckDBReader:
         pass
 
 
-BLOCK_SIZE = 32_768
+BLOCK_SIZE = 16_384
 """Bytes of a block of DuckDB's file, which is what docs/connections.md says of many small tables."""
 
 READERS: Mapping[str, Callable[[str], Reader]] = {"PostgreSQL": PostgresReader, "DuckDB": DuckDBReader}

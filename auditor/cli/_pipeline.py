@@ -363,11 +363,17 @@ def _reset(options: argparse.Namespace) -> int:
 
     with settings_and_store(options) as (configured, store):
         print(f"pipeline {options.pipeline} will forget:")
-        for line in pipelines.describe_reset(configured, store, options.pipeline, from_targets=options.from_targets):
+        about = {"from_targets": options.from_targets, "target": options.target}
+        for line in pipelines.describe_reset(configured, store, options.pipeline, **about):
             print(f"  {line}")
         again = options.name_again or input("write the pipeline's name again to go on: ")
         if again.strip() != options.pipeline:
             raise ConfigError("that is another name, so nothing was reset")
+        if options.target is not None:
+            pipelines.reset_target(configured, store, options.pipeline, options.target)
+            refresh = f"auditor pipeline refresh {shell_word(options.pipeline)}"
+            print(f"pipeline {options.pipeline} forgot how far {options.target} is; once it runs, send it all rows again with: {refresh}")
+            return 0
         place = pipelines.reset(configured, store, options.pipeline, from_targets=options.from_targets)
     print(f"pipeline {options.pipeline} was reset" + (f"; it reads the source's log again from {place}" if place else ""))
     return 0

@@ -77,11 +77,16 @@ def run(settings: Settings, config_file: Path, store: Store, name: str, target: 
     from auditor.pipeline.run import Run
 
     pipeline = settings.pipeline(name)
-    if target is not None and target not in pipeline.targets:
-        raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(pipeline.targets))}")
+    if target is not None:
+        _check_target(pipeline, name, target)
     targets = [target] if target else list(pipeline.targets)
     end_unwanted_sums(settings, store, name)
     Run(settings, config_file.resolve(), store, name, targets, stages=target is None, stop=stop).run()
+
+
+def _check_target(pipeline: Pipeline, name: str, target: str) -> None:
+    if target not in pipeline.targets:
+        raise ConfigError(f"pipeline {name!r} has no target {target!r}; its targets are {', '.join(sorted(pipeline.targets))}")
 
 
 def end_unwanted_sums(settings: Settings, store: Store, name: str) -> None:
@@ -139,10 +144,16 @@ def start(settings: Settings, store: Store, processes: PipelineProcesses | None,
     events.record_event(store, actor=by, action="pipeline started", subject=name)
 
 
-def describe_reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False) -> list[str]:
-    """Return what a reset will forget, a line each. Raises UnknownPipeline and StoreError."""
+def describe_reset(settings: Settings, store: Store, name: str, *, from_targets: bool = False, target: str | None = None) -> list[str]:
+    """Return what a reset will forget, a line each. Raises UnknownPipeline, ConfigError for an unknown target, and StoreError."""
     pipeline = settings.pipeline(name)
     tables = parts.list_tables(store, name)
+    if target is not None:
+        _check_target(pipeline, name, target)
+        return [
+            f"the positions of {len(tables)} tables in target {target}, whose rows stay as they are; drop what is to be made anew",
+            "what stopped its tables, and which of their changes it followed",
+        ]
     piles = parts.sum_parts(store, name).values()
     rows, size = sum(pile.rows for pile in piles), sum(pile.bytes for pile in piles)
     return [
@@ -201,6 +212,19 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         for target in pipeline.targets:
             adopt_target(settings, store, name, target, tables, incarnation)
         return show(offset)
+
+
+def reset_target(settings: Settings, store: Store, name: str, target: str) -> None:
+    """Forget how far one target is, so that it begins as one that was just added; its rows, and all other targets, stay as they are.
+
+    Raises LeaseTaken while a process loads it, ConfigError for an unknown target, and AuditorError if it is not reached.
+    """
+    _check_target(settings.pipeline(name), name, target)
+    with leases.keep(store, "target", f"{name}/{target}", timeouts().command_lease):
+        forget_positions(settings, store, name, target)
+        pipelines.forget_target(store, name, target)
+        table_notes.forget(store, name, target)
+        schema_changes.forget_target(store, name, target)
 
 
 def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, ProposedAudit]:

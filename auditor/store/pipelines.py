@@ -258,6 +258,12 @@ def forget(store: Store, pipeline: str) -> None:
     store.write(work)
 
 
+def forget_target(store: Store, pipeline: str, target: str) -> None:
+    """Delete what one target of a pipeline reported. Raises StoreError."""
+    same = (merges.c.pipeline == pipeline) & (merges.c.target == target)
+    store.write(lambda connection: connection.execute(delete(merges).where(same)) and None)
+
+
 def _write(connection: Connection, pipeline: str, **values: Any) -> None:
     same = pipelines.c.pipeline == pipeline
     if connection.execute(select(pipelines.c.pipeline).where(same)).one_or_none() is not None:

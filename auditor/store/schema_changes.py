@@ -195,6 +195,12 @@ def forget(store: Store, pipeline: str, *, history: bool) -> None:
     store.write(work)
 
 
+def forget_target(store: Store, pipeline: str, target: str) -> None:
+    """Delete the migrations of one target. Raises StoreError."""
+    same = and_(migrations.c.pipeline == pipeline, migrations.c.target == target)
+    store.write(lambda connection: connection.execute(delete(migrations).where(same)) and None)
+
+
 def _of(pipeline: str, target: str, table: str) -> Any:
     return and_(migrations.c.pipeline == pipeline, migrations.c.target == target, migrations.c.table_name == table)
 

@@ -102,9 +102,10 @@ def skip(store: Store, pipeline: str, table_notes: Sequence[TableNote], *, by: s
     return skipped
 
 
-def forget(store: Store, pipeline: str) -> None:
-    """Delete the notes of a pipeline. Raises StoreError."""
-    store.write(lambda connection: connection.execute(delete(notes).where(notes.c.pipeline == pipeline)))
+def forget(store: Store, pipeline: str, target: str | None = None) -> None:
+    """Delete the notes of a pipeline, or those of one target alone. Raises StoreError."""
+    chosen = and_(notes.c.pipeline == pipeline, *([notes.c.target == target] if target is not None else []))
+    store.write(lambda connection: connection.execute(delete(notes).where(chosen)))
 
 
 def _of(pipeline: str, table: str) -> ColumnElement[bool]:

@@ -187,8 +187,9 @@ def _other_life(where: Where, held: Mapping[str, Held], theirs: str, ours: str) 
 
 
 def _emptied(where: Where, gone: list[tuple[str, int]]) -> IncarnationsDiffer:
-    table, position = gone[0]
+    (table, position), name = gone[0], shell_word(where.pipeline)
     return IncarnationsDiffer(
         f"target {where.target} says nothing of {table}, and held it up to {describe(position)}: the target was emptied, or restored from"
-        f" an earlier time; {ways_out(where.pipeline)}"
+        f" an earlier time; restore it as of a later one, or let it begin anew (auditor pipeline reset {name} --target"
+        f" {shell_word(where.target)}) and send it all rows again (auditor pipeline refresh {name})"
     )
