@@ -172,7 +172,7 @@ def measure(
             source = servers[engine]
             result.server = source.version
             with tempfile.TemporaryDirectory(prefix="tables-", dir=servers.directory) as folder:
-                url = f"duckdb:///{folder}/warehouse.duckdb?default_block_size={BLOCK_SIZE}" if target == "DuckDB" else servers["postgres"].url
+                url = f"duckdb:///{folder}/wh.duckdb?default_block_size={BLOCK_SIZE}" if target == "DuckDB" else servers["postgres"].url
                 _run(result, scenario, Path(folder), source.url, url, seconds)
         except (Unavailable, RuntimeError) as reason:
             result.why = str(reason)
