@@ -63,6 +63,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
     │   └── RunOutdated                                     the run is too old to patch from, or settings or columns changed
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
+    ├── DrillFailed                   exit 3                a drill's canary table is otherwise than the drill left it
     ├── BootstrapRefused              exit 2                a table would not be copied again as its plan says
     ├── BootstrapFailed               exit 3                the old table stays; what was copied is continued from
     ├── RefreshRefused                exit 2                existing rows would not be sent through a pipeline's stream
@@ -159,6 +160,7 @@ __all__ = [
     "DatabaseBusy",
     "DemoDataMissing",
     "DemoServerMissing",
+    "DrillFailed",
     "DriverMissing",
     "EngineBroken",
     "EngineError",
@@ -393,16 +395,16 @@ class PatchRefused(AuditorError):
     exit_code = 2
 
 
-class DrillFailed(AuditorError):
-    """A drill found its canary table otherwise than it left it; the message says what to look at."""
-
-
 class RunOutdated(PatchRefused):
     """The run is too old to patch from; run the audit again."""
 
 
 class PatchFailed(AuditorError):
     """A batch of a patch was rolled back; those before it stay. Run the audit again."""
+
+
+class DrillFailed(AuditorError):
+    """A drill found its canary table otherwise than it left it; the message says what to look at."""
 
 
 class BootstrapRefused(AuditorError):

@@ -72,6 +72,10 @@ class Text(ABC):
         """The number of characters (code points) of a text."""
         return f"CHAR_LENGTH({c})"
 
+    def byte_length(self, c: str) -> str:
+        """The number of bytes of a text in UTF-8."""
+        return f"OCTET_LENGTH({self.utf8(c)})"
+
     def left(self, c: str, count: int) -> str:
         """The first ``count`` characters of a text, all of a shorter one."""
         return f"LEFT({c}, {count})"

@@ -1,6 +1,6 @@
 -- name: counts
 -- One row per partition: its id, its rows, its least and greatest key, and the measures of each column:
--- how many NULLs; the sum, least and greatest of numbers; the least and greatest of dates and times; the characters of text.
+-- how many NULLs; the sum, least and greatest of numbers; the least and greatest of dates and times; the characters and bytes of text.
 SELECT
   ${p}m.${p}partition_id AS partition_id,
   ${p}m.${p}row_count AS row_count,

@@ -430,11 +430,11 @@ def _add_pipeline_command(command: AddCommand) -> None:
     added["status"].add_argument("--table", metavar="TABLE", action="append", help=which)
     demo = "replicate from a private server into PostgreSQL and DuckDB, audit both, break them, and audit them again"
     actions.add_parser("demo", help=demo, description=f"{demo}.")
-    which = added["reset"].add_mutually_exclusive_group()
-    which.add_argument(
+    of_what = added["reset"].add_mutually_exclusive_group()
+    of_what.add_argument(
         "--from-targets", action="store_true", help="let targets keep their positions, and read the source's log again from there"
     )
-    which.add_argument("--target", metavar="TARGET", help="forget how far this target is, and nothing else; it begins as a new one")
+    of_what.add_argument("--target", metavar="TARGET", help="forget how far this target is, and nothing else; it begins as a new one")
     added["reset"].add_argument("--name-again", metavar="PIPELINE", help="the name again, instead of being asked for it")
 
 

@@ -197,4 +197,6 @@ def row_measures(plan: Plan, texts: Texts) -> dict[str, str | None]:
             values[f"true_{index}"] = "1" if text == "1" else "0"
         elif text is not None and "characters" in names and not column.pieces:
             values[f"characters_{index}"] = str(len(text))
+            if "bytes" in names:
+                values[f"bytes_{index}"] = str(len(text.encode()))
     return values

@@ -242,7 +242,7 @@ def compare_files(
     source_summaries, target_summaries = (
         result.summaries if len(result.summaries) else arrays.read([], columns) for result in (source, target)
     )
-    measures = [name for name in columns if re.fullmatch(r"(nulls|sum|min|max|characters|true)_\d+", name)]
+    measures = [name for name in columns if re.fullmatch(r"(nulls|sum|min|max|characters|bytes|true)_\d+", name)]
     threshold = threshold or Threshold()
     size = source.partition_size or target.partition_size
     aligned = align(source_summaries, target_summaries)

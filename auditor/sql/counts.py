@@ -19,24 +19,25 @@ def fragments(plan: Plan, side: Side, dialect: Dialect, texts: Sequence[str]) ->
     folded: list[str] = []
     selected: list[str] = []
     for index, (column, text) in enumerate(zip(plan.columns, texts, strict=True)):
-        v, d = (plan.named(f"read_rows.{letter}{index}") for letter in "vd")
+        v, d, b = (plan.named(f"read_rows.{letter}{index}") for letter in "vdb")
         values = _row_columns(column, side, dialect, text)
-        columns += [f"{sql} AS {plan.named(f'{letter}{index}')}" for sql, letter in zip(values, "vd", strict=False)]
+        columns += [f"{sql} AS {plan.named(f'{letter}{index}')}" for sql, letter in zip(values, "vdb", strict=False)]
         for name in column_measures(column):
             measured = f"{name}_{index}"
-            folded.append(f"{_aggregate(name, column, side, dialect, v, d)} AS {plan.named(measured)}")
+            folded.append(f"{_aggregate(name, column, side, dialect, v, b if name == 'bytes' else d)} AS {plan.named(measured)}")
             shown = dialect.text.stored_text(_measure_text(name, column, side, dialect, plan.named(f"m.{measured}")))
             selected.append(f"{shown} AS {measured}")
     return {"columns": ",\n      ".join(columns), "folded": ",\n    ".join(folded), "measures": ",\n  ".join(selected)}
 
 
 def _row_columns(column: ColumnPlan, side: Side, dialect: Dialect, text: str) -> list[str]:
-    """Return SQL of a row's columns for a measured column: ``v``, the stored value, and ``d``, the number to add up, if it differs from
-    ``v``."""
+    """Return SQL of a row's columns for a measured column: ``v``, the stored value, ``d``, the number to add up, if it differs from
+    ``v``, and of a text that may have more bytes than characters ``b``, its bytes."""
     kind, expression = family(column), column.expression[side]
     if kind == "text":
         counted = text if column.null_as is not None else expression
-        return [counted, _length(column, side, dialect, text)]
+        has_bytes = "bytes" in column_measures(column)
+        return [counted, _length(column, side, dialect, text), *([dialect.text.byte_length(text)] if has_bytes else [])]
     if kind == "truth":
         return [expression, f"CASE WHEN {text} = '1' THEN 1 ELSE 0 END"]
     value = dialect.numbers.as_number(expression, column.native[side]) if kind == "number" else expression
@@ -81,7 +82,7 @@ def _aggregate(name: str, column: ColumnPlan, side: Side, dialect: Dialect, v: s
         return f"COUNT(*) - COUNT({v})"
     if name in EXTREMES:
         return f"{name.upper()}({v})"
-    if name in ("characters", "true"):
+    if name in ("characters", "bytes", "true"):
         return dialect.numbers.integer_sum(d)
     native, expression = column.native[side], column.expression[side]
     if addend(column, side, dialect, "") == expression:

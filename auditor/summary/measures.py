@@ -29,9 +29,9 @@ MEASURES: dict[Family, tuple[str, ...]] = {
     "clock": ("nulls", "min", "max"),
     "truth": ("nulls", "true"),
     "fixed": ("nulls",),
-    "text": ("nulls", "characters"),
+    "text": ("nulls", "characters", "bytes"),
 }
-"""Measures of a column by its family: NULLs, sum, least and greatest value, true values, characters in all."""
+"""Measures of a column by its family: NULLs, sum, least and greatest value, true values, characters in all, and their bytes in UTF-8."""
 
 EXTREMES = ("min", "max")
 """Measures that are merged by taking the least or greatest of several chunks'; all others add up."""
@@ -70,8 +70,9 @@ def family(column: ColumnPlan) -> Family:
 
 
 def column_measures(column: ColumnPlan) -> tuple[str, ...]:
-    """Return the names of a column's measures, the same on both sides."""
-    return MEASURES[family(column)]
+    """Return the names of a column's measures, the same on both sides: bytes where they may be other ones than the characters."""
+    has_bytes = column.kind.is_free_text and not column.pieces
+    return tuple(name for name in MEASURES[family(column)] if name != "bytes" or has_bytes)
 
 
 def measure_names(plan: Plan) -> list[str]:

@@ -57,6 +57,9 @@ class DuckDBText(Text):
     def utf8(self, text: str) -> str:
         return f"ENCODE({text})"
 
+    def byte_length(self, c: str) -> str:
+        return f"STRLEN({c})"
+
 
 class DuckDBNumbers(Numbers):
     """What DuckDB does with numbers."""

@@ -83,6 +83,9 @@ class MySQLText(Text):
     def utf8(self, text: str) -> str:
         return f"CAST({self.characters(text)} AS BINARY)"
 
+    def byte_length(self, c: str) -> str:
+        return f"OCTET_LENGTH({self.characters(c)})"
+
     def is_one_of(self, c: str, texts: Sequence[str], native_type: str = "") -> str:
         # A literal with a character that the column's character set may not have is an error; bytes never are, but no index serves them.
         has_all = bool(native_type) and CHARACTER_SET not in native_type

@@ -62,6 +62,10 @@ class RedshiftText(Text):
         # https://docs.aws.amazon.com/redshift/latest/dg/r_TO_VARBYTE.html
         return f"TO_VARBYTE({text}, 'utf8')"
 
+    def byte_length(self, c: str) -> str:
+        # Texts are stored in UTF-8. https://docs.aws.amazon.com/redshift/latest/dg/r_OCTET_LENGTH.html
+        return f"OCTET_LENGTH({c})"
+
 
 class RedshiftNumbers(Numbers):
     """What Redshift does with numbers."""

@@ -99,8 +99,9 @@ def oracle(kind: Kind, values: Sequence[Any]) -> dict[str, str | None]:
         case "boolean":
             return {**found, "true": str(sum(present)) if values else None}
         case _:
-            lengths = [len(str(canonical.text(kind, value))) for value in present]
-            return {**found, "characters": str(sum(lengths)) if present else None}
+            texts = [str(canonical.text(kind, value)) for value in present]
+            found["characters"] = str(sum(map(len, texts))) if present else None
+            return {**found, "bytes": str(sum(len(text.encode()) for text in texts)) if present else None} if kind.is_free_text else found
 
 
 def audit(table: str = TABLE, **more: Any) -> Audit:

@@ -15,9 +15,8 @@ from auditor.store import parts
 from tests import documents
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
-from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.live_road import LiveRoad, delivering
 from tests.pipeline.road import PIPELINE, Road
-from tests.pipeline.test_patch_through import delivering
 from tests.pipeline_events import announce, batch, insert, note, table
 
 TABLE = "documented_orders"

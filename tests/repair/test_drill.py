@@ -13,10 +13,10 @@ from auditor import config
 from auditor.api_models.repair import Drill
 from auditor.cli import main
 from auditor.config import Settings
-from auditor.errors import AuditorError, ConfigError, MayOnlyRead, NotifyError
+from auditor.errors import AuditorError, ConfigError, NotifyError
+from auditor.repair.canary import DAMAGE, DAMAGED, ROWS, TABLE
 from auditor.service import drill as drills
 from auditor.service import notify
-from auditor.service.drill import DAMAGE, DAMAGED, ROWS, TABLE
 from auditor.store import open_store
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
@@ -169,7 +169,7 @@ def test_a_drill_needs_a_target_that_can_be_written_row_by_row(source: LiveEngin
     audited = beside(tmp_path, source, target)
     values = audited.settings.model_dump(exclude_unset=True, by_alias=True)
     values["connections"]["b"].pop("write")
-    with pytest.raises(MayOnlyRead):
+    with pytest.raises(ConfigError, match="may only read"):
         drills.drill(Settings.model_validate(values), audited.store, "small")
     values["audits"]["small"]["source"] = {"connection": "a", "table": "files/s.parquet"}
     with pytest.raises(ConfigError, match="is files, of which no row is changed by itself"):

@@ -189,7 +189,7 @@ def changed_audit(settings: Settings, name: str = "orders", **audit: Any) -> Aud
 
 def test_verdict_is_unknown_if_settings_absent_from_results_could_allow_the_difference(tmp_path: Path, settings: Settings) -> None:
     counted = save_results(tmp_path, settings, "csv", method="counts")
-    every = {f"* {measure}": "100%" for measure in ("sum", "characters", "min", "max", "nulls")}
+    every = {f"* {measure}": "100%" for measure in ("sum", "characters", "bytes", "min", "max", "nulls")}
     found = service.compare_files(*counted, changed_audit(settings, counts={"allow": {"rows": "100%", **every}}))
     assert found.verdict is Verdict.UNKNOWN and "for a verdict, run the audit with connections: auditor run orders" in found.reasons
     without_rows = changed_audit(settings, counts={"allow": every})

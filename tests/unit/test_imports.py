@@ -54,6 +54,7 @@ CHAINS = (
         "auditor.cli._patch": "",
         "auditor.cli._bootstrap": "",
         "auditor.service.workers": "cryptography rich",
+        "auditor.cli._drill": "",
         "auditor.pipeline.run": "pyarrow",
         "auditor.pipeline.merge.loader_process": "",
         "auditor.pipeline.segments.process": "",

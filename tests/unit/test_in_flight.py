@@ -63,7 +63,10 @@ def test_counts_treats_the_whole_table_as_one_partition(tmp_path: Path) -> None:
     whole = {"method": "counts", "partition": {}}
     assert run_audit(tmp_path, whole, [MOVED + "id = 5"]).verdict is Verdict.UNKNOWN
     assert run_audit(tmp_path, whole, [MOVED + "id = 5"], ["DELETE FROM t WHERE id > 900"]).verdict is Verdict.MISMATCH
-    allowed = {**whole, "counts": {"allow": {"rows": 5, "* characters": "1%", "* sum": "1%", "* min": "10000", "* max": "10000"}}}
+    allowed = {
+        **whole,
+        "counts": {"allow": {"rows": 5, "* characters": "1%", "* bytes": "1%", "* sum": "1%", "* min": "10000", "* max": "10000"}},
+    }
     assert run_audit(tmp_path, allowed, [MOVED + "id = 5"]).verdict is Verdict.MATCH
 
 

@@ -115,6 +115,8 @@ def _measures(plan: Plan, index: int, rows: Sequence[Texts]) -> list[str | None]
                 results.append(str(len(rows) - len(values)))
             case "characters":
                 results.append(str(sum(map(len, texts))) if texts else None)
+            case "bytes":
+                results.append(str(sum(len(text.encode()) for text in texts)) if texts else None)
             case "true":
                 results.append(str(texts.count("1")) if rows else None)
             case "sum":

@@ -1,0 +1,125 @@
+"""The canary table of drills, which is damaged to be found: made, read, damaged and dropped, and never taken for somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import dialects
+from auditor.config import ConnectionSettings, TableRef
+from auditor.connections.writer import open_patch_session, patching_dialect
+from auditor.errors import ConfigError, DrillFailed, NoSuchObject
+from auditor.sql.literals import value_literal
+from auditor.sql.table_definition import keyed_table
+from dialects import Dialect, Kind, Session
+
+TABLE = "auditor_drill"
+"""The name of the canary on both sides."""
+
+COLUMNS = (("id", Kind("integer")), ("note", Kind("text")))
+"""Its columns, of which the first is the key."""
+
+ROWS = tuple((number, f"canary {number} of auditor drill") for number in range(1, 17))
+"""Its rows."""
+
+DAMAGED = 7
+"""The key of the row that is damaged."""
+
+DAMAGE = "damaged by auditor drill"
+"""What the damaged row says instead of its note."""
+
+Row = tuple[object, ...]
+
+
+def damaged_rows() -> list[Row]:
+    """Return the rows of a canary whose row is damaged."""
+    return [(key, DAMAGE if key == DAMAGED else note) for key, note in ROWS]
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A canary on one side."""
+
+    ref: TableRef
+    connection: ConnectionSettings
+
+    def __str__(self) -> str:
+        return f"{self.ref.table} of {self.ref.connection}"
+
+    def why_not_written(self) -> str:
+        """Return why the connection cannot change rows; '' if it can."""
+        try:
+            patching_dialect(self.ref.connection, self.connection)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def read(self) -> list[Row] | None:
+        """Return the rows by key; None if there is no such table. Raises EngineError."""
+        limits = self.connection.limits
+        try:
+            session = dialects.connect(self.connection.url, limits.statement_timeout, limits.lock_timeout)
+        except NoSuchObject:  # a file that no pipeline has made yet
+            return None
+        with closing(session):
+            return self._read(session)
+
+    def make(self) -> None:
+        """Make the table, in place of one that an earlier drill left. Raises DrillFailed for a table of somebody else."""
+        with closing(self._open()) as session:
+            there = self._read(session)
+            if there is not None:
+                self.check_own(there)
+                session.execute(f"DROP TABLE {self._sql(session.dialect)}")
+            for statement in self._statements(session.dialect):
+                session.execute(statement)
+
+    def check_own(self, rows: Sequence[Row]) -> None:
+        """Raise DrillFailed unless rows are a canary's, be it a damaged one."""
+        known = {*ROWS, *damaged_rows()}
+        if not rows or not known.issuperset(rows):
+            raise DrillFailed(f"{self} is not a drill's: it has other rows. A drill touches no table but its own; drop it, or rename it")
+
+    def damage(self) -> None:
+        """Damage a row. Raises DrillFailed if the table is not as this drill made it."""
+        self._write(DAMAGE)
+        if self.read() != damaged_rows():
+            raise DrillFailed(f"{self} has other rows than those of this drill")
+
+    def mend(self) -> None:
+        """Take the damage back, where no patch did."""
+        self._write(dict(ROWS)[DAMAGED])
+
+    def drop(self) -> None:
+        """Drop the table."""
+        with closing(self._open()) as session:
+            session.execute(f"DROP TABLE {self._sql(session.dialect)}")
+
+    def script(self) -> str:
+        """Return the statements that make the table, each on a line."""
+        dialect = dialects.by_scheme(dialects.parse_url(self.connection.url).scheme)
+        return "".join(f"\n{statement};" for statement in self._statements(dialect))
+
+    def _open(self) -> Session:
+        return open_patch_session(self.ref.connection, self.connection)
+
+    def _read(self, session: Session) -> list[Row] | None:
+        try:
+            return sorted(tuple(row) for row in session.query(f"SELECT * FROM {self._sql(session.dialect)}"))
+        except NoSuchObject:
+            return None
+
+    def _write(self, note: str) -> None:
+        with closing(self._open()) as session:
+            names, literal = session.dialect.names, value_literal(session.dialect, COLUMNS[1][1], note)
+            where = f"{names.quote('id')} = {DAMAGED}"
+            session.execute(f"UPDATE {self._sql(session.dialect)} SET {names.quote('note')} = {literal} WHERE {where}")
+
+    def _statements(self, dialect: Dialect) -> list[str]:
+        values = (", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(COLUMNS, row, strict=True)) for row in ROWS)
+        insert = f"INSERT INTO {self._sql(dialect)} VALUES {', '.join(f'({row})' for row in values)}"
+        return [keyed_table(dialect, self._sql(dialect), COLUMNS), insert]
+
+    def _sql(self, dialect: Dialect) -> str:
+        return dialect.names.table(*self.ref.place.parts)
