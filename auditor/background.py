@@ -10,8 +10,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from auditor.durations import durations
 from auditor.errors import AuditorError
-from auditor.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +162,6 @@ def wait_for_first_failure(futures: Collection[Future[T]]) -> tuple[set[Future[T
     https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers
     """
     while True:
-        ended, running = wait(futures, timeouts().signal_poll, return_when=FIRST_EXCEPTION)
+        ended, running = wait(futures, durations().signal_poll, return_when=FIRST_EXCEPTION)
         if not running or any(future.exception() for future in ended):
             return ended, running

@@ -26,7 +26,7 @@ from urllib.parse import quote, urlsplit
 
 import boto3
 
-from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.binlog.log_connection import log_status
 from auditor.pipeline.events import Place
 from auditor.store import Store, open_store, pipelines
 from benchmarks import process, stream

@@ -14,10 +14,10 @@ from pathlib import Path
 import duckdb
 
 from auditor.config import Audit, ConnectionSettings
+from auditor.durations import durations
 from auditor.model import SIDES, Report, Verdict
 from auditor.planning import chunks
 from auditor.run import audit_run
-from auditor.timeouts import timeouts
 
 FULL_ROWS = 10**8
 """Rows of a table that is cut into ranges as it is."""
@@ -52,9 +52,9 @@ def measure(rows: int, directory: Path) -> list[ShuffledCost]:
         with duckdb.connect(str(file)) as connection:
             for side in SIDES:
                 connection.execute(f"CREATE TABLE {side} AS SELECT i AS id, 'row ' || i AS v FROM range({rows}) AS r(i) ORDER BY {by}")
-        with _cut_into(chunks.COLUMN_CHUNK_ROWS * min(1.0, rows / FULL_ROWS), timeouts().chunk_aim * min(1.0, rows / FULL_ROWS)):
+        with _cut_into(chunks.COLUMN_CHUNK_ROWS * min(1.0, rows / FULL_ROWS), durations().chunk_aim * min(1.0, rows / FULL_ROWS)):
             cut = _run(file)
-        with _cut_into(rows, timeouts().chunk_aim):
+        with _cut_into(rows, durations().chunk_aim):
             whole = _run(file)
         more = sum(cut.cost[side].statements - whole.cost[side].statements for side in SIDES)
         seconds, one_scan = (max(report.cost[side].seconds for side in SIDES) for report in (cut, whole))
@@ -72,7 +72,7 @@ def _run(file: Path) -> Report:
 def _cut_into(rows: float, aim: float) -> Iterator[None]:
     before, chunks.COLUMN_CHUNK_ROWS = chunks.COLUMN_CHUNK_ROWS, int(rows)
     try:
-        with timeouts.overridden(chunk_aim=aim):
+        with durations.overridden(chunk_aim=aim):
             yield
     finally:
         chunks.COLUMN_CHUNK_ROWS = before

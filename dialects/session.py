@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 
 from dialects import timers, wire
 from dialects.base import ColumnBatch, Dialect, Loading, Session
+from dialects.durations import durations
 from dialects.errors import (
     AuditorError,
     ServerSilent,
@@ -28,7 +29,6 @@ from dialects.errors import (
     StatementTimeout,
     Unreachable,
 )
-from dialects.timeouts import timeouts
 from dialects.wire import Wire
 
 T = TypeVar("T")
@@ -164,7 +164,7 @@ class DriverSession(Session):
 
     @property
     def _limit(self) -> float:
-        return self.driver.patience if self._statement_timeout is None else self._statement_timeout + timeouts().silence_grace
+        return self.driver.patience if self._statement_timeout is None else self._statement_timeout + durations().silence_grace
 
     def _cause_of_cut(self) -> AuditorError:
         if self._wire.is_flooded:
@@ -173,7 +173,7 @@ class DriverSession(Session):
                 " exclude the column of such values"
             )
         if self._wire.is_hastened:
-            return StatementCancelled(f"a statement was cancelled, and the server did not end it within {timeouts().cancel_grace:g} s")
+            return StatementCancelled(f"a statement was cancelled, and the server did not end it within {durations().cancel_grace:g} s")
         if self._statement_timeout is None:
             return self.driver.no_answer()
         return ServerSilent(
@@ -299,7 +299,7 @@ class DriverSession(Session):
 
         A statement that has not ended ``cancel_grace`` seconds later loses its connection.
         """
-        if self._wire.hasten(timeouts().cancel_grace) and (self._canceller is None or not self._canceller.is_alive()):
+        if self._wire.hasten(durations().cancel_grace) and (self._canceller is None or not self._canceller.is_alive()):
             self._canceller = threading.Thread(target=self._request_cancel, name="cancel", daemon=True)
             self._canceller.start()
 
@@ -309,7 +309,7 @@ class DriverSession(Session):
                 with line.limit(self.driver.patience):
                     helper.cursor().execute(self.cancel_statement())
                 ending = self.terminate_statement()
-                if ending and not self._wire.is_silent(timeouts().cancel_grace / 2):
+                if ending and not self._wire.is_silent(durations().cancel_grace / 2):
                     with line.limit(self.driver.patience):
                         helper.cursor().execute(ending)
         except Exception as error:  # the statement may have ended meanwhile; else its connection is cut

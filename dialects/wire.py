@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ssl import CERT_REQUIRED, SSLSocket
 from typing import Any
 
-from dialects.timeouts import timeouts
+from dialects.durations import durations
 
 IDLE_BEFORE_PROBES = 60
 """Seconds of silence after which the kernel asks whether the other end still exists."""
@@ -163,7 +163,7 @@ class _Watchdog:
                     wait.wire.cut()  # under the lock: a wait that has ended by now must not cost its connection
                     self._waits.discard(wait)
                 self._next_look = (
-                    min((*(wait.deadline for wait in self._waits), now + timeouts().receipt_poll)) if self._waits else math.inf
+                    min((*(wait.deadline for wait in self._waits), now + durations().receipt_poll)) if self._waits else math.inf
                 )
                 self._changed.wait(None if self._next_look == math.inf else self._next_look - now)
 

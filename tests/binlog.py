@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Request, Source, log_status
+from auditor.pipeline.binlog.log_connection import Request, Source, log_status
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.events import Place, TableSchema

@@ -24,11 +24,11 @@ from hypothesis import settings
 
 from auditor.sql import user_sql
 from tests import few, kept_open, new_stores
+from tests.durations import SetDurations
 from tests.live import ENGINES, Engines, LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql, spark
 from tests.servers.desk import Address
 from tests.servers.process import folder_in_memory
-from tests.timeouts import SetTimeouts
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -255,9 +255,9 @@ def databases_stay_open(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def set_timeouts() -> Iterator[SetTimeouts]:
+def set_durations() -> Iterator[SetDurations]:
     """Call it with waits to set until the end of a test."""
-    with SetTimeouts() as until_end:
+    with SetDurations() as until_end:
         yield until_end
 
 

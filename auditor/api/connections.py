@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from auditor.timeouts import timeouts
+from auditor.durations import durations
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Limits:
         return any(client in network for network in self._proxies)
 
     def _log(self, what: str, address: str) -> None:
-        if time.monotonic() - self._logged < timeouts().connection_errors:
+        if time.monotonic() - self._logged < durations().connection_errors:
             self._unlogged += 1
             return
         since = f"; {self._unlogged:,} others since the last such line" if self._unlogged else ""
@@ -141,7 +141,7 @@ class GuardedProtocol(H11Protocol):
         if not is_waiting:
             self._stop()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(timeouts().request_head, self.limits.late, self)
+            self._deadline = self.loop.call_later(durations().request_head, self.limits.late, self)
 
     def _stop(self) -> None:
         if self._deadline is not None:
@@ -160,7 +160,7 @@ class OncePerMinute(logging.Filter):
         """Return whether the line is logged."""
         if "out of system resource" not in record.getMessage():
             return True
-        if time.monotonic() - self._passed < timeouts().connection_errors:
+        if time.monotonic() - self._passed < durations().connection_errors:
             return False
         self._passed = time.monotonic()
         return True

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auditor import telemetry
 from auditor.api.errors import problem_response
-from auditor.timeouts import timeouts
+from auditor.durations import durations
 
 MAX_CALLERS = 10_000
 """Callers that are remembered; beyond that the least recently seen are forgotten."""
@@ -224,7 +224,7 @@ class BodySizeMiddleware:
         """Pass on the request, and raise HTTPException (413) once its body is too large, or (408) too late."""
         declared = dict(scope.get("headers", [])).get(b"content-length", b"")
         too_large = int(declared) > self.max_bytes if declared.isdigit() else False
-        limit = timeouts().request_body
+        limit = durations().request_body
         received, is_whole, until = 0, False, time.monotonic() + limit
 
         async def counted() -> Message:

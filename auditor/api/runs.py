@@ -38,6 +38,7 @@ from auditor.api.routing import (
 )
 from auditor.api_models.access import Event
 from auditor.api_models.run import Difference, Partition, PartitionState, Run
+from auditor.durations import durations
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.masking import partition_label
@@ -45,7 +46,6 @@ from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Se
 from auditor.service import evidence, stored_differences, stored_runs, workers
 from auditor.store import events, runs
 from auditor.summary.codec import STATES, PartitionMap
-from auditor.timeouts import timeouts
 
 routes = router("runs")
 
@@ -264,7 +264,7 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
     listeners[id(request)] = caller_name(request)
     try:
         yield "retry: 2000\n\n"
-        while time.monotonic() - started < timeouts().event_stream and not await request.is_disconnected():
+        while time.monotonic() - started < durations().event_stream and not await request.is_disconnected():
             try:
                 stored = await run_in_threadpool(records.get_run, app.store, run)
             except AuditorError:  # the store failed or the run was deleted: the client reconnects and gets the error
@@ -277,9 +277,9 @@ async def _stream(request: Request, app: AppState, run: str, last: str | None) -
             if stored.ended is not None:
                 yield f"id: {tag}\nevent: end\ndata: {{}}\n\n"
                 return
-            if time.monotonic() - sent >= timeouts().event_keepalive:
+            if time.monotonic() - sent >= durations().event_keepalive:
                 yield ": keepalive\n\n"
                 sent = time.monotonic()
-            await asyncio.sleep(timeouts().event_poll)
+            await asyncio.sleep(durations().event_poll)
     finally:
         listeners.pop(id(request), None)

@@ -16,10 +16,10 @@ from auditor.config import Audit, ConnectionSettings, WriteSettings
 from auditor.connections.reader import OnProgress, Reader
 from auditor.connections.throttle import HOW_TO_CONTINUE
 from auditor.connections.writer import open_files_for_writing, open_patch_session, patching_dialect
+from auditor.durations import durations
 from auditor.errors import BootstrapRefused, DatabaseBusy, StatementCancelled
 from auditor.model import Chunk, Side
 from auditor.store import Store
-from auditor.timeouts import timeouts
 from dialects import Session
 
 Task = TypeVar("Task")
@@ -132,5 +132,5 @@ class BootstrapJob:
             if self.stopped.is_set():
                 reader.stop()
 
-        with Service("bootstrap stops", watch, timeouts().bootstrap_stop_poll, waits_first=True):
+        with Service("bootstrap stops", watch, durations().bootstrap_stop_poll, waits_first=True):
             yield

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from auditor.bootstrap.copying import target_failure
 from auditor.bootstrap.job import BootstrapJob
 from auditor.bootstrap.plan import BootstrapPlan, is_there
+from auditor.durations import durations
 from auditor.errors import AuditorError, BootstrapFailed, LockTimeout, SerializationConflict, StatementRefused
 from auditor.points import reach
 from auditor.repair.target_writer import CommitWriter, target_writer
 from auditor.sql.render import where
 from auditor.sql.row_changes import MarkStatements
-from auditor.timeouts import timeouts
 from dialects import Session
 from sql_templates import fill
 
@@ -27,19 +27,19 @@ EXCHANGE = 1
 def swap(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Exchange the rows, or the tables. Raises LockTimeout if others held the table all the while, and errors of the tree: then nothing
     was exchanged, unless the connection was lost."""
-    with job.open_writer(timeouts().swap_lock) as session:
+    with job.open_writer(durations().swap_lock) as session:
         _exchange_of(job, plan, session, bootstrap).swap()
 
 
 def was_swapped(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> bool:
     """Return whether a process that ended had brought its copy into the table; if not, nothing of it will do so later."""
-    with job.open_writer(timeouts().swap_lock) as session:
+    with job.open_writer(durations().swap_lock) as session:
         return _exchange_of(job, plan, session, bootstrap).was_swapped()
 
 
 def clean_up(job: BootstrapJob, plan: BootstrapPlan, bootstrap: str) -> None:
     """Drop what an exchange has no more use for: the copy, and its mark. The replaced rows stay."""
-    with job.open_writer(timeouts().swap_lock) as session:
+    with job.open_writer(durations().swap_lock) as session:
         _exchange_of(job, plan, session, bootstrap).clean_up()
 
 
@@ -224,7 +224,7 @@ class _CarryingRename(_MarkedExchange):
 
 def _retry(job: BootstrapJob, work: Callable[[], object]) -> None:
     """Do some work that waits for a lock, again after each of ``swap_pauses``. Raises StatementCancelled once the bootstrap was stopped."""
-    for pause in (*timeouts().swap_pauses, None):
+    for pause in (*durations().swap_pauses, None):
         job.check_stopped()
         try:
             work()
@@ -249,12 +249,12 @@ def _keep_numbering(session: Session, plan: BootstrapPlan) -> None:
 def end_waiting(session: Session, plan: BootstrapPlan) -> None:
     """End the statements of a process that ended, which may still wait for the table."""
     sql = fill(session.dialect.template("statements_like"), {"table": session.dialect.names.literal(f"RENAME%{plan.stage}%")})
-    for _ in timeouts().swap_pauses:
+    for _ in durations().swap_pauses:
         waiting = session.query(sql)
         if not waiting:
             return
         for (process,) in waiting:
             with suppress(AuditorError):  # it may have ended meanwhile
                 session.execute(f"KILL {int(process)}")
-        time.sleep(timeouts().swap_pauses[0])
+        time.sleep(durations().swap_pauses[0])
     raise BootstrapFailed(f"a statement of an earlier process still waits for {plan.table.sql}; end it, then run this again")

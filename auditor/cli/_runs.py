@@ -20,11 +20,11 @@ from auditor.cli._output import (
     settings_and_store,
     write_private,
 )
+from auditor.durations import durations
 from auditor.errors import NoReport
 from auditor.store import patches as stored_patches
-from auditor.store import retention, run_lifecycle
+from auditor.store import pruning, run_lifecycle
 from auditor.store import runs as store_runs
-from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -128,7 +128,7 @@ def _follow(store: Store, run: StoredRun, options: argparse.Namespace) -> Stored
     watch = print_steps(options.quiet)
     while run.ended is None:
         watch(as_run(run))
-        time.sleep(timeouts().follow_poll)
+        time.sleep(durations().follow_poll)
         run_lifecycle.recover_runs(store)  # of a process that died, no other would end the run
         run = store_runs.get_run(store, run.run)
     return run
@@ -138,7 +138,7 @@ def prune(options: argparse.Namespace) -> int:
     """Delete runs, events and ended tokens beyond the limits in keep:."""
     with settings_and_store(options) as (configured, store):
         keep = configured.keep
-        pruned = retention.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC), journal=keep.journal)
+        pruned = pruning.prune(store, runs=keep.runs, days=keep.days, now=dt.datetime.now(dt.UTC), journal=keep.journal)
     if options.format == "json":
         print_json(dataclasses.asdict(pruned))
     else:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from auditor import config
 from auditor.cli._output import console, current_user, print_json, settings_and_store, with_known_groups
 from auditor.config import find_file, find_secrets, parse_duration
+from auditor.durations import durations
 from auditor.errors import ConfigError, PackageMissing
 from auditor.store import leases
 from auditor.store import tokens as store_tokens
-from auditor.timeouts import timeouts
 from dialects import extras
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def serve(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:  # uvicorn shuts down, then raises the signal again
             pass
         finally:
-            remaining = max(service.grace / 2, service.grace - timeouts().shutdown_requests - timeouts().exit_margin)
-            _exit_after(remaining + timeouts().exit_margin)
+            remaining = max(service.grace / 2, service.grace - durations().shutdown_requests - durations().exit_margin)
+            _exit_after(remaining + durations().exit_margin)
             ticker.stop()
-            notices.stop(timeouts().notices_end)
+            notices.stop(durations().notices_end)
             deadline = time.monotonic() + remaining
             for background_service in (processes, heartbeats):
                 background_service.ask_to_stop()
@@ -92,7 +92,7 @@ def _make_server(app: Any, service: Service, host: str, port: int) -> uvicorn.Se
     connection_options: dict[str, Any] = {"http": limits.protocol(), "ws": "none", "backlog": connections.BACKLOG}
     logging.getLogger("asyncio").addFilter(connections.OncePerMinute())
     return uvicorn.Server(
-        uvicorn.Config(app, **address, **quiet, **connection_options, timeout_graceful_shutdown=timeouts().shutdown_requests)
+        uvicorn.Config(app, **address, **quiet, **connection_options, timeout_graceful_shutdown=durations().shutdown_requests)
     )
 
 

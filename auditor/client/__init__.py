@@ -34,8 +34,8 @@ from auditor.api_models.report import DayReport, RunReport
 from auditor.api_models.run import Difference, Partition, Run
 from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
 from auditor.client.http import MAX_ANSWER, Transport, quoted
+from auditor.durations import durations
 from auditor.errors import AuditorError
-from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     import pyarrow
@@ -142,13 +142,13 @@ class Client:
                 current = self.run(run)
                 last_response = time.monotonic()
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - last_response > timeouts().client_outage:
+                if not error.retryable or time.monotonic() - last_response > durations().client_outage:
                     raise
             else:
                 watch(current)
                 if current.ended is not None or (deadline is not None and time.monotonic() >= deadline):
                     return current
-            time.sleep(timeouts().client_poll)
+            time.sleep(durations().client_poll)
 
     def follow(self, run: str) -> Iterator[Run]:
         """Yield the run whenever it changes, the ended run last; the service sends it, so that no change is asked for in vain.
@@ -164,9 +164,9 @@ class Client:
                         return
                     yield self._service.parse(Run, json.loads(data))
             except AuditorError as error:
-                if not error.retryable or time.monotonic() - heard > timeouts().client_outage:
+                if not error.retryable or time.monotonic() - heard > durations().client_outage:
                     raise
-            time.sleep(timeouts().client_poll)
+            time.sleep(durations().client_poll)
 
     def _events(self, run: str, last: str) -> Iterator[tuple[str, str, str]]:
         """Yield name, data and id of the events of one stream until it ends or breaks off."""

@@ -1,6 +1,6 @@
 """A database connection of a run: passes the throttle before each statement, retries what may succeed later, reconnects when lost.
 
-How long it waits before each retry: `auditor/timeouts.py`.
+How long it waits before each retry: `auditor/durations.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from auditor import telemetry
 from auditor.config import ConnectionSettings
 from auditor.connections import prefetch
 from auditor.connections.throttle import Throttle, get_throttle
+from auditor.durations import durations
 from auditor.errors import (
     AuditorError,
     ConfigError,
@@ -31,7 +32,6 @@ from auditor.errors import (
     Unreachable,
 )
 from auditor.model import Side
-from auditor.timeouts import timeouts
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -304,7 +304,7 @@ class Connection:
         """Wait, then reconnect if the connection was lost. Raises the last error when that fails, StatementCancelled when cancelled."""
         lost = isinstance(error, ConnectionLost | Unreachable)
         while True:
-            delay = timeouts().retries[self.attempts]
+            delay = durations().retries[self.attempts]
             self.attempts += 1
             self.retries += 1
             self._report_wait(f"waits {delay:g} s to retry: {error}")
@@ -426,7 +426,7 @@ def _open_unless_stopped(connect: Callable[[], Session], stopped: threading.Even
     if is_file:
         return connect()
     threading.Thread(target=telemetry.with_current_context(work), name="connect", daemon=True).start()
-    while not wait([opened], timeouts().connecting_poll).done:
+    while not wait([opened], durations().connecting_poll).done:
         if stopped.is_set() and opened.cancel():
             raise StatementCancelled
     return opened.result()
@@ -455,5 +455,5 @@ def is_worth_retrying(error: AuditorError, attempts: int) -> bool:
         isinstance(error, EngineError)
         and error.retryable
         and not isinstance(error, StatementTimeout)
-        and attempts < len(timeouts().retries)
+        and attempts < len(durations().retries)
     )

@@ -16,9 +16,9 @@ from typing import TypeVar
 from auditor.background import NEVER, Service, wait_for_first_failure
 from auditor.config import Budget, ConnectionSettings
 from auditor.connections.connection import CONTINUING, Connection
+from auditor.durations import durations
 from auditor.errors import AuditorError, BudgetSpent, StatementCancelled
 from auditor.model import SIDES, Progress, Side, SideCost, side_of
-from auditor.timeouts import timeouts
 from dialects import ServerTimes, Session
 
 log = logging.getLogger(__name__)
@@ -338,7 +338,7 @@ def on_both_sides(
             while running:  # a cancel that arrives before the statement has begun is lost, so it is repeated
                 if cancel:
                     cancel()
-                running = wait(running, timeout=timeouts().cancel_again).not_done
+                running = wait(running, timeout=durations().cancel_again).not_done
             errors = [error for future in futures.values() if (error := future.exception())]
             raise min([first, *errors], key=lambda error: isinstance(error, StatementCancelled))
         return {side: future.result() for side, future in futures.items()}
@@ -404,12 +404,12 @@ class PauseWatch:
         with self._lock:
             if not self._is_watching:
                 self._is_watching = True
-                Service("pause", self._watch, timeouts().snapshot_in_pause / LOOKS, waits_first=True, stopping=self._stopped).start()
+                Service("pause", self._watch, durations().snapshot_in_pause / LOOKS, waits_first=True, stopping=self._stopped).start()
 
     def _watch(self) -> float | None:
-        if self._longest_wait() >= timeouts().snapshot_in_pause:
+        if self._longest_wait() >= durations().snapshot_in_pause:
             for connection in self._connections():
-                connection.give_up_idle_snapshot(timeouts().snapshot_in_pause)
+                connection.give_up_idle_snapshot(durations().snapshot_in_pause)
         return None if self._continues() else NEVER
 
     def _continues(self) -> bool:

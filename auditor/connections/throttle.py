@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import dialects
 from auditor.config import ConnectionSettings, TableRef
+from auditor.durations import durations
 from auditor.errors import AuditorError, DatabaseBusy, PlanError, StatementCancelled, StoreError
-from auditor.timeouts import timeouts
 from dialects import Session
 
 if TYPE_CHECKING:
@@ -133,18 +133,18 @@ class Throttle:
         """Return the reason for which the load lets a statement wait, '' if it is being probed; None if the load allows it."""
         if self._connection.limits.pause_when:
             now, last = time.monotonic(), self._last_probe
-            if is_next and (last is None or now - last.at >= timeouts().load_probe):
+            if is_next and (last is None or now - last.at >= durations().load_probe):
                 self._start_probe(now)
                 return ""
             if is_next and last and last.error:
                 raise last.error
-            if last and last.reason and (is_next or now - last.at < 3 * timeouts().load_probe):
+            if last and last.reason and (is_next or now - last.at < 3 * durations().load_probe):
                 return last.reason
         return None
 
     def _start_probe(self, now: float) -> None:
         """Start a probe, unless one runs, in a thread of its own: nothing hangs with a server that does not answer."""
-        if self._probing_since and now - self._probing_since < timeouts().load_probe_stale:
+        if self._probing_since and now - self._probing_since < durations().load_probe_stale:
             return
         self._generation += 1
         self._probing_since = now
@@ -156,7 +156,7 @@ class Throttle:
     def _probe(self, generation: int, session: Session | None, own: int) -> None:
         reason, failure, final = "", None, False
         try:
-            session = session or dialects.connect(self._connection.url, timeouts().load_probe_limit, timeouts().load_probe_limit)
+            session = session or dialects.connect(self._connection.url, durations().load_probe_limit, durations().load_probe_limit)
             reason = reason_of_load(session, self.name, self._connection, own)
         except Exception as error:  # raised in the threads that wait, not in this one
             failure, final = error, not (isinstance(error, AuditorError) and error.retryable)
@@ -316,7 +316,7 @@ class Limiter:
         with self.changed:
             self._queue.append(who)
         try:
-            waiter.wait(reason, self.changed, timeouts().limiter_poll)
+            waiter.wait(reason, self.changed, durations().limiter_poll)
             yield
         finally:
             with self.changed:
@@ -354,13 +354,13 @@ class _Shared:
         self.release = partial(leases.release_slot, store)
         self.databases: dict[str, str] = {}
         """The database of each holder."""
-        self.renewal = Renewal("slots", self._renew_all, timeouts().slot_lapse / 4)
+        self.renewal = Renewal("slots", self._renew_all, durations().slot_lapse / 4)
         self.renewal.start()
 
     def _renew_all(self) -> None:
         for holder, database in list(self.databases.items()):
             with suppress(StoreError):  # while the store fails, no other process gets the slot either
-                self.renew(database, holder, timeouts().slot_lapse)
+                self.renew(database, holder, durations().slot_lapse)
 
 
 _shared: _Shared | None = None
@@ -391,7 +391,7 @@ def hold_slot(database_of: Callable[[], str], most: Callable[[], int | None], wa
             yield
         return
     try:
-        waiter.wait(partial(_reason_to_wait, shared, database, holder, most), threading.Condition(), timeouts().slot_poll)
+        waiter.wait(partial(_reason_to_wait, shared, database, holder, most), threading.Condition(), durations().slot_poll)
         yield
     finally:
         shared.databases.pop(holder, None)
@@ -411,7 +411,7 @@ def _reason_to_wait(shared: _Shared, database: str, holder: str, most: Callable[
     if limit is None:
         return None
     try:
-        if not shared.take(database, limit, holder, timeouts().slot_lapse):
+        if not shared.take(database, limit, holder, durations().slot_lapse):
             return f"waits for {describe_slots(limit)} at once over all processes"
     except StoreError as error:
         if error.retryable:

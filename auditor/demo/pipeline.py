@@ -22,6 +22,7 @@ from auditor import config, service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
 from auditor.demo.servers import start_postgres, start_source
+from auditor.durations import durations
 from auditor.errors import AuditorError, PackageMissing
 from auditor.escaping import shell_word
 from auditor.model import Report, Verdict
@@ -30,7 +31,6 @@ from auditor.service import pipelines
 from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store
 from auditor.store import pipelines as stored
-from auditor.timeouts import timeouts
 from dialects import extras
 
 PIPELINE, TARGETS = "shop", ("duck", "pg")
@@ -134,9 +134,9 @@ class Demonstration:
             done = pool.submit(writer.run, stop)
             try:
                 began, has_arrived = time.monotonic(), False
-                least, limit = began + timeouts().demo_writing, began + timeouts().demo_pipeline
+                least, limit = began + durations().demo_writing, began + durations().demo_pipeline
                 while not done.done() and not (has_arrived and time.monotonic() > least) and time.monotonic() < limit:
-                    time.sleep(timeouts().demo_progress)
+                    time.sleep(durations().demo_progress)
                     has_arrived = self._show_progress(settings, store)
             finally:
                 stop.set()
@@ -226,10 +226,10 @@ def _running(settings: Settings, path: Path, store: Store) -> Iterator[None]:
 
 def _wait(reached: Any, otherwise: str) -> None:
     """Wait until something is so. Raises AuditorError if that takes longer than ``demo_pipeline``."""
-    deadline = time.monotonic() + timeouts().demo_pipeline
+    deadline = time.monotonic() + durations().demo_pipeline
     while not reached():
         if time.monotonic() > deadline:
-            raise AuditorError(f"the pipeline {otherwise} within {timeouts().demo_pipeline:.0f} s; see its log by: auditor pipeline run")
+            raise AuditorError(f"the pipeline {otherwise} within {durations().demo_pipeline:.0f} s; see its log by: auditor pipeline run")
         time.sleep(0.2)
 
 
@@ -254,7 +254,7 @@ class _Writer:
             customers = [f"({n}, 'Näme {n}', 'mail{n}@shop', 'hush', '{('DE', 'FR', 'XX')[n % 3]}')" for n in range(1, 501)]
             self._commit(session, f"INSERT INTO customers VALUES {', '.join(customers)}")
             self._commit(session, self._orders(100))
-            while not stop.wait(timeouts().demo_pause):
+            while not stop.wait(durations().demo_pause):
                 self._commit(session, self._orders(self._random.choice((1, 1, 5, 50, 2000))))
                 for statement in self._random.sample(_changes(self._random.randrange(20, self._next)), 2):
                     self._commit(session, statement)

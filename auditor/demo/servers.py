@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dialects
+from auditor.durations import durations
 from auditor.errors import AuditorError, DemoServerMissing
-from auditor.timeouts import timeouts
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "auditor-tests" / "mysql" / "bin"
 """Where scripts/engines.sh unpacks MySQL."""
@@ -94,14 +94,14 @@ def _with_database(server: Server) -> Server:
 
 
 def _answering(server: Server) -> Server:
-    deadline = time.monotonic() + timeouts().demo_server
+    deadline = time.monotonic() + durations().demo_server
     while True:
         try:
             dialects.connect(server.url, 30.0, 10.0).close()
             return server
         except AuditorError as error:
             if time.monotonic() > deadline:
-                raise DemoServerMissing(f"{server.name} did not answer within {timeouts().demo_server:.0f} s: {error}") from error
+                raise DemoServerMissing(f"{server.name} did not answer within {durations().demo_server:.0f} s: {error}") from error
             time.sleep(0.1)
 
 

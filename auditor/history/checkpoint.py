@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auditor import telemetry
+from auditor.durations import durations
 from auditor.errors import AuditorError, RunLost, StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
 from auditor.history.stored_plan import dump_plan
@@ -17,7 +18,6 @@ from auditor.store import Store, run_lifecycle, runs
 from auditor.store.leases import Renewal
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
-from auditor.timeouts import timeouts
 
 
 class StoreCheckpoint:
@@ -123,7 +123,7 @@ class StoreCheckpoint:
             self.taken_away = True
             stop()
 
-        with Renewal("heartbeat", telemetry.with_current_context(beat), timeouts().run_heartbeat, end):
+        with Renewal("heartbeat", telemetry.with_current_context(beat), durations().run_heartbeat, end):
             yield
 
     def _count_waits(self, seconds: float) -> None:

@@ -16,16 +16,16 @@ from pydantic import TypeAdapter
 
 from auditor.api_models.run import Run, RunScore
 from auditor.config import Audit, ConnectionSettings, Retention
+from auditor.durations import durations
 from auditor.history import fingerprint, key_digests, left_out, rolling
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
-from auditor.store import Store, audit_state, retention, rolling_parts, run_lifecycle, runs, salt
+from auditor.store import Store, audit_state, pruning, rolling_parts, run_lifecycle, runs, salt
 from auditor.store import audit_state as stored_left_out
 from auditor.store.evidence import Seal
 from auditor.store.rolling_parts import RollingPart
 from auditor.store.runs import StoredDifference, StoredRun
 from auditor.summary.codec import STATES, PartitionMap, pack_partition_map, unpack_partition_map
-from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -152,9 +152,9 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
             store, report.audit, verified_settings=settings, verified_through=verified, within_threshold_through=within
         )
     # Pruning reads all runs of all audits, too slow to do after every run.
-    if time.monotonic() - _last_pruned.get(store, -timeouts().store_pruning) >= timeouts().store_pruning:
+    if time.monotonic() - _last_pruned.get(store, -durations().store_pruning) >= durations().store_pruning:
         _last_pruned[store] = time.monotonic()
-        retention.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC), journal=limits.journal)
+        pruning.prune(store, runs=limits.runs, days=limits.days, now=dt.datetime.now(dt.UTC), journal=limits.journal)
 
 
 def _read_moment(store: Store, report: Report, plan: Plan) -> dt.datetime:

@@ -18,11 +18,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from auditor.background import NEVER, Service
+from auditor.durations import durations
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.spark import RunTasks
 from auditor.pipeline.staging import Staging
-from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
@@ -68,7 +68,7 @@ class BatchDriver:
 
     def stop(self) -> None:
         """End it after the batch under way."""
-        self._service.stop(timeouts().batch_end)
+        self._service.stop(durations().batch_end)
 
     def _run_batch(self) -> float | None:
         """Stage the next batch, if there is one."""
@@ -93,7 +93,7 @@ class BatchDriver:
         began = time.monotonic()
         events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
         self._offset, self.batches = end, self.batches + 1
-        return 0.0 if events >= MANY_EVENTS else min((SHARE - 1) * (time.monotonic() - began), timeouts().longest_rest)
+        return 0.0 if events >= MANY_EVENTS else min((SHARE - 1) * (time.monotonic() - began), durations().longest_rest)
 
     def _close(self) -> None:
         if self._reader is not None:

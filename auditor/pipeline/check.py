@@ -13,10 +13,11 @@ import dialects
 import sql_templates
 from auditor.config import Pipeline, Settings
 from auditor.connections.writer import open_writer
+from auditor.durations import durations
 from auditor.errors import AuditorError, NoSuchObject
 from auditor.pipeline.binlog.cascades import Cascades, read_references
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id, source_of
+from auditor.pipeline.binlog.log_connection import Request, Source, log_status, other_server_id, source_of
 from auditor.pipeline.binlog.log_scope import find_gaps
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
@@ -29,7 +30,6 @@ from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
 from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.sql.merge import is_own_table
-from auditor.timeouts import timeouts
 from dialects import Place, Session, Table, versions
 
 LEAST_EXPIRY = 86400
@@ -244,15 +244,15 @@ def prove(settings: Settings, name: str) -> Finding:
             start = log_status(connection).end
         with open_heartbeat(settings, pipeline.source.refresh or pipeline.source.connection) as writer:
             written = writer.write()
-            with closing(LogScan(Request(source, start, other_server_id()), Mark(start), PROVING_BYTES, timeouts().log_proof)) as scan:
-                while time.monotonic() < began + timeouts().log_proof:
+            with closing(LogScan(Request(source, start, other_server_id()), Mark(start), PROVING_BYTES, durations().log_proof)) as scan:
+                while time.monotonic() < began + durations().log_proof:
                     with closing(source.connect()) as connection:
                         ranges = scan.advance(log_status(connection).end)
                     if _has_come(pipeline, source, writer.table, scan, ranges, written.serial):
                         seconds = time.monotonic() - began
                         return Finding("note", subject, f"proved: a row of {writer.table} came through the log within {seconds:.1f} s")
-                    time.sleep(timeouts().log_proof_poll)
-        limit = f"{timeouts().log_proof:g} s"
+                    time.sleep(durations().log_proof_poll)
+        limit = f"{durations().log_proof:g} s"
         sentence = f"a row that was written into {writer.table} did not come through the log within {limit}; check what the log leaves out"
         return Finding("error", subject, f"{sentence}, and whether both connections lead to one server")
     except AuditorError as error:
@@ -264,7 +264,7 @@ def _has_come(pipeline: Pipeline, source: Source, table: str, scan: LogScan, ran
     if pipeline.tracker is not None:
         return scan.mark.trail is not None and scan.mark.trail.beat.serial == serial
     named = table.replace("`", "")
-    reading = Reading(source, Selection([named], ""), 0, timeouts().log_proof)
+    reading = Reading(source, Selection([named], ""), 0, durations().log_proof)
     values = (row for log_range in ranges for batch in reading.batches(log_range) for row in batch["after"].to_pylist())
     return any(row and str(serial) in row for row in values)
 

@@ -20,7 +20,7 @@ from typing import IO
 from auditor import config, telemetry
 from auditor.background import NEVER, Backoff, Service
 from auditor.config import Settings
-from auditor.timeouts import timeouts
+from auditor.durations import durations
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Child:
         level = logging.getLevelName(log.getEffectiveLevel())
         command, backoff = (
             [sys.executable, "-m", self.module, *self.arguments, level],
-            Backoff(timeouts().first_retry, timeouts().longest_retry),
+            Backoff(durations().first_retry, durations().longest_retry),
         )
 
         def run_process() -> float:
@@ -55,7 +55,7 @@ class Child:
             log.warning("%s: %s; it is started again", self.label, ended, extra=extra)
             return wait
 
-        return Service(name, run_process, backoff=Backoff(timeouts().first_retry, timeouts().longest_retry), stopping=stopped)
+        return Service(name, run_process, backoff=Backoff(durations().first_retry, durations().longest_retry), stopping=stopped)
 
     @staticmethod
     def _run_once(command: list[str], stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> str:
@@ -69,7 +69,7 @@ class Child:
         with suppress(BrokenPipeError), process.stdin:
             while process.poll() is None and not stopped.is_set():
                 _write(process.stdin, "paused" if paused.is_set() else "going")
-                if staged.wait(timeouts().staged_poll):
+                if staged.wait(durations().staged_poll):
                     staged.clear()
                     _write(process.stdin, "staged")
         return f"its process ended with {process.wait()}"

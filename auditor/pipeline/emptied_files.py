@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from auditor.durations import durations
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
 from auditor.store import Store, parts
-from auditor.timeouts import timeouts
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class EmptiedFiles:
 
     def delete(self) -> None:
         """Delete those that had no part for long enough. Raises StagingFailed and StoreError; the next call tries it again."""
-        due = {path for path, since in self._since.items() if self.clock() >= since + timeouts().part_reader}
+        due = {path for path, since in self._since.items() if self.clock() >= since + durations().part_reader}
         if not due:
             return
         try:

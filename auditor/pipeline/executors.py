@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dialects
 from auditor.config import Settings
 from auditor.connections.writer import writing_dialect
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, StagingFailed, StatementCancelled
 from auditor.pipeline import spark
 from auditor.pipeline.folders import folder_at
-from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -261,7 +261,7 @@ def run_on_executors(
         pending = {pool.submit(run, task) for task in tasks}
         try:
             while pending:
-                done, pending = wait(pending, timeouts().spread_poll, FIRST_COMPLETED)
+                done, pending = wait(pending, durations().spread_poll, FIRST_COMPLETED)
                 if stopped.is_set():
                     raise StatementCancelled
                 for future in done:

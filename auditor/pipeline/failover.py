@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auditor.errors import FailoverRefused
-from auditor.pipeline.binlog.dump import Source, log_status, query
 from auditor.pipeline.binlog.heartbeats import Trail
+from auditor.pipeline.binlog.log_connection import Source, log_status, query
 from auditor.pipeline.binlog.ranges import Mark, SourceOffset, as_offset, from_offset
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.server import identify_server

@@ -18,9 +18,9 @@ import sql_templates
 from auditor.background import NEVER, Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import create_table, open_patch_session, patching_dialect, transaction
+from auditor.durations import durations
 from auditor.errors import AccessDenied, AuditorError, ConfigError
 from auditor.model import HEARTBEAT_TABLE, parse_time
-from auditor.timeouts import timeouts
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ def run(settings: Settings, connection: str, every: float, stop: threading.Event
         return None
 
     failure, fields = f"{connection}: no heartbeat was written; it is tried again", {"connection": connection}
-    backoff, action = Backoff(2 * timeouts().first_retry, timeouts().longest_retry), "heartbeat_delayed"
+    backoff, action = Backoff(2 * durations().first_retry, durations().longest_retry), "heartbeat_delayed"
     service = Service(
         "heartbeats", beat, every, failure=failure, action=action, fields=fields, backoff=backoff, at_end=opened.close, stopping=stop
     )

@@ -1,7 +1,7 @@
 """Delete the parts that every target has passed and that were kept long enough, and those for which there is no room.
 
 How long parts are kept, and how many bytes they may take, are settings of the pipeline: `Staging.keep` and `Staging.budget` in
-`auditor/config/_pipeline.py`. How often parts are deleted: `retention_poll` in `auditor/timeouts.py`.
+`auditor/config/_pipeline.py`. How often parts are deleted: `retention_poll` in `auditor/durations.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import dialects
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, transaction
 from auditor.errors import ConfigError, NoSuchObject, PositionLost
-from auditor.pipeline.binlog.dump import source_of
+from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.ranges import SourceOffset, check_born, from_offset, read_born
 from auditor.pipeline.binlog.server import check_server, read_log_files
 from auditor.pipeline.check import read_schemas

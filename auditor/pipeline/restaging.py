@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import AuditorError, ChangeStreamError, PartsGone
 from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Request, other_server_id, source_of
+from auditor.pipeline.binlog.log_connection import Request, other_server_id, source_of
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection
@@ -31,7 +32,6 @@ from auditor.pipeline.part_writer import copy_parts, write_parts
 from auditor.pipeline.stage_task import TableRules, project
 from auditor.pipeline.staged_parts import check_part
 from auditor.store import Store, parts, pipelines, salt
-from auditor.timeouts import timeouts
 from dialects.url import parse_url
 
 log = logging.getLogger(__name__)
@@ -97,14 +97,14 @@ def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch
     base, _, digits = str(offset["file"]).rpartition(".")
     begin, end = (Place(f"{base}.{position.file:0{len(digits)}d}", position.offset) for position in (first, last))
     start = Place(begin.file, FIRST_OFFSET)
-    scan = LogScan(Request(source, start, other_server_id()), Mark(start), RANGE_BYTES, timeouts().source_absence)
+    scan = LogScan(Request(source, start, other_server_id()), Mark(start), RANGE_BYTES, durations().source_absence)
     try:
         ranges = scan.advance(end)
     finally:
         scan.close()
     database, skipped = parse_url(source.url).database, chosen.source.skip_pipelines
     selection = Selection(chosen.source.tables, database, refreshes_of(settings, pipeline), skipped)
-    reading = Reading(source, selection, first.epoch, timeouts().source_absence, notes=True, tracked=b"")
+    reading = Reading(source, selection, first.epoch, durations().source_absence, notes=True, tracked=b"")
     rules, notes = TableRules(chosen, salt.get_salt(store)), list[TableNote]()
     read = (batch for log_range in ranges if log_range.ends for batch in reading.batches(log_range))
     for batch in project(read, rules, notes, TaskSums(scratch), EventCount()):

@@ -18,11 +18,12 @@ import dialects
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer, writing_dialect
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
 from auditor.pipeline import spark
 from auditor.pipeline.batch_driver import BatchDriver, read_plan
 from auditor.pipeline.binlog.ddl import Value, added_value
-from auditor.pipeline.binlog.dump import query, source_of
+from auditor.pipeline.binlog.log_connection import query, source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.binlog.refreshes import refreshes_of
@@ -47,7 +48,6 @@ from auditor.pipeline.staging import Staging
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
-from auditor.timeouts import timeouts
 from dialects.mysql.session import server_version
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Run:
             watch = Watch(self.store, self.settings, self.name) if self.stages else None
             if watch:
                 watching = watch.service(self.stop)
-                resources.callback(watching.stop, timeouts().watch_end)
+                resources.callback(watching.stop, durations().watch_end)
                 watching.start()
             session = self._start_spark(resources) if self._needs_spark() else None
             self._loaders(session, root, resources)
@@ -284,7 +284,7 @@ class Run:
         if self.events is None:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
-        backoff, next_start = Backoff(timeouts().first_retry, timeouts().longest_retry), 0.0
+        backoff, next_start = Backoff(durations().first_retry, durations().longest_retry), 0.0
         try:
             while not self.stop.is_set():
                 now = time.monotonic()
@@ -301,13 +301,13 @@ class Run:
                 elif session and driver is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
                         events, run_tasks = self.events or _binlog(), spark.on_executors(session)
-                        driver = BatchDriver(events, self.stream_options(), staging, run_tasks, timeouts().batch_poll).start()
+                        driver = BatchDriver(events, self.stream_options(), staging, run_tasks, durations().batch_poll).start()
                     except AuditorError as error:
                         next_start = now + backoff.fail()
                         self._report(error)
                 elif driver is not None and driver.batches:
                     backoff.succeed()
-                self.stop.wait(timeouts().run_poll)
+                self.stop.wait(durations().run_poll)
         finally:
             self.stop.set()
             if driver is not None:
@@ -382,7 +382,7 @@ class Run:
                 joining.join()
 
         failure, fields = f"{self.name}: parts could not be deleted, or joined", {"pipeline": self.name}
-        every = timeouts().retention_poll
+        every = durations().retention_poll
         return Service("retention", keep_house, every, failure=failure, action="retention_failed", fields=fields, stopping=self.stop)
 
     def _keep(self, kind: leases.Kind, name: str) -> AbstractContextManager[None]:
@@ -392,7 +392,7 @@ class Run:
             self.lost.append(error)
             self.stop.set()
 
-        return leases.keep(self.store, kind, name, timeouts().pipeline_lease, end)
+        return leases.keep(self.store, kind, name, durations().pipeline_lease, end)
 
 
 def lease_of_source(settings: Settings, name: str) -> str:

@@ -18,7 +18,7 @@ from auditor.config import find_file, load
 from auditor.errors import AuditorError, ConfigError, OffsetWentBack, PackageMissing, PositionLost
 from auditor.pipeline.binlog.cascades import Reference, made_references, read_references
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Patience, Request, Source, first_place, log_status, other_server_id, query
+from auditor.pipeline.binlog.log_connection import Patience, Request, Source, first_place, log_status, other_server_id, query
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, SourceOffset, as_offset, check_born, from_offset, offsets, read_born
 from auditor.pipeline.binlog.refreshes import Refreshes
 from auditor.pipeline.binlog.selection import Selection

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
 import dialects
+from auditor.durations import durations
 from auditor.errors import KIND_BY_NAME, AuditorError, PackageMissing, PipelineFailed, error_named
-from auditor.timeouts import timeouts
 from dialects import extras
 from dialects.spark import driver
 from dialects.spark.connect import in_thread
@@ -101,7 +101,7 @@ def check_alive(spark: SparkSession) -> None:
     """Raise PipelineFailed if Spark's Java process, or the session on a server, has ended: nothing can be run with it from then on."""
     try:
         if is_connect(spark):
-            in_thread(lambda: spark.version, "alive").result(timeouts().spark_answer)
+            in_thread(lambda: spark.version, "alive").result(durations().spark_answer)
         else:
             driver.ask_java(spark)
     except Exception as error:  # py4j's own, of gRPC, or of the socket
@@ -113,9 +113,9 @@ def close_session(spark: SparkSession) -> None:
     """End a session on a Spark Connect server, whose open channel would keep this process from ending; none of this process."""
     if is_connect(spark):
         with suppress(Exception):  # the server ends it after an hour
-            in_thread(spark.client.release_session, "release").result(timeouts().spark_release)
+            in_thread(spark.client.release_session, "release").result(durations().spark_release)
         with suppress(Exception):
-            in_thread(spark.client.close, "close").result(timeouts().spark_release)
+            in_thread(spark.client.close, "close").result(durations().spark_release)
 
 
 def on_executors(spark: SparkSession | None) -> RunTasks:

@@ -18,8 +18,9 @@ from typing import Any
 from auditor.api_models.pipeline import PipelineProgress, StagedBatch
 from auditor.background import Service
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import AuditorError, StoreError
-from auditor.pipeline.binlog.dump import source_of
+from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.server import LogFiles, read_log_files
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import Folder, folder_at
@@ -27,7 +28,6 @@ from auditor.pipeline.part_deletion import warn_of_budget
 from auditor.store import Store, lags, parts, pipelines
 from auditor.store.parts import Pile
 from auditor.store.pipelines import PipelineState
-from auditor.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Watch:
         history = LagRecorder(self.store, self.name, list(self.settings.pipeline(self.name).targets))
         check, failure = partial(self._check_and_store, history), f"{self.name}: the pipeline could not be checked"
         fields = {"pipeline": self.name}
-        return Service("watch", check, timeouts().watch_poll, failure=failure, fields=fields, at_end=self._close, stopping=stopped)
+        return Service("watch", check, durations().watch_poll, failure=failure, fields=fields, at_end=self._close, stopping=stopped)
 
     def _check_and_store(self, history: LagRecorder) -> None:
         """Store what a check found. A source or store that is not reached is a warning in the log, and checked again."""

@@ -18,12 +18,12 @@ from functools import partial
 
 from auditor.config import Audit, Heartbeat, Settle
 from auditor.connections.reader import Reader
+from auditor.durations import durations
 from auditor.errors import HeartbeatUnusable, NoSuchObject, PlanError, StatementCancelled
 from auditor.model import NotCompared, Plan, Side, parse_time
 from auditor.planning import planner
 from auditor.planning.columns import Endpoint
 from auditor.sql.user_sql import checked
-from auditor.timeouts import timeouts
 from dialects import Column, Dialect, Kind, Place, Session
 
 DAY = Kind("date")
@@ -197,6 +197,6 @@ def _wait(how: Settle, reader: Reader) -> float:
                 f" {beat.table}.{beat.column}, is {arrived.at:%Y-%m-%d %H:%M:%S} UTC; see that auditor heartbeat run is running, and what"
                 " carries the table, or allow for more time (settle: {barrier: ...})"
             )
-        if reader.stopped.wait(timeouts().heartbeat_poll):
+        if reader.stopped.wait(durations().heartbeat_poll):
             raise StatementCancelled
     return time.monotonic() - began

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor.config import Audit, ConnectionSettings, SegmentAudit, Settings, Threshold
+from auditor.durations import durations
 from auditor.errors import StoreError, UnknownDay
 from auditor.history import fingerprint, records
 from auditor.history.audit_status import NOTHING, STATUSES, Standing, count_streak, derive_standing, load_table_verdict
@@ -21,7 +22,6 @@ from auditor.report.rolling import WholeTable, build_whole_table
 from auditor.store import Store, audit_state, runs
 from auditor.store.audit_state import AuditState
 from auditor.store.runs import ScorePoint, StoredRun
-from auditor.timeouts import timeouts
 
 TREND_DAYS = 30
 """Days that a trend goes back."""
@@ -241,7 +241,7 @@ def _describe_running(run: StoredRun, at: dt.datetime) -> str:
     settings = f", with other settings: {run.other_settings}," if run.is_one_off else ""
     since = f"run {run.run[:12]}{settings} {doing_what} since {formatting.moment(run.started)}"
     elapsed = (at - run.started).total_seconds()
-    started = f"; it started {format_duration(elapsed)} ago" if elapsed > timeouts().run_silent else ""
+    started = f"; it started {format_duration(elapsed)} ago" if elapsed > durations().run_silent else ""
     return since + (f": {', '.join(doing)}" if doing else "") + started
 
 

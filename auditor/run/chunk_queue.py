@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import median
 
+from auditor.durations import durations
 from auditor.model import Chunk, Plan, Side, SidePlan
-from auditor.timeouts import timeouts
 
 FIRST = 4
 """How many times smaller than the largest the first chunk is: the server's speed is not known yet."""
@@ -63,7 +63,7 @@ class Pace:
         if (expected := fixed + slope * keys) > 0:
             now = seconds / expected  # the server's load now, or other keys
             fixed, slope = fixed * now, slope * now
-        aim = max(timeouts().chunk_aim, fixed / FIXED_SHARE)
+        aim = max(durations().chunk_aim, fixed / FIXED_SHARE)
         return min(GROWTH * keys, max(keys / GROWTH, (aim - fixed) / slope if slope else GROWTH * keys))
 
     def least_keys(self) -> float:

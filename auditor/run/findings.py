@@ -14,6 +14,7 @@ from auditor.compare.comparator import Aligned, compare
 from auditor.compare.patterns import fraction_hints
 from auditor.config import Audit
 from auditor.connections.reader import Reader
+from auditor.durations import durations
 from auditor.masking import MASK, partition_label
 from auditor.model import (
     Alignment,
@@ -32,7 +33,6 @@ from auditor.model import (
 from auditor.planning import planner
 from auditor.run.fetch import Fetcher
 from auditor.sql import render
-from auditor.timeouts import timeouts
 from dialects import Session
 
 UNHASHED_PARTITIONS = 3
@@ -171,7 +171,7 @@ def notes_of(
             notes.append(f"{side}: {lost} lost, so what was read later shows the table as it was later")
         if connection.snapshots_given_up:
             given_up = _times(connection.snapshots_given_up, "a snapshot was", "snapshots were")
-            pause = f"a pause of more than {timeouts().snapshot_in_pause / 60:g} minutes"
+            pause = f"a pause of more than {durations().snapshot_in_pause / 60:g} minutes"
             notes.append(f"{side}: {given_up} given up in {pause}, so what was read later shows the table as it was later")
         if connection.snapshots_not_held:
             ended = _times(connection.snapshots_not_held, "a connection was", "connections were")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from auditor.api_models.repair import Drill, DrillStep, DrillStepName
 from auditor.config import Audit, Settings, TableRef, find_carriers, table_name, validate_audit
 from auditor.connections.reader import ignore_progress
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, DrillFailed, NoSuchObject
 from auditor.model import Report, Verdict
 from auditor.repair.canary import DAMAGED, ROWS, TABLE, Canary, damaged_rows
@@ -23,7 +24,6 @@ from auditor.repair.keys import Selection
 from auditor.service import audits, definitions, notify, patches, stored_runs
 from auditor.service.patches import Followed
 from auditor.store import runs
-from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     from auditor.store import Store
@@ -136,16 +136,16 @@ class _Drill:
 
     def _arrive(self) -> str:
         """Wait until the pipeline has carried the canary to its target."""
-        until = time.monotonic() + timeouts().drill_arrival
+        until = time.monotonic() + durations().drill_arrival
         while (there := self.target.read()) != list(ROWS):
             if there == damaged_rows():  # by a drill that was killed
                 self.target.mend()
                 continue
             if time.monotonic() >= until:
                 lacks = "is not there" if there is None else "has other rows than its source"
-                after = f"{lacks} after {timeouts().drill_arrival:g} s"
+                after = f"{lacks} after {durations().drill_arrival:g} s"
                 raise DrillFailed(f"{self.target} {after}; look at: auditor pipeline status {self.pipeline}")
-            time.sleep(timeouts().drill_poll)
+            time.sleep(durations().drill_poll)
         return f"{self.target} was carried there by the pipeline {self.pipeline}"
 
     def _audit(self) -> Report:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.config import Settings, set_source
+from auditor.durations import durations
 from auditor.errors import ConfigError, FailoverRefused
 from auditor.escaping import shell_word
-from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.log_connection import Source
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.failover import find_failover
 from auditor.store import events, leases, live_epochs, parts, pipelines
-from auditor.timeouts import timeouts
 from dialects.url import parse_url
 
 if TYPE_CHECKING:
@@ -93,4 +93,4 @@ def _hold(settings: Settings, store: Store, name: str, to: str, leases_held: Exi
     """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises LeaseTaken."""
     old = settings.pipeline(name).source.connection
     for lease in sorted({settings.connections[connection].database for connection in (old, to)}):
-        leases_held.enter_context(leases.keep(store, "source", lease, timeouts().command_lease))
+        leases_held.enter_context(leases.keep(store, "source", lease, durations().command_lease))

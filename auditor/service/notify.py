@@ -19,6 +19,7 @@ from typing import Any
 
 from auditor.config import Channel, Evidence, Notify, Occasion, Settings
 from auditor.config._base import suggest
+from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
 from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
@@ -33,7 +34,6 @@ from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
 from auditor.store.patches import Patch
 from auditor.store.runs import StoredRun, ad_hoc_audit
-from auditor.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -319,7 +319,7 @@ def send(name: str, channel: Channel, message: Message) -> None:
     # A service that sends a byte now and then would never time out in its plugin.
     thread = threading.Thread(target=lambda: results.append(_send_all(channel.url, message)), name=f"notify {name}", daemon=True)
     thread.start()
-    thread.join(limit := timeouts().send_limit)
+    thread.join(limit := durations().send_limit)
     if not results:
         raise NotifyError(f"channel {name}: the service did not answer within {limit:g} s")
     if results[0]:

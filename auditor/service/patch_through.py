@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from auditor.config import Audit, Settings, find_carriers
+from auditor.durations import durations
 from auditor.errors import AuditorError, PatchFailed, RefreshRefused
 from auditor.escaping import shell_word
 from auditor.model import Report
@@ -23,7 +24,6 @@ from auditor.service.patches import NOBODY, Followed
 from auditor.service.pipeline_status import status
 from auditor.store import Store, repairs
 from auditor.store.refreshes import Refresh
-from auditor.timeouts import timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def send_lines(settings: Settings, store: Store, what: str, selection: Selection
     rows = _pipe(command, print_changes(settings, store, what, selection, followed))
     if not rows:
         return _nothing_sent(report, "every row is equal by now, or was not selected")
-    deadline, left = time.monotonic() + timeouts().stream_arrival, rows
+    deadline, left = time.monotonic() + durations().stream_arrival, rows
     while left and not followed.stopped.is_set() and time.monotonic() < deadline:
         with proposal.propose(store, report, audit, settings.connections, selection, followed.accepted, followed.on_progress) as proposed:
             left = sum(len(changes) for changes in proposed.changes())
         if left:
-            followed.stopped.wait(timeouts().path_poll)
+            followed.stopped.wait(durations().path_poll)
     how = f"{rows:,} changes were handed to the command"
     if left:
         return Sent(rows, how, f"{left:,} rows still differ", None)
@@ -136,7 +136,7 @@ def _wait(
     if not status(settings, store, name, look=False).running:
         start = f"auditor pipeline run {shell_word(name)}"
         return f"the rows are in the source's log, and the pipeline does not run; start it ({start}), then audit again"
-    return use_cases.wait_until_arrived(settings, store, name, done, stopped, [target], say, timeouts().stream_arrival)
+    return use_cases.wait_until_arrived(settings, store, name, done, stopped, [target], say, durations().stream_arrival)
 
 
 def _pipe(command: str, lines: Iterator[str]) -> int:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from auditor.api_models.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
 from auditor.background import Service
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.escaping import shell_word
 from auditor.quantities import format_duration
 from auditor.report import formatting
@@ -18,7 +19,6 @@ from auditor.service.notify import MAX_NAMED, Message
 from auditor.service.pipeline_status import status
 from auditor.store import Store, pipelines
 from auditor.store.pipelines import KINDS
-from auditor.timeouts import timeouts
 
 PATIENCE: Mapping[ProblemKind, float] = {"down": 120.0, "failing": 120.0, "stopped": 0.0, "lagging": 60.0}
 """Seconds that a problem lasts before the channels are told; a process that is started again, or a lost connection, takes less."""
@@ -48,7 +48,7 @@ def find_problems(
         why = formatting.sentence(status.reason)
         reason = f"no process has reported since {formatting.moment(status.seen_at)}{f': {why}' if why else ''}"
         return {ProblemKey("down"): reason, **_still(known, "failing", "lagging"), **reasons}
-    if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < timeouts().pipeline_steady:
+    if status.began and ((now or dt.datetime.now(dt.UTC)) - status.began).total_seconds() < durations().pipeline_steady:
         reasons |= _still(known, "down")
     if status.reason:
         return {ProblemKey("failing"): formatting.sentence(status.reason), **_still(known, "lagging"), **reasons}
@@ -170,7 +170,7 @@ class PipelineNotices(Service):
             look_at_pipelines(settings, store, clock())
 
         failure, action = "pipelines could not be looked at", "pipeline_look_failed"
-        super().__init__("pipeline notices", look, timeouts().notices_poll, failure=failure, action=action, waits_first=True)
+        super().__init__("pipeline notices", look, durations().notices_poll, failure=failure, action=action, waits_first=True)
         self._is_needed = bool(settings.pipelines)
 
     def start(self) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from auditor.background import Backoff, Service
-from auditor.timeouts import timeouts
+from auditor.durations import durations
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class PipelineProcesses:
         """Start the processes."""
         for name in self.names:
             self._restarts[name] = threading.Event()
-            first, longest = 2 * timeouts().first_retry, timeouts().longest_retry
+            first, longest = 2 * durations().first_retry, durations().longest_retry
             work = partial(self._run_process, name, Backoff(first, longest))
             failure, fields = f"{name}: its process cannot be started", {"pipeline": name}
             backoff = Backoff(first, longest)
@@ -86,7 +86,7 @@ class PipelineProcesses:
         began = time.monotonic()
         process = subprocess.Popen(self.command(self.config_file, name), stdin=subprocess.DEVNULL)
         self.running[name] = process
-        while process.poll() is None and not restart.is_set() and not self._stopping.wait(timeouts().process_poll):
+        while process.poll() is None and not restart.is_set() and not self._stopping.wait(durations().process_poll):
             pass
         if process.poll() is None:
             process.terminate()
@@ -98,9 +98,9 @@ class PipelineProcesses:
             log.info("%s: its process is started again by request", name, extra={"action": "pipeline_restarted", "pipeline": name})
             backoff.succeed()
             return
-        if time.monotonic() - began > timeouts().pipeline_steady:
+        if time.monotonic() - began > durations().pipeline_steady:
             backoff.succeed()
-            wait = timeouts().first_retry
+            wait = durations().first_retry
         else:
             wait = backoff.fail()
         extra = {"action": "pipeline_ended", "pipeline": name, "exit_code": code, "again_in": wait}
@@ -110,5 +110,5 @@ class PipelineProcesses:
     def _wait(self, seconds: float, restart: threading.Event) -> None:
         """Wait before the next start, but no longer once a restart is asked for, or the service stops."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not restart.is_set() and not self._stopping.wait(timeouts().process_poll):
+        while time.monotonic() < until and not restart.is_set() and not self._stopping.wait(durations().process_poll):
             pass

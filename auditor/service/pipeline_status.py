@@ -26,6 +26,7 @@ from auditor.api_models.pipeline import (
     TargetStatus,
 )
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import ConfigError
 from auditor.model import LiveEpoch, TableNote
 from auditor.pipeline import watch
@@ -36,7 +37,6 @@ from auditor.store.lags import Point
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
 from auditor.store.schema_changes import TargetMigration
-from auditor.timeouts import timeouts
 
 SHOWN_MIGRATIONS = 20
 """Migrations of targets that are shown, the newest."""
@@ -164,7 +164,7 @@ def describe_stop(note: TableNote, file: str) -> StoppedTable:
 
 def _is_fresh(state: PipelineState, now: dt.datetime) -> bool:
     at = state.progress.at
-    return at is not None and (now - at).total_seconds() < timeouts().pipeline_fresh
+    return at is not None and (now - at).total_seconds() < durations().pipeline_fresh
 
 
 def _source_lag(progress: PipelineProgress, state: PipelineState, is_present: bool, now: dt.datetime) -> float | None:

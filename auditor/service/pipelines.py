@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import dialects
 from auditor.api_models.segment import CheckedSegment
 from auditor.config import Settings, table_name
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, StagingFailed
 from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
@@ -31,7 +32,6 @@ from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
 from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
-from auditor.timeouts import timeouts
 
 if TYPE_CHECKING:
     from auditor.api_models.audit import ProposedAudit, ProposedTable
@@ -188,9 +188,9 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
 
     pipeline = settings.pipeline(name)
     with ExitStack() as leases_held:
-        leases_held.enter_context(leases.keep(store, "source", lease_of_source(settings, name), timeouts().command_lease))
+        leases_held.enter_context(leases.keep(store, "source", lease_of_source(settings, name), durations().command_lease))
         for target in pipeline.targets:
-            leases_held.enter_context(leases.keep(store, "target", f"{name}/{target}", timeouts().command_lease))
+            leases_held.enter_context(leases.keep(store, "target", f"{name}/{target}", durations().command_lease))
         tables = find_tables(settings, store, name) if from_targets else []
         offset = find_common_place(settings, store, name, tables) if from_targets else None
         for target in () if from_targets else pipeline.targets:
@@ -220,7 +220,7 @@ def reset_target(settings: Settings, store: Store, name: str, target: str) -> No
     Raises LeaseTaken while a process loads it, ConfigError for an unknown target, and AuditorError if it is not reached.
     """
     _check_target(settings.pipeline(name), name, target)
-    with leases.keep(store, "target", f"{name}/{target}", timeouts().command_lease):
+    with leases.keep(store, "target", f"{name}/{target}", durations().command_lease):
         forget_positions(settings, store, name, target)
         pipelines.forget_target(store, name, target)
         table_notes.forget(store, name, target)

@@ -15,10 +15,10 @@ from pathlib import Path
 from auditor import escaping
 from auditor.background import Service
 from auditor.config import Schedule, Settings
+from auditor.durations import durations
 from auditor.errors import ConfigError, QueueFull
 from auditor.service import audits, cron, definitions, segment_audits, workers
 from auditor.store import Store, audit_state, queue
-from auditor.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ class Ticker(Service):
         def request() -> None:
             request_due(settings, store, clock(), by)
 
-        super().__init__("ticker", request, timeouts().ticker_poll, failure=_failure_of_tick, action="tick_failed")
+        super().__init__("ticker", request, durations().ticker_poll, failure=_failure_of_tick, action="tick_failed")
 
 
 def _failure_of_tick(error: Exception) -> str:

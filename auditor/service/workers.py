@@ -14,6 +14,7 @@ from typing import Any
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections import throttle
+from auditor.durations import durations
 from auditor.errors import UNEXPECTED, AuditorError, ConfigError, RunLost, StoreError, UnknownRun
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import CountStatements, Outcome
@@ -33,7 +34,6 @@ from auditor.store import Store, events, queue, run_lifecycle, runs
 from auditor.store.evidence import Seal
 from auditor.store.queue import Enqueued
 from auditor.store.runs import StoredRun
-from auditor.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -255,7 +255,7 @@ class _RunExecutor:
             except StoreError as error:
                 log.warning("the store failed: %s", error, extra={"action": "store_failed"})
                 retried = True
-                if self.gave_up.wait(timeouts().worker_retry):
+                if self.gave_up.wait(durations().worker_retry):
                     if raises:
                         raise
                     return None
@@ -306,7 +306,7 @@ class Workers:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._held_runs: dict[str, _HeldRun] = {}
-        self._last_requeue = -timeouts().requeue
+        self._last_requeue = -durations().requeue
         self._services = [self._worker(index) for index in range(1, number + 1)]
 
     def start(self) -> None:
@@ -319,7 +319,7 @@ class Workers:
         """Start no more runs, wait up to ``grace`` seconds for the running ones, and return the rest to the queue with their chunks."""
         deadline = time.monotonic() + grace
         self._stopping.set()
-        self._join(deadline - min(timeouts().stop_margin, grace / 2))
+        self._join(deadline - min(durations().stop_margin, grace / 2))
         with self._lock:
             remaining = list(self._held_runs.values())
         for held_run in remaining:
@@ -352,13 +352,13 @@ class Workers:
 
     def _worker(self, index: int) -> Service:
         failure, backoff = (
-            f"the store failed, retrying in {timeouts().worker_retry:g} s",
-            Backoff(timeouts().worker_retry, timeouts().worker_retry),
+            f"the store failed, retrying in {durations().worker_retry:g} s",
+            Backoff(durations().worker_retry, durations().worker_retry),
         )
         return Service(
             f"worker {index}",
             self._work,
-            timeouts().worker_poll,
+            durations().worker_poll,
             failure=failure,
             action="store_failed",
             backoff=backoff,
@@ -391,7 +391,7 @@ class Workers:
     def _recover_lost(self) -> None:
         """Every ``requeue``, return runs whose process has died to the queue, and settle such patches."""
         with self._lock:
-            due = time.monotonic() - self._last_requeue >= timeouts().requeue
+            due = time.monotonic() - self._last_requeue >= durations().requeue
             if due:
                 self._last_requeue = time.monotonic()
         if not due:

@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg2.extensions import connection, cursor
 
-from auditor.timeouts import timeouts
+from auditor.durations import durations
 from dialects.wire import Wire
 
 
@@ -28,12 +28,12 @@ class BoundedConnection(connection):
 
     def commit(self) -> None:
         """Commit the transaction."""
-        with self.wire.limit(timeouts().store_answer):
+        with self.wire.limit(durations().store_answer):
             super().commit()
 
     def rollback(self) -> None:
         """Roll the transaction back."""
-        with self.wire.limit(timeouts().store_answer):
+        with self.wire.limit(durations().store_answer):
             super().rollback()
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class BoundedCursor(cursor):
 
     def execute(self, query: Any, vars: Any = None) -> None:
         """Run a statement."""
-        with self.connection.wire.limit(timeouts().store_answer):
+        with self.connection.wire.limit(durations().store_answer):
             super().execute(query, vars)
 
     def executemany(self, query: Any, vars_list: Iterable[Any]) -> None:

@@ -32,10 +32,10 @@ from sqlalchemy import (
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
 import dialects
+from auditor.durations import durations
 from auditor.errors import BadUrl, StoreError, StoreTooNew, StoreUnavailable
 from auditor.store._driver_errors import is_write_conflict, translate_errors
 from auditor.store.schema import HEAD, VERSION_TABLE, Moment
-from auditor.timeouts import timeouts
 from dialects import extras
 from dialects.mysql import login as mysql_login
 from dialects.postgres import login as postgres_login
@@ -241,8 +241,8 @@ def _prepare_sqlite(engine: Engine) -> None:
         # SQLite's busy timeout does not apply when two processes switch to WAL concurrently.
         retry_busy = Retrying(
             retry=retry_if_exception(_is_busy),
-            stop=stop_after_delay(timeouts().store_lock),
-            wait=wait_fixed(timeouts().store_busy),
+            stop=stop_after_delay(durations().store_lock),
+            wait=wait_fixed(durations().store_busy),
             reraise=True,
         )
         retry_busy(_switch_to_wal, connection.driver_connection)
@@ -299,23 +299,23 @@ def _sqlite_address(text: str) -> Address:
         raise BadUrl("store: url names no SQLite file; write sqlite:///relative/path or sqlite:////absolute/path")
     if "?" in path:
         raise BadUrl("store: url of a SQLite file has options after a question mark, and SQLite's has none; remove them")
-    return Address(text, URL.create("sqlite", database=path), {"timeout": timeouts().store_lock})
+    return Address(text, URL.create("sqlite", database=path), {"timeout": durations().store_lock})
 
 
 def _mysql_options(url: dialects.Url) -> dict[str, Any]:
     return {
         **mysql_login.login_options(url),
         "charset": "utf8mb4",
-        "read_timeout": timeouts().store_answer,
-        "write_timeout": timeouts().store_answer,
+        "read_timeout": durations().store_answer,
+        "write_timeout": durations().store_answer,
         "sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
-        "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {timeouts().store_lock}",
+        "init_command": f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {durations().store_lock}",
     }
 
 
 def postgres_settings() -> str:
     """Return a session's settings, which are statements because connection poolers reject them as connection options."""
-    lock = f"SET lock_timeout = '{timeouts().store_lock}s'"
+    lock = f"SET lock_timeout = '{durations().store_lock}s'"
     return f"SET TIME ZONE 'UTC'; SET extra_float_digits = 3; {lock}; SET standard_conforming_strings = on"
 
 
@@ -357,7 +357,7 @@ def _exclusive_transaction(engine: Engine, name: str) -> Iterator[Connection]:
             return
         # https://dev.mysql.com/doc/refman/en/locking-functions.html: names are global to the server, 64 characters at most.
         lock = {"lock": f"auditor_{hashlib.sha256(str(engine.url.database).encode()).hexdigest()[:32]}"}
-        if connection.execute(text(f"SELECT GET_LOCK(:lock, {timeouts().store_lock})"), lock).scalar() != 1:
+        if connection.execute(text(f"SELECT GET_LOCK(:lock, {durations().store_lock})"), lock).scalar() != 1:
             raise StoreUnavailable(f"store {name}: another process has not finished migrating it; retry")
         try:
             yield connection

@@ -21,7 +21,7 @@ A statement slot limits the concurrent statements on a connection's database ove
 served. A database has several of these leases: each slot in use is a row with the slot's number, from 0, which is part of the primary key,
 so that the database guarantees the limit. Each waiting holder has a row too, with a negative number: the lower, the later it arrived.
 
-How long each lease lasts is in `auditor/timeouts.py`: `pipeline_lease`, `command_lease`, `run_silent`, `patch_silent`, `slot_lapse`.
+How long each lease lasts is in `auditor/durations.py`: `pipeline_lease`, `command_lease`, `run_silent`, `patch_silent`, `slot_lapse`.
 
 A hold of a target's table is no lease: see `holds`.
 """
@@ -45,10 +45,10 @@ from typing import Any, Literal, TypedDict
 from sqlalchemy import Column, ColumnElement, Connection, Integer, Row, Select, Table, and_, delete, exc, insert, select, update
 
 from auditor.background import Service
+from auditor.durations import durations
 from auditor.errors import AuditorError, LeaseTaken, RunLost, StoreError, UnknownRun
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Moment, big_integer, metadata, short_text
-from auditor.timeouts import timeouts
 
 leases = Table(
     "auditor_leases",
@@ -358,7 +358,7 @@ def take_slot(store: Store, connection: str, limit: int, holder: str, seconds: f
         if slot is not None and _write_slot(database, connection, slot, expired.get(slot), taking):
             database.execute(delete(leases).where(_slots_held_by(connection, holder), leases.c.slot < 0))
             return True
-        waiting, times = and_(_slots_held_by(connection, holder), leases.c.slot < 0), lease_times(database, timeouts().slot_waiter, at)
+        waiting, times = and_(_slots_held_by(connection, holder), leases.c.slot < 0), lease_times(database, durations().slot_waiter, at)
         if not database.execute(update(leases).where(waiting).values(**times)).rowcount:
             database.execute(delete(leases).where(_slots_of(connection), leases.c.slot < 0, leases.c.until <= at))
             # Where another holder takes this place concurrently, the next call takes the one after it.

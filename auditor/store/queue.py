@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Column, Connection, ForeignKey, Table, and_, func, insert, or_, select, update
 
+from auditor.durations import durations
 from auditor.errors import ConfigError, NotResumable, QueueFull
 from auditor.model import State, Verdict
 from auditor.store import audit_state, leases
@@ -23,7 +24,6 @@ from auditor.store.evidence import forget_payloads
 from auditor.store.run_lifecycle import NOT_ENDED, has_checkpoint, recover_runs, running_columns, save_version, update_own_run
 from auditor.store.runs import OWN_SETTINGS, StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.store.schema import MYSQL, Moment, Words, audit_versions, big_integer, metadata, queue, runs, short_text
-from auditor.timeouts import timeouts
 
 idempotency_keys = Table(
     "auditor_idempotency_keys",
@@ -165,7 +165,7 @@ def _assign(connection: Connection, number: int) -> StoredRun:
     row = connection.execute(select(runs.c.run, runs.c.audit, runs.c.resumable).where(runs.c.number == number)).one()
     started = {} if row.resumable else {"started": database_time(connection)}
     connection.execute(update(runs).where(runs.c.number == number).values(**running_columns(row.audit), **started))
-    leases.assign(connection, "run", row.run, timeouts().run_silent)
+    leases.assign(connection, "run", row.run, durations().run_silent)
     connection.execute(update(queue).where(queue.c.run == number).values(pending_audit=None))
     return fetch_runs(connection, select(runs).where(runs.c.number == number))[0]
 

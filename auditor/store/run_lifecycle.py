@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from sqlalchemy import Connection, Row, Table, and_, delete, insert, select, update
 
+from auditor.durations import durations
 from auditor.errors import AlreadyRunning, NotResumable, RunLost
 from auditor.escaping import shell_word
 from auditor.model import Side, State, Verdict
@@ -25,7 +26,6 @@ from auditor.store.evidence import Seal, add_link, forget_payloads
 from auditor.store.leases import Lease
 from auditor.store.runs import StoredDifference, StoredRun, fetch_runs, get_run_number, unknown_run
 from auditor.store.schema import audit_versions, chunks, differences, queue, run_documents, runs, schemas
-from auditor.timeouts import timeouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def start_run(
                 **running_columns(audit),
             )
         )
-        leases.assign(connection, "run", run, timeouts().run_silent)
+        leases.assign(connection, "run", run, durations().run_silent)
 
     store.write(work)
 
@@ -225,7 +225,7 @@ def resume_run(store: Store, run: str) -> ResumedRun:
         _check_resumable(connection, row, plan)
         _check_not_running(connection, row.audit)
         connection.execute(update(runs).where(runs.c.number == row.number).values(**running_columns(row.audit), **NOT_ENDED))
-        leases.assign(connection, "run", run, timeouts().run_silent)
+        leases.assign(connection, "run", run, durations().run_silent)
         audit_state.adjust_run_count(connection, row.number, -1)
         forget_payloads(connection, [run])
         resumed = fetch_runs(connection, select(runs).where(runs.c.number == row.number))[0]
@@ -283,7 +283,7 @@ def update_own_run(connection: Connection, run: str, **values: Any) -> int:
 
     Raises UnknownRun if there is no such run, and RunLost if this process does not own it.
     """
-    if not leases.renew(connection, "run", run, timeouts().run_silent):
+    if not leases.renew(connection, "run", run, durations().run_silent):
         row = connection.execute(select(runs).where(runs.c.run == run)).first()
         if row is None:
             raise unknown_run(run)
@@ -344,7 +344,7 @@ def recover_runs(store: Store) -> Recovered:
         for row, lease in running:
             liveness = lease.judge(at)
             if liveness == "ahead":
-                leases.let_age(connection, lease, timeouts().run_silent)
+                leases.let_age(connection, lease, durations().run_silent)
             if liveness != "dead" or not leases.take_away(connection, lease):
                 continue
             requeue = _should_requeue(connection, row)

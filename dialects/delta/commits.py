@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dialects import errors
 from dialects.committing import Commit
-from dialects.timeouts import timeouts
+from dialects.durations import durations
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +70,7 @@ def _on_newest(open_newest: Callable[[], DeltaTable], name: str, expected: Mappi
 
 def pause(attempt: int) -> None:
     """Wait a random time, growing with the attempts, before a commit that others overtook is made again."""
-    time.sleep(random.uniform(0, min(timeouts().longest_commit_pause, 0.05 * 2**attempt)))
+    time.sleep(random.uniform(0, min(durations().longest_commit_pause, 0.05 * 2**attempt)))
 
 
 def merge_changes(table: DeltaTable, changes: pa.Table, commit: Commit) -> None:

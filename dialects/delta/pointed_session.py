@@ -20,7 +20,7 @@ from dialects.delta.pointer import File, Gone, Overtaken, Pointer, pointer_of
 from dialects.delta.session import DeltaSession, Opened
 from dialects.delta.snapshot import LakeColumn, LakeFile, Snapshot
 from dialects.duckdb.session import ARROW_ROWS, DuckDBSession
-from dialects.timeouts import timeouts
+from dialects.durations import durations
 from dialects.url import Url
 from dialects.writing import Hazard
 
@@ -223,7 +223,7 @@ class PointedSession(DeltaSession):
         expired = {file.path for file in table.pointer.gone} - kept
         with suppress(OSError):  # a later commit deletes them
             listed = list_files(table.uri, table.options)  # those too of processes that were killed before they replaced the pointer
-            limit = time.time() - max(self._keep, timeouts().unfinished_file)
+            limit = time.time() - max(self._keep, durations().unfinished_file)
             expired |= {path for path, written in listed.items() if path not in kept and written < limit}
             delete_files(table.uri, table.options, sorted(expired & listed.keys()))
 

@@ -11,8 +11,8 @@ import time
 from contextlib import closing
 from typing import Any
 
+from dialects.durations import durations
 from dialects.errors import FileInUse
-from dialects.timeouts import timeouts
 
 _LOCKED = re.compile(r"Could not set lock on file|Unique file handle conflict")
 """How DuckDB says that another process has a file open, or for a moment another thread of this one that looks whether it is free."""
@@ -48,7 +48,7 @@ def _wait(path: str, read_only: bool, until: float) -> bool:
     name, mode = path.replace("'", "''"), " (READ_ONLY)" if read_only else ""
     with closing(duckdb.connect()) as probe:
         while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, random.uniform(*timeouts().file_poll)))
+            time.sleep(min(left, random.uniform(*durations().file_poll)))
             try:
                 probe.execute(f"ATTACH '{name}' AS probed{mode}")
             except duckdb.Error as error:

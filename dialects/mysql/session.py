@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dialects import errors
 from dialects.base import Dialect, Session
+from dialects.durations import durations
 from dialects.log_places import PlacedSession
 from dialects.mysql import settings
 from dialects.mysql.driver import close_unread
@@ -18,7 +19,6 @@ from dialects.mysql.loading import MySQLLoading
 from dialects.pooler import Probe, changes_of_session
 from dialects.session import FETCHED_ROWS, Driver, DriverSession
 from dialects.settings import find_others, refuse_others
-from dialects.timeouts import timeouts
 
 PROBE = Probe(
     mark=f"SET {settings.MARK} = '{{mark}}'",
@@ -104,12 +104,12 @@ class MySQLSession(DriverSession, PlacedSession):
             session.execute(isolation)
         self.end()
         self.execute(isolation)
-        helper.execute(f"SET SESSION lock_wait_timeout = {timeouts().snapshot_lock}, wait_timeout = {timeouts().snapshot_lock}")
+        helper.execute(f"SET SESSION lock_wait_timeout = {durations().snapshot_lock}, wait_timeout = {durations().snapshot_lock}")
         try:
-            with helper.wait_at_most(2 * timeouts().snapshot_lock):
+            with helper.wait_at_most(2 * durations().snapshot_lock):
                 helper.execute(f"LOCK TABLES {table} READ")
             with (
-                helper.wait_at_most(timeouts().snapshot_lock),
+                helper.wait_at_most(durations().snapshot_lock),
                 ThreadPoolExecutor(len(sessions) + 1, thread_name_prefix="snapshot") as pool,
             ):
                 list(pool.map(lambda session: session._start(start), [self, *others]))
@@ -124,7 +124,8 @@ class MySQLSession(DriverSession, PlacedSession):
         except errors.ConnectionLost as error:
             helper.close()  # closing the session also releases its lock
             self.begin()
-            raise errors.LockTimeout(f"{table} was locked, and within {timeouts().snapshot_lock} s not all snapshots were begun") from error
+            longest = durations().snapshot_lock
+            raise errors.LockTimeout(f"{table} was locked, and within {longest} s not all snapshots were begun") from error
         self._shared_at = place
         return True
 
@@ -184,11 +185,11 @@ class MySQLSession(DriverSession, PlacedSession):
         assert isinstance(helper, DriverSession)
         isolation, start = self.dialect.BEGIN_SNAPSHOT
         self.execute(isolation)
-        helper.execute(f"SET SESSION lock_wait_timeout = {timeouts().snapshot_lock}, wait_timeout = {timeouts().snapshot_lock}")
+        helper.execute(f"SET SESSION lock_wait_timeout = {durations().snapshot_lock}, wait_timeout = {durations().snapshot_lock}")
         try:
-            with helper.wait_at_most(2 * timeouts().snapshot_lock):
+            with helper.wait_at_most(2 * durations().snapshot_lock):
                 helper.execute(f"LOCK TABLES {table} READ")
-            with helper.wait_at_most(timeouts().snapshot_lock):
+            with helper.wait_at_most(durations().snapshot_lock):
                 self._start(start)
                 place = log_end()
                 helper.execute("UNLOCK TABLES")
@@ -196,7 +197,7 @@ class MySQLSession(DriverSession, PlacedSession):
             raise errors.LockTimeout(f"{table} could not be locked for a moment, as others use it: {error}") from error
         except errors.ConnectionLost as error:
             helper.close()  # closing the session also releases its lock
-            raise errors.LockTimeout(f"{table} was locked, and within {timeouts().snapshot_lock} s no snapshot was begun") from error
+            raise errors.LockTimeout(f"{table} was locked, and within {durations().snapshot_lock} s no snapshot was begun") from error
         return place
 
     @property

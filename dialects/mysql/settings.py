@@ -14,8 +14,8 @@ from typing import Any
 
 from dialects import errors
 from dialects.base import Session
+from dialects.durations import durations
 from dialects.mysql.expressions import GROUP_CONCAT_BYTES
-from dialects.timeouts import timeouts
 
 RESULTS: Mapping[str, str] = {
     "sql_mode": "'STRICT_ALL_TABLES'",
@@ -89,9 +89,9 @@ def assignments(mariadb: bool, statement_timeout: float, lock_timeout: float) ->
         **limit,
         "lock_wait_timeout": lock,
         "innodb_lock_wait_timeout": lock,
-        "wait_timeout": str(timeouts().idle_session),
-        "net_read_timeout": str(timeouts().transfer),
-        "net_write_timeout": str(timeouts().transfer),
+        "wait_timeout": str(durations().idle_session),
+        "net_read_timeout": str(durations().transfer),
+        "net_write_timeout": str(durations().transfer),
         **dict.fromkeys(idle, "0"),
     }
 

@@ -18,12 +18,12 @@ from urllib.parse import quote
 
 from dialects import errors, extras, session
 from dialects.base import ColumnBatch, Dialect, Session, arrow_columns
+from dialects.durations import durations
 from dialects.oldest_versions import OldestVersion
 from dialects.session import text_length
 from dialects.spark import settings
 from dialects.spark.lakes import LakeSession
 from dialects.spark.session import first_line, translate_error
-from dialects.timeouts import timeouts
 from dialects.url import Url
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class ConnectSession(LakeSession):
             if self._deadline is None:
                 return
             self._is_cancelled = True
-            self._deadline = min(self._deadline, time.monotonic() + timeouts().cancel_grace)
+            self._deadline = min(self._deadline, time.monotonic() + durations().cancel_grace)
             self._changed.notify_all()
         self._interrupt()
 
@@ -148,10 +148,10 @@ class ConnectSession(LakeSession):
         """
         released = in_thread(self._release, "release")
         with suppress(TimeoutError):
-            released.result(timeouts().cancel_grace + timeouts().close_grace)
+            released.result(durations().cancel_grace + durations().close_grace)
 
     def _release(self) -> None:
-        closer = threading.Timer(timeouts().cancel_grace, self._close_channel)
+        closer = threading.Timer(durations().cancel_grace, self._close_channel)
         closer.daemon = True
         closer.start()
         with suppress(Exception):  # the server ends the session after an hour without a statement
@@ -169,7 +169,7 @@ class ConnectSession(LakeSession):
             self._is_cancelled, self._deadline = False, time.monotonic() + limit
             self._wait_for(answer)
             if not answer.done() and not self._is_cancelled and self._statement_timeout is not None:
-                is_interrupted, self._deadline = True, time.monotonic() + timeouts().silence_grace
+                is_interrupted, self._deadline = True, time.monotonic() + durations().silence_grace
                 self._interrupt()
                 self._wait_for(answer)
             self._deadline = None
@@ -207,13 +207,13 @@ class ConnectSession(LakeSession):
     def _cause_of_cut(self) -> errors.AuditorError:
         if self._is_cancelled:
             return errors.StatementCancelled(
-                f"a statement was cancelled, and the server did not end it within {timeouts().cancel_grace:g} s"
+                f"a statement was cancelled, and the server did not end it within {durations().cancel_grace:g} s"
             )
         if self._statement_timeout is None:
             return session.no_answer(self.where, self._patience)
         return errors.ServerSilent(
             f"{self.where}: no answer to a statement that ran longer than {self._statement_timeout:g} s, nor within"
-            f" {timeouts().silence_grace:g} s to its cancellation; check that the server is not stuck, and what is between it and"
+            f" {durations().silence_grace:g} s to its cancellation; check that the server is not stuck, and what is between it and"
             " this host"
         )
 

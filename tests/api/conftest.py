@@ -19,8 +19,8 @@ from auditor import config, service
 from auditor.api import authentication, create_app
 from auditor.api.middleware import RateLimit
 from auditor.api_models.access import Scope
+from auditor.durations import durations
 from auditor.store import Store, open_store, tokens
-from auditor.timeouts import timeouts
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it warns that its next version needs another HTTP client
@@ -142,7 +142,7 @@ class TemporaryService:
 @pytest.fixture(scope="session", autouse=True)
 def retries() -> Iterator[None]:
     """Retry a connection to the server that does not exist at once, not for a minute."""
-    with timeouts.overridden(retries=(0.01, 0.01)):
+    with durations.overridden(retries=(0.01, 0.01)):
         yield
 
 

@@ -22,7 +22,7 @@ from auditor.service.definitions import settings_for_run
 from auditor.service.notify import choose_occasion
 from auditor.service.workers import request_ad_hoc, run_pending
 from auditor.sql import render
-from auditor.store import audit_state, events, queue, retention, run_lifecycle, runs
+from auditor.store import audit_state, events, pruning, queue, run_lifecycle, runs
 from auditor.store.schema import audit_versions as definitions
 from auditor.summary import arrays
 from tests.api.conftest import Service, TemporaryService, make_client
@@ -185,9 +185,9 @@ def test_pruning_deletes_ad_hoc_runs_with_their_definitions(own: Service) -> Non
         list(run_pending(own.settings, own.store))
     names = [one.audit for one in runs.list_runs(own.store) if one.is_ad_hoc]
     now = dt.datetime.now(dt.UTC)
-    assert retention.prune(own.store, runs=2, days=None, now=now).runs == 1
+    assert pruning.prune(own.store, runs=2, days=None, now=now).runs == 1
     assert ad_hoc_audits(own) == set(names[:2])
-    assert retention.prune(own.store, runs=None, days=1, now=now + dt.timedelta(days=9)).runs == 2
+    assert pruning.prune(own.store, runs=None, days=1, now=now + dt.timedelta(days=9)).runs == 2
     assert ad_hoc_audits(own) == set()
     assert {one.audit for one in runs.list_runs(own.store)} == {"orders", "same"}  # the newest of an audit stays
     assert {"orders", "same"} <= set(audit_state.get_states(own.store))

@@ -21,7 +21,7 @@ from auditor.report import difference_rows
 from auditor.service.workers import Workers
 from auditor.store import events
 from tests.api.conftest import SECRET_VALUE, Service, TemporaryService
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
 
@@ -172,8 +172,8 @@ def test_full_queue_returns_429(tmp_path_factory: pytest.TempPathFactory) -> Non
         assert "retry-after" in refused.headers
 
 
-def test_event_stream_follows_a_run_to_its_end(own: Service, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(event_poll=0.02)
+def test_event_stream_follows_a_run_to_its_end(own: Service, set_durations: SetDurations) -> None:
+    set_durations(event_poll=0.02)
     place = own.client("run").post("/api/v1/audits/same/runs").headers["location"]
     workers = Workers(own.settings, own.store, 1)
     starter = threading.Timer(0.3, workers.start)

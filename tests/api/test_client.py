@@ -30,7 +30,7 @@ from auditor.errors import (
 )
 from auditor.service.workers import Workers
 from tests.api.conftest import Service, TemporaryService
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +97,11 @@ def test_a_run_is_followed_to_its_end(listening: tuple[Service, str], monkeypatc
 
 
 def test_a_stream_that_breaks_off_is_opened_again(
-    listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     found, url = listening
     client = Client(url, found.tokens["run"])
-    set_timeouts(client_poll=0.01)
+    set_durations(client_poll=0.01)
     run, opened, headers = found.runs["orders"], Transport.open, []
     ended = client.run(run)
     shown = ended.model_copy(update={"seconds": 1.5})

@@ -18,9 +18,9 @@ from fastapi import FastAPI, Request
 
 from auditor.api import connections, middleware
 from tests.api.conftest import make_settings
+from tests.durations import SetDurations
 from tests.programs.serve import serve
 from tests.servers.process import free_port
-from tests.timeouts import SetTimeouts
 
 TIMEOUT = 20.0
 
@@ -76,8 +76,8 @@ def ends(one: socket.socket, within: float) -> bool:
     return True
 
 
-def test_head_of_a_request_has_a_deadline(set_timeouts: SetTimeouts) -> None:
-    set_timeouts(request_head=0.5)
+def test_head_of_a_request_has_a_deadline(set_durations: SetDurations) -> None:
+    set_durations(request_head=0.5)
     with served(connections.Limits(100)) as port, ExitStack() as stack:
         silent, partial = half_open(stack, port, b""), half_open(stack, port)
         reused = half_open(stack, port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -86,8 +86,8 @@ def test_head_of_a_request_has_a_deadline(set_timeouts: SetTimeouts) -> None:
         assert all(ends(one, TIMEOUT) for one in (silent, partial, reused))
 
 
-def test_body_of_a_request_has_a_deadline(set_timeouts: SetTimeouts) -> None:
-    set_timeouts(request_body=1.0)
+def test_body_of_a_request_has_a_deadline(set_durations: SetDurations) -> None:
+    set_durations(request_body=1.0)
     with served(connections.Limits(100)) as port, ExitStack() as stack:
         slow = half_open(stack, port, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
         assert slow.recv(4096).startswith(b"HTTP/1.1 408")

@@ -18,8 +18,8 @@ from auditor.history import checkpoint
 from auditor.model import Progress
 from auditor.store import audit_state, run_lifecycle, runs
 from tests.api.conftest import Service, TemporaryService
+from tests.durations import SetDurations
 from tests.store.samples import FAILED, start_run
-from tests.timeouts import SetTimeouts
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -72,8 +72,8 @@ def test_runs_since_the_start_of_the_process_are_counted_once(own: Service) -> N
         assert found["auditor_received_bytes_total", shop] > 0
 
 
-def test_waits_are_counted_while_they_last(own: Service, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(run_heartbeat=0.02)
+def test_waits_are_counted_while_they_last(own: Service, set_durations: SetDurations) -> None:
+    set_durations(run_heartbeat=0.02)
     run = start_run(own.store, "waiting")
     store_checkpoint = checkpoint.StoreCheckpoint(own.store, run)
     store_checkpoint.save_progress(Progress("waiting", "source", "waits: Threads_running is 50, and more than 40"))

@@ -15,7 +15,7 @@ import pytest
 from auditor.api.routing import PRINTABLE
 from tests.api.conftest import Service, TemporaryService
 from tests.api.test_access import ORDERS, ROUTES, propose_patch, record_repair
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def test_control_characters_are_refused_as_the_schema_says(served: Service, char
     assert client.get("/api/v1/runs", params={"audit": "Größe 数据 🙂 it's"}).status_code == 200
 
 
-def test_head_is_answered_where_get_is(own: Service, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(event_poll=0.01)
+def test_head_is_answered_where_get_is(own: Service, set_durations: SetDurations) -> None:
+    set_durations(event_poll=0.01)
     client, anonymous = own.client("define"), own.client()
     repair = record_repair(own)
     paths = [

@@ -20,7 +20,7 @@ from auditor.api_models.access import Scope
 from auditor.store import Store, open_store, tokens
 from auditor.store.tokens import GRANTED_BY, SCOPES
 from tests.api.conftest import make_settings
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 LEAST = settings(
     max_examples=2,
@@ -79,9 +79,9 @@ def secrets(running_service: tuple[FastAPI, Store]) -> dict[Scope, str]:
 
 
 @pytest.fixture(autouse=True)
-def short_event_streams(set_timeouts: SetTimeouts) -> None:
+def short_event_streams(set_durations: SetDurations) -> None:
     """End event streams quickly, because the pending runs never make progress."""
-    set_timeouts(event_stream=0.05, event_poll=0.01)
+    set_durations(event_stream=0.05, event_poll=0.01)
 
 
 @pytest.fixture(autouse=True)

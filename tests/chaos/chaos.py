@@ -18,7 +18,7 @@ from auditor import config
 from auditor.config import Audit
 from auditor.connections.writer import open_writer
 from auditor.model import Score, Verdict
-from auditor.pipeline.binlog.dump import Source, log_status
+from auditor.pipeline.binlog.log_connection import Source, log_status
 from auditor.pipeline.events import Place
 from auditor.run import audit_run
 from auditor.service import pipelines as service

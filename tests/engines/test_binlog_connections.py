@@ -9,25 +9,25 @@ from contextlib import closing, suppress
 import pytest
 
 from auditor.errors import ConnectionLost, ReaderReplaced
-from auditor.pipeline.binlog import dump, event_types
-from auditor.pipeline.binlog.dump import Dump, Request
+from auditor.pipeline.binlog import event_types, log_connection
+from auditor.pipeline.binlog.log_connection import Dump, Request
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from tests.binlog import LiveLog
+from tests.durations import SetDurations
 from tests.engines.test_binlog_transactions import MIXED, on_both, on_mysql
 from tests.servers import mysql
-from tests.timeouts import SetTimeouts
 
 pytestmark = [pytest.mark.alone, pytest.mark.engines_in_turn]  # the log that they read is the whole server's
 
 
 @on_both
-def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> None:
+def test_lost_connections_change_nothing(log: LiveLog, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> None:
     start = log.end()
     log.run("START TRANSACTION", *MIXED[:1], *MIXED[6:], "COMMIT", "DELETE FROM entry", *MIXED)
     end, whole = log.end(), log.events(start, ["entry"])
     receive: Callable[[Dump], bytes] = Dump.receive
-    monkeypatch.setattr(dump, "CHUNK", 509)
-    set_timeouts(first_reconnect=0.001)
+    monkeypatch.setattr(log_connection, "CHUNK", 509)
+    set_durations(first_reconnect=0.001)
     for chunks in range(1, 24, 2):
         left = [chunks, chunks + 5, chunks + 9]
 
@@ -78,12 +78,12 @@ def test_the_older_of_two_readers_with_one_number_ends(log: LiveLog) -> None:
 
 
 @on_both
-def test_silence_is_told_from_idleness(log: LiveLog, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(log_heartbeat=0.1)
+def test_silence_is_told_from_idleness(log: LiveLog, set_durations: SetDurations) -> None:
+    set_durations(log_heartbeat=0.1)
     with closing(Dump(Request(log.source, log.end(), 77_781))) as idle:
         kinds = (event_types.HEADER.unpack_from(event, at)[1] for event, at, _ in idle.events())
         assert event_types.HEARTBEAT in (next(kinds) for _ in range(4)), "an idle source says that it is there"
-    set_timeouts(log_heartbeat=3600, log_silence=0.3)
+    set_durations(log_heartbeat=3600, log_silence=0.3)
     with closing(Dump(Request(log.source, log.end(), 77_782))) as silent:
         with pytest.raises(ConnectionLost, match=r"no event and no heartbeat for 0\.3 s"):
             list(silent.events())

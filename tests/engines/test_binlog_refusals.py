@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from auditor.errors import AccessDenied, AuditorError, LogRefused, PositionLost
-from auditor.pipeline.binlog.dump import Dump
+from auditor.pipeline.binlog.log_connection import Dump
 from auditor.pipeline.events import Place
 from tests.binlog import LiveLog, in_short
 from tests.live import LiveEngine, engine_params

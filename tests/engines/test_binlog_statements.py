@@ -10,7 +10,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from auditor.pipeline.binlog.dump import Request
+from auditor.pipeline.binlog.log_connection import Request
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.table_statements import read_statements
 from auditor.pipeline.events import Place

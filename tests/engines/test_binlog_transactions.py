@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from auditor.errors import EventsMissed, LogRefused
-from auditor.pipeline.binlog.dump import Request
+from auditor.pipeline.binlog.log_connection import Request
 from auditor.pipeline.binlog.ranges import LogScan, Mark, as_offset, from_offset
 from auditor.pipeline.binlog.row_events import RowEvents
 from auditor.pipeline.events import Place, Position, TableSchema

@@ -21,10 +21,10 @@ import pytest
 from auditor.cli import main
 from auditor.model import SIDES
 from dialects import Kind
+from tests.durations import SetDurations
 from tests.engines.test_servers import CONNECT
 from tests.live import LiveEngine, LivePair, engine_params, quick_on
 from tests.tables import execute, make, query
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -122,8 +122,8 @@ def only(*names: str) -> pytest.MarkDecorator:
 @only(*SERVERS)
 @pytest.mark.parametrize("place", ["127.0.0.1:9", "no-such-host.invalid:9"])
 @pytest.mark.few
-def test_unreachable_server_is_named(ready: LiveEngine, faulty: Faulty, place: str, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(retries=(0.01,))
+def test_unreachable_server_is_named(ready: LiveEngine, faulty: Faulty, place: str, set_durations: SetDurations) -> None:
+    set_durations(retries=(0.01,))
     assert faulty.run(faulty.url(ready, place=place), faulty.url(ready)) == 3
     assert faulty.sentence().startswith("source (here): ")
     assert place.split(":", maxsplit=1)[0] in faulty.sentence()
@@ -340,9 +340,9 @@ def kill_hashing_connection(engine: LiveEngine, killed: list[int]) -> None:
 
 @only(*SERVERS)
 @pytest.mark.few
-def test_killed_connection_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty, set_timeouts: SetTimeouts) -> None:
+def test_killed_connection_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty, set_durations: SetDurations) -> None:
     """Without retries the run fails and names the side; the target's connection has another account, so that it is not the one killed."""
-    set_timeouts(retries=())
+    set_durations(retries=())
     make_slow_view(ready)
     killed: list[int] = []
     killer = threading.Thread(target=kill_hashing_connection, args=(ready, killed))

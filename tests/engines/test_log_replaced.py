@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from auditor.errors import ChangeStreamError, PositionLost, SourceReplaced
-from auditor.pipeline.binlog.dump import log_status
+from auditor.pipeline.binlog.log_connection import log_status
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from tests.binlog import LiveLog

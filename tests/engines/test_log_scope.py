@@ -11,16 +11,16 @@ import pytest
 
 from auditor.errors import LogRefused
 from auditor.pipeline import check
-from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.log_connection import Source
 from auditor.pipeline.binlog.log_scope import check_scope, find_gaps
 from auditor.pipeline.run import Run
 from tests.binlog import LiveLog
+from tests.durations import SetDurations
 from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE
 from tests.servers import mariadb, mysql
 from tests.servers.process import Server
-from tests.timeouts import SetTimeouts
 
 on_both = pytest.mark.parametrize("name", [pytest.param(one, marks=getattr(pytest.mark, one)) for one in ("mysql", "mariadb")])
 UPDATES = {"mysql": "log-replica-updates", "mariadb": "log-slave-updates"}
@@ -51,7 +51,7 @@ def errors(log: LiveLog, *tables: str) -> list[str]:
 
 
 @on_both
-def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_timeouts: SetTimeouts) -> None:
+def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_durations: SetDurations) -> None:
     root = at(server, "")
     root.run("CREATE DATABASE shop", "CREATE DATABASE hidden", "CREATE TABLE shop.orders (id int PRIMARY KEY)",
              "CREATE TABLE shop.skip_me (id int PRIMARY KEY)", "CREATE TABLE shop.skipper (id int PRIMARY KEY)")  # fmt: skip
@@ -64,7 +64,7 @@ def test_what_the_log_leaves_out(name: str, server: Server, tmp_path: Path, set_
 
     road = LiveRoad(tmp_path, LiveEngine(name, "mysql", hidden.url), "*")
     try:
-        set_timeouts(log_proof=2.0)
+        set_durations(log_proof=2.0)
         assert "did not come through the log within 2 s" in check.prove(road.settings, PIPELINE).sentence
         [found] = [one for one in check.check(road.settings, PIPELINE, b"salt") if "rows are missing in" in one.sentence]
         assert (found.severity, found.subject) == ("error", "source")

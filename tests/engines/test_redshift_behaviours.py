@@ -31,11 +31,11 @@ from auditor.testing.statements import METHODS
 from dialects import Kind, Place
 from dialects.postgres.session import PostgresSession
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers import postgres, redshift
 from tests.servers.redshift import StandIn
 from tests.servers.redshift_strict import MESSAGES, NAMES, REFUSALS, SCHEMAS, STRICT
-from tests.timeouts import SetTimeouts
 from tests.unit.test_throttle import wait_until
 
 pytestmark = pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
@@ -267,9 +267,9 @@ def test_a_serialisation_conflict_is_retried_and_its_detail_shown(stand_in: Stan
 
 
 def test_a_statement_that_cannot_be_cancelled_loses_its_session(
-    stand_in: StandIn, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    stand_in: StandIn, engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
-    set_timeouts(cancel_grace=0.6)
+    set_durations(cancel_grace=0.6)
     with closing(dialects.connect(engine.url, 600.0)) as session, closing(postgres.connect(stand_in.behind_database)) as other:
         assert isinstance(session, PostgresSession)
         session.begin()

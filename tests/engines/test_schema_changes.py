@@ -13,10 +13,10 @@ from auditor.planning import chunks
 from auditor.run import audit_run, chunk_queue
 from dialects import Kind
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import LiveEngine, engine_params
 from tests.servers import mysql
 from tests.tables import execute, query
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -97,8 +97,8 @@ def end_other_sessions(engine: LiveEngine) -> None:
 
 
 @pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", "postgres"), indirect=True)
-def test_lost_connection_shows_the_change_before_the_rest_is_read(engine: LiveEngine, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(retries=(0.01,) * 5)
+def test_lost_connection_shows_the_change_before_the_rest_is_read(engine: LiveEngine, set_durations: SetDurations) -> None:
+    set_durations(retries=(0.01,) * 5)
 
     def change() -> None:
         alter(engine, "source")()

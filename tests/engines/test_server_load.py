@@ -23,16 +23,16 @@ import pytest
 import dialects
 from auditor.config import ConnectionSettings
 from auditor.connections import throttle
+from auditor.durations import durations
 from auditor.errors import AccessDenied, DatabaseBusy, PlanError
-from auditor.timeouts import timeouts
 from dialects import Kind, Place, Session
 from dialects.mysql.dialect import MySQL
 from dialects.session import DriverSession
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import LiveEngine, engine_params
 from tests.servers import mysql, postgres
 from tests.servers.redshift_allowed import violations
-from tests.timeouts import SetTimeouts
 from tests.unit.test_throttle import WaitReasons, wait_until
 
 SLEEPS = {
@@ -48,8 +48,8 @@ def only(*names: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(autouse=True)
-def short_period(set_timeouts: SetTimeouts) -> Iterator[None]:
-    set_timeouts(load_probe=0.2)
+def short_period(set_durations: SetDurations) -> Iterator[None]:
+    set_durations(load_probe=0.2)
     yield
     throttle.close_all()
     wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("load of")], "no load probe is running")
@@ -276,11 +276,11 @@ def test_throttle_waits_while_the_heartbeat_is_late(engine: LiveEngine) -> None:
     ):
         pytest.fail("admitted although the heartbeat is late")
     tables.make(engine, "pulse", column, [(dt.datetime.now(dt.UTC).replace(tzinfo=None),)])
-    time.sleep(timeouts().load_probe)
+    time.sleep(durations().load_probe)
     with gate.statement(reasons, threading.Event()):
         assert reasons.sentences[-1].startswith("waits: the heartbeat")
     tables.make(engine, "pulse", column, [(dt.datetime.now(dt.UTC).replace(tzinfo=None) + dt.timedelta(hours=5),)])
-    time.sleep(timeouts().load_probe)
+    time.sleep(durations().load_probe)
     with pytest.raises(PlanError, match=r"pulse.at lies 1\d,\d{3} s in the future; it has to be written in UTC"):
         with gate.statement(reasons, threading.Event()):
             pytest.fail("admitted although the heartbeat lies in the future")
@@ -295,7 +295,7 @@ def test_user_who_cannot_see_other_sessions_gets_an_error(engine: LiveEngine) ->
     with pytest.raises(AccessDenied, match="pg_read_all_stats"), gate.statement(WaitReasons(), threading.Event()):
         pytest.fail("admitted although the user cannot see other sessions")
     tables.execute(engine, "GRANT pg_read_all_stats TO auditor_blind")
-    time.sleep(timeouts().load_probe)
+    time.sleep(durations().load_probe)
     with gate.statement(WaitReasons(), threading.Event()):
         pass
     throttle.close_all()
@@ -382,7 +382,7 @@ def test_throttle_waits_for_a_restarting_server(engine: LiveEngine) -> None:
         with gate.statement(reasons, threading.Event()):
             pass
         proxy.cut()
-        time.sleep(timeouts().load_probe)
+        time.sleep(durations().load_probe)
         with ThreadPoolExecutor(1) as pool:
             waiter = pool.submit(lambda: _run_statement(gate, reasons))
             wait_until(lambda: reasons.sentences, "the throttle reports that it waits")

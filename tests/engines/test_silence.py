@@ -23,10 +23,10 @@ from auditor.errors import ServerSilent, StatementCancelled, StatementRefused, S
 from auditor.model import Report, State
 from auditor.run import audit_run
 from dialects import Session, wire
+from tests.durations import SetDurations
 from tests.live import LiveEngine, engine_params
 from tests.servers.proxy import Proxy, proxied
 from tests.tables import make
-from tests.timeouts import SetTimeouts
 
 PATIENCE = 60.0
 """Seconds after which a test that hangs fails."""
@@ -49,8 +49,8 @@ def open_proxy(engine: LiveEngine) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def proxy(engine: LiveEngine, set_timeouts: SetTimeouts) -> Iterator[Proxy]:
-    set_timeouts(silence_grace=0.5, cancel_grace=0.5)
+def proxy(engine: LiveEngine, set_durations: SetDurations) -> Iterator[Proxy]:
+    set_durations(silence_grace=0.5, cancel_grace=0.5)
     with open_proxy(engine) as found:
         yield found
 
@@ -144,8 +144,8 @@ def test_cancelling_without_a_statement_has_no_effect(proxy: Proxy) -> None:
 
 
 @pytest.fixture
-def impatient(set_timeouts: SetTimeouts) -> None:
-    set_timeouts(retries=(0.1,), connecting_poll=0.02)
+def impatient(set_durations: SetDurations) -> None:
+    set_durations(retries=(0.1,), connecting_poll=0.02)
 
 
 def audit(engine: LiveEngine, proxy: Proxy, **limits: Any) -> Report:
@@ -170,9 +170,9 @@ def test_run_against_a_silent_server_fails_and_names_it(proxy: Proxy, engine: Li
 @pytest.mark.slow_on("mysql")
 @pytest.mark.slow_on("redshift")
 @pytest.mark.usefixtures("impatient")
-def test_first_connection_is_retried(proxy: Proxy, engine: LiveEngine, set_timeouts: SetTimeouts) -> None:
+def test_first_connection_is_retried(proxy: Proxy, engine: LiveEngine, set_durations: SetDurations) -> None:
     """A server that is just starting refuses connections, or says nothing yet."""
-    set_timeouts(retries=(0.1,) * 50)
+    set_durations(retries=(0.1,) * 50)
     proxy.refuses = True
     threading.Timer(0.5, lambda: setattr(proxy, "refuses", False)).start()
     report = ended(lambda: audit(engine, proxy))

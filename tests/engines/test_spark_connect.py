@@ -28,10 +28,10 @@ from auditor.run import audit_run
 from auditor.service.selftest import selftest
 from dialects.spark import java
 from dialects.spark.connect import MICROSECONDS, ConnectSession, connection_string
+from tests.durations import SetDurations
 from tests.live import LiveEngine, engine_params
 from tests.servers.process import free_port
 from tests.servers.proxy import proxied
-from tests.timeouts import SetTimeouts
 
 PATIENCE = 120.0
 """Seconds after which a test that hangs fails."""
@@ -46,8 +46,8 @@ needs_client = pytest.mark.skipif(
 
 
 @pytest.fixture
-def impatient(set_timeouts: SetTimeouts) -> None:
-    set_timeouts(silence_grace=0.5, cancel_grace=0.5)
+def impatient(set_durations: SetDurations) -> None:
+    set_durations(silence_grace=0.5, cancel_grace=0.5)
 
 
 class SilentSpark:
@@ -163,7 +163,7 @@ def test_a_real_server_is_audited(server: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_client
-def test_waits_on_a_real_server_end(server: str, set_timeouts: SetTimeouts) -> None:
+def test_waits_on_a_real_server_end(server: str, set_durations: SetDurations) -> None:
     """It ends a statement that ran too long, or was cancelled; behind a proxy it falls silent in a statement."""
     with closing(dialects.connect(server, PATIENCE)) as session:
         assert session.query("SELECT 1 + 1") == [(2,)]
@@ -172,7 +172,7 @@ def test_waits_on_a_real_server_end(server: str, set_timeouts: SetTimeouts) -> N
             session.query(ENDLESS)
     with closing(dialects.connect(server, 2.0)) as session, pytest.raises(StatementTimeout):
         session.query(ENDLESS)
-    set_timeouts(silence_grace=0.5)
+    set_durations(silence_grace=0.5)
     with proxied(server) as proxy, closing(dialects.connect(proxy.url, 2.0)) as session:
         proxy.silencing_text = SILENCING.encode()
         with pytest.raises(ServerSilent, match="no answer to a statement that ran longer than 2 s"):

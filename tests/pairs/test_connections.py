@@ -18,10 +18,10 @@ from auditor.planning import chunks
 from auditor.run import audit_run
 from dialects import Kind, Session
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import LiveEngine, LivePair, engine_params, pair_params
 from tests.servers import mysql
 from tests.servers.proxy import Proxy, proxied
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -153,10 +153,10 @@ def test_reader_of_a_long_statement_does_not_keep_the_lock_away(engine: LiveEngi
 
 @LOCKING_ALIKE
 def test_lock_ends_within_a_second_though_a_snapshot_does_not_begin(
-    engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     make_locked(engine, monkeypatch)
-    set_timeouts(silence_grace=0.0)
+    set_durations(silence_grace=0.0)
     with proxied(engine.url) as proxy, ExitStack() as stack:
         session, helper = stack.enter_context(open_sessions(engine.url, engine.url))
         stuck = stack.enter_context(closing(dialects.connect(proxy.url, statement_timeout=2.5)))

@@ -14,14 +14,14 @@ import pytest
 
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.connection import Connection
+from auditor.durations import durations
 from auditor.model import Progress, Report, Side, State, Verdict
 from auditor.planning import chunks
 from auditor.run import audit_run
-from auditor.timeouts import timeouts
 from dialects import Kind
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import LiveEngine, LivePair, chosen_pairs
-from tests.timeouts import SetTimeouts
 from tests.unit.test_throttle import wait_until
 
 ROWS = 6000
@@ -84,11 +84,11 @@ def watch_snapshots(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 @pytest.mark.parametrize("paused", ["target", "source"])
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
 def test_snapshot_is_given_up_in_a_long_pause(
-    pair: LivePair, paused: Side, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    pair: LivePair, paused: Side, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 200)
-    set_timeouts(load_probe=0.01)  # so many chunks are not read before it is seen that the database is too busy
-    set_timeouts(snapshot_in_pause=0.5)
+    set_durations(load_probe=0.01)  # so many chunks are not read before it is seen that the database is too busy
+    set_durations(snapshot_in_pause=0.5)
     for side in ("source", "target"):
         columns = [("id", Kind("integer")), ("v", Kind("text"))]
         tables.make(getattr(pair, side), f"pauses_{side}", columns, [(i, f"row {i}") for i in range(ROWS)], key=["id"])
@@ -121,8 +121,8 @@ def test_snapshot_is_given_up_in_a_long_pause(
 
 
 @pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
-def test_snapshot_outlives_a_short_pause(pair: LivePair, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(load_probe=0.05)
+def test_snapshot_outlives_a_short_pause(pair: LivePair, set_durations: SetDurations) -> None:
+    set_durations(load_probe=0.05)
     for side in ("source", "target"):
         tables.make(getattr(pair, side), f"pauses_{side}", [("id", Kind("integer"))], [(i,) for i in range(20)], key=["id"])
     make_beats(pair.target)
@@ -132,7 +132,7 @@ def test_snapshot_outlives_a_short_pause(pair: LivePair, set_timeouts: SetTimeou
         if progress.side == "target" and progress.doing == "summarising":
             beat(pair.target, age=3600)
             time.sleep(
-                2 * timeouts().load_probe
+                2 * durations().load_probe
             )  # so that no probe before the beat still holds, and the scan's statement waits for a new one
         if progress.doing.startswith("waits"):
             waited.set()

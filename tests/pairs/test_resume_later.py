@@ -16,8 +16,8 @@ from auditor.run import audit_run
 from auditor.summary.arrays import Summaries
 from dialects import Kind
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import LivePair, chosen_pairs
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -90,11 +90,11 @@ def perform(pair: LivePair, checkpoint: NoCheckpoint, plan: Plan | None = None, 
 @pytest.mark.parametrize("first", SIDES)
 @pytest.mark.few
 def test_resume_days_later_names_the_damage_alone(
-    pair: LivePair, more: dict[str, Any], first: Side, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    pair: LivePair, more: dict[str, Any], first: Side, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     """The one side was read before the break, the other's keys from 200 on after it."""
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 100)
-    set_timeouts(chunk_aim=0.0)
+    set_durations(chunk_aim=0.0)
     damage = {300: ("damaged", LONG_AGO)}
     fill(pair, "source", OLD)
     fill(pair, "target", {**OLD, **damage})

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from auditor import config
 from auditor.connections.writer import open_writer
 from auditor.model import Part
-from auditor.pipeline.binlog.dump import source_of
+from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.folders import LocalFolder

@@ -17,10 +17,10 @@ from auditor.model import Report, Verdict
 from auditor.run.alignment import BY_IDS, BY_LOCK, BY_SERVER
 from auditor.service import running
 from auditor.store import holds
+from tests.durations import SetDurations
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
 from tests.pipeline.road import leased
-from tests.timeouts import SetTimeouts
 
 pytestmark = [pytest.mark.alone, pytest.mark.mysql, pytest.mark.mariadb]
 TABLE, KEYS, SECOND, LOST = "sharded_orders", 1000, 100_000, 900_000
@@ -105,9 +105,9 @@ def test_both_shards_are_read_where_the_target_stands(shards: Shards) -> None:
 
 
 @pytest.mark.parametrize("shards", [POSTGRES], indirect=True)
-def test_a_shard_that_is_not_there_is_named_and_no_table_stands_still_afterwards(shards: Shards, set_timeouts: SetTimeouts) -> None:
+def test_a_shard_that_is_not_there_is_named_and_no_table_stands_still_afterwards(shards: Shards, set_durations: SetDurations) -> None:
     eu, us = shards.roads
-    set_timeouts(hold_answer=0.5)
+    set_durations(hold_answer=0.5)
     with eu.delivering():
         assert shards.audit().not_aligned == "no process loads the target wh; start one with: auditor pipeline run us"
         with leased(us.store, "us"):

@@ -27,10 +27,10 @@ from sqlalchemy import event as connections
 from auditor.api import create_app
 from auditor.cli import main
 from auditor.errors import AuditorError, ChangeStreamError, StagingFailed, StagingFull, StoreFull
-from auditor.pipeline.binlog import compression, decode, dump, json_texts, ranges
+from auditor.pipeline.binlog import compression, decode, json_texts, log_connection, ranges
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status
 from auditor.pipeline.binlog.event_types import MALFORMED
+from auditor.pipeline.binlog.log_connection import Dump, Request, Source, first_place, log_status
 from auditor.pipeline.binlog.ranges import LogRange
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import LocalFolder
@@ -43,6 +43,7 @@ from auditor.store import parts, pipelines, tokens
 from auditor.telemetry import configure_logging
 from tests.api.conftest import make_client
 from tests.binlog import LiveLog
+from tests.durations import SetDurations
 from tests.hostile_texts import ATTACKS, PIECES, TEXTS
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.conftest import TARGETS
@@ -51,7 +52,6 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 from tests.servers.proxy import proxied
 from tests.staged_files import change_rows
-from tests.timeouts import SetTimeouts
 from tests.unit.test_hostile_server import hostile, packet
 
 on_both = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
@@ -353,10 +353,10 @@ LEAST_WAIT, LONGEST = 2.0, 20.0
 @on_both
 @pytest.mark.alone  # what is changed is the first row of a log, which must not be one of another worker's tables
 def test_a_log_that_was_tampered_with_is_refused(
-    engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
-    set_timeouts(log_silence=LEAST_WAIT)
-    monkeypatch.setattr(dump.Patience, "wait", _give_up)
+    set_durations(log_silence=LEAST_WAIT)
+    monkeypatch.setattr(log_connection.Patience, "wait", _give_up)
     monkeypatch.setattr(ranges, "MOST_BYTES", 300_000)
     monkeypatch.setattr(decode, "BESIDE", 200_000)
     log = LiveLog(engine.url)
@@ -384,7 +384,7 @@ def test_a_log_that_was_tampered_with_is_refused(
         assert road.query("SELECT id, item FROM shop.orders ORDER BY id") == [(1, "ink"), (2, None), (3, "cap")]
 
 
-def _give_up(self: dump.Patience, error: AuditorError) -> None:
+def _give_up(self: log_connection.Patience, error: AuditorError) -> None:
     raise error
 
 

@@ -20,12 +20,12 @@ from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.reset import forget_positions
 from auditor.store import pipelines
 from dialects.delta import commits
+from tests.durations import SetDurations
 from tests.live import Engines, engine_params
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline.test_schema_changes import add, change, comes, rename
 from tests.pipeline_events import announce, batch, delete, insert, table
 from tests.servers import s3
-from tests.timeouts import SetTimeouts
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 MARK = f"auditor/{PIPELINE}/shop.orders"
@@ -73,7 +73,7 @@ def test_others_that_write_the_table_lose_nothing(road: Road, monkeypatch: pytes
     assert ids(road) == [2, 100, 101] and lake_table(road).transaction_version(MARK) == 21
 
 
-def test_a_merge_gives_way_to_one_that_never_pauses(road: Road, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> None:
+def test_a_merge_gives_way_to_one_that_never_pauses(road: Road, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     road.loader().merge_all()
     merge, numbers = commits.merge_changes, iter(range(100, 200))
@@ -83,7 +83,7 @@ def test_a_merge_gives_way_to_one_that_never_pauses(road: Road, monkeypatch: pyt
         merge(found, *given)
 
     monkeypatch.setattr(commits, "merge_changes", overtaken)
-    set_timeouts(longest_commit_pause=0.0)
+    set_durations(longest_commit_pause=0.0)
     road.stage(batch(insert(ORDERS, 20, ["2", "b"])))
     assert road.loader().merge_all() == 0
     report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]

@@ -17,9 +17,9 @@ import pytest
 from auditor.errors import FileInUse
 from auditor.pipeline.merge.loader import Loader
 from auditor.store import holds, pipelines
+from tests.durations import SetDurations
 from tests.pipeline.road import PIPELINE, Road, leased
 from tests.pipeline.test_holding import FILE, hold_of, merged_through, refuse, stage_orders, stands_at, until
-from tests.timeouts import SetTimeouts
 
 PATIENCE = 60.0
 
@@ -97,9 +97,9 @@ def test_a_reader_that_opens_the_file_again_and_again_does_not_keep_the_loader_o
 
 
 def test_a_file_that_stays_open_elsewhere_is_reported_with_who_has_it(
-    road: Road, caplog: pytest.LogCaptureFixture, set_timeouts: SetTimeouts
+    road: Road, caplog: pytest.LogCaptureFixture, set_durations: SetDurations
 ) -> None:
-    set_timeouts(file_patience=0.5, file_wait=0.2, staged_poll=0.05)
+    set_durations(file_patience=0.5, file_wait=0.2, staged_poll=0.05)
     stage_orders(road, 10, first=True)
     loader = road.loader()
     assert loader.merge_all() == 1
@@ -128,8 +128,8 @@ def test_a_hold_waits_for_a_reader_to_close_the_file(road: Road) -> None:
         hold.release()
 
 
-def test_a_hold_fails_where_a_reader_keeps_the_file_open(road: Road, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(hold_file=0.5, file_wait=0.1)
+def test_a_hold_fails_where_a_reader_keeps_the_file_open(road: Road, set_durations: SetDurations) -> None:
+    set_durations(hold_file=0.5, file_wait=0.1)
     stage_orders(road, 10, first=True)
     loader, hold = road.loader(), hold_of(road)
     loader.merge_all()

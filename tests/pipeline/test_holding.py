@@ -13,11 +13,11 @@ from auditor.points import armed
 from auditor.run.alignment import NotAligned
 from auditor.store import holds, parts, pipelines
 from auditor.store.holds import HoldKey
+from tests.durations import SetDurations
 from tests.live import engine_params
 from tests.pipeline.conftest import quick_on_target
 from tests.pipeline.road import PIPELINE, Road, leased
 from tests.pipeline_events import announce, batch, insert, note, table
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -160,8 +160,8 @@ def refuse(work: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("engine", engine_params("duckdb"), indirect=True)
-def test_why_a_table_is_not_held(road: Road, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(hold_answer=0.1, hold_reach=0.1)
+def test_why_a_table_is_not_held(road: Road, set_durations: SetDurations) -> None:
+    set_durations(hold_answer=0.1, hold_reach=0.1)
     hold = hold_of(road)
     assert refuse(hold.freeze) == "the pipeline shop has staged nothing of shop.orders yet"
     stage_orders(road, 10, first=True)
@@ -179,7 +179,7 @@ def test_why_a_table_is_not_held(road: Road, set_timeouts: SetTimeouts) -> None:
     assert holds.take_hold(road.store, hold.key, 60)
     late = f"the loader of the target wh did not merge shop.orders up to {FILE}:20 within 0.1 s"
     assert refuse(lambda: hold.merge_through(f"{FILE}:20")) == late
-    set_timeouts(hold_reach=600)
+    set_durations(hold_reach=600)
     hold.stopped.set()
     assert refuse(lambda: hold.merge_through(f"{FILE}:2000")) == "the run was stopped"
 

@@ -21,8 +21,8 @@ from auditor.pipeline.part_deletion import PartDeleter, make_room
 from auditor.pipeline.part_writer import copy_parts, write_parts
 from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.store import Store, open_store, parts, pipelines
+from tests.durations import SetDurations
 from tests.pipeline_events import T0, announce, batch, insert, table
-from tests.timeouts import SetTimeouts
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def merged(store: Store, position: int, *tables: int) -> None:
 
 
 @pytest.mark.parametrize("tables", [3, 60])
-def test_a_minute_is_one_file_whatever_the_number_of_tables(store: Store, tmp_path: Path, set_timeouts: SetTimeouts, tables: int) -> None:
-    set_timeouts(part_reader=0.0)
+def test_a_minute_is_one_file_whatever_the_number_of_tables(store: Store, tmp_path: Path, set_durations: SetDurations, tables: int) -> None:
+    set_durations(part_reader=0.0)
     root = tmp_path / "staging"
     joiner = Joining(store, "p", LocalFolder(root))
     for minute in range(4):
@@ -93,7 +93,7 @@ def test_a_minute_is_one_file_whatever_the_number_of_tables(store: Store, tmp_pa
     assert joiner.join() == 0 and names(root) == before, "nothing is copied twice"
 
 
-def test_parts_are_the_same_in_joined_files(store: Store, tmp_path: Path, set_timeouts: SetTimeouts) -> None:
+def test_parts_are_the_same_in_joined_files(store: Store, tmp_path: Path, set_durations: SetDurations) -> None:
     """They are read before, meanwhile, by who listed them before, and afterwards."""
     root = LocalFolder(tmp_path / "staging")
     stage(store, root, 3, every(10, 0, 130))
@@ -106,7 +106,7 @@ def test_parts_are_the_same_in_joined_files(store: Store, tmp_path: Path, set_ti
     assert [[getattr(one, name) for name in kept] for one in all_parts(store)] == [[getattr(one, name) for name in kept] for one in listed]
     joiner.emptied.delete()
     assert len(names(root.path)) == 12 + 2 + 1, "who reads in the old files may end"
-    set_timeouts(part_reader=0.0)
+    set_durations(part_reader=0.0)
     joiner.emptied.delete()
     assert len(names(root.path)) == 2 + 1 and rows(store, root) == before
 
@@ -154,9 +154,9 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("step", ["copy", "finish", "list", "listed", "delete"])
 def test_what_is_killed_leaves_files_that_are_swept(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts, step: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations, step: str
 ) -> None:
-    set_timeouts(part_reader=0.0)
+    set_durations(part_reader=0.0)
     root = LocalFolder(tmp_path / "staging")
     stage(store, root, 3, every(10, 0, 190))
     before = rows(store, root)
@@ -195,10 +195,10 @@ def test_what_is_killed_leaves_files_that_are_swept(
 
 
 def test_damaged_parts_stay_where_they_are(
-    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture, set_timeouts: SetTimeouts
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture, set_durations: SetDurations
 ) -> None:
     """One is edited, one file is missing, and one is truncated; they are joined by no later pass, and can be staged again."""
-    set_timeouts(part_reader=0.0)
+    set_durations(part_reader=0.0)
     root = LocalFolder(tmp_path / "staging")
     stage(store, root, 3, every(10, 0, 70))
     paths = sorted(names(root.path))
@@ -235,9 +235,9 @@ def test_a_part_that_was_moved_meanwhile_is_not_moved_back(store: Store, tmp_pat
 
 
 def test_parts_that_are_deleted_meanwhile_leave_no_file(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
-    set_timeouts(part_reader=0.0)
+    set_durations(part_reader=0.0)
     root = LocalFolder(tmp_path / "staging")
     stage(store, root, 2, every(10, 0, 70))
     plain = parts.replace_files
@@ -255,9 +255,9 @@ def test_parts_that_are_deleted_meanwhile_leave_no_file(
     assert not all_parts(store) and not names(root.path)
 
 
-def test_expired_parts_of_joined_files(store: Store, tmp_path: Path, set_timeouts: SetTimeouts) -> None:
+def test_expired_parts_of_joined_files(store: Store, tmp_path: Path, set_durations: SetDurations) -> None:
     """What one table still needs of many joined files is copied into one; what is young only, stays until it expires."""
-    set_timeouts(part_reader=0.0)
+    set_durations(part_reader=0.0)
     root = LocalFolder(tmp_path / "staging")
     pipeline = pipeline_of(root.path)
     stage(store, root, 10, every(10, 0, 190))

@@ -14,11 +14,11 @@ from auditor.pipeline.check import check_target
 from auditor.sql.merge import MergeStatements
 from auditor.store import pipelines
 from dialects import Place
+from tests.durations import SetDurations
 from tests.live import engine_params
 from tests.pipeline.conftest import EVERY
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import Row, announce, batch, delete, insert, refresh, table, update
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -138,13 +138,13 @@ def test_triggers_of_the_target_are_refused_by_name(road: Road) -> None:
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
-def test_a_cascade_that_comes_later_is_found(road: Road, set_timeouts: SetTimeouts) -> None:
+def test_a_cascade_that_comes_later_is_found(road: Road, set_durations: SetDurations) -> None:
     made, lines = make(road), road.dialect.names.table(road.schema, "lines")
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *ROWS)))
     load = loader(road)
     load.merge_all()
     road.execute(f"CREATE TABLE {lines} (id bigint PRIMARY KEY, o bigint REFERENCES {made} (id) ON DELETE CASCADE)")
-    set_timeouts(target_fresh=-1.0)
+    set_durations(target_fresh=-1.0)
     road.stage(batch(delete(ORDERS, 20, ROWS[0])))
     load.merge_all()
     assert "in the target has cascade" in reason(road) and len(road.rows()) == 3

@@ -18,10 +18,10 @@ from auditor.pipeline.merge.target_identity import Identity, read_identities
 from auditor.points import armed
 from auditor.sql.merge import POSITIONS
 from auditor.store import Store, parts, pipelines
+from tests.durations import SetDurations
 from tests.live import engine_params
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -85,7 +85,7 @@ def test_tables_are_merged_one_by_one_where_that_is_asked_for(road: Road) -> Non
 
 
 @pytest.mark.few
-def test_a_table_that_fails_is_left_out_and_catches_up(road: Road, set_timeouts: SetTimeouts) -> None:
+def test_a_table_that_fails_is_left_out_and_catches_up(road: Road, set_durations: SetDurations) -> None:
     begin(road)
     loader = road.loader()
     loader.merge_all()
@@ -93,7 +93,7 @@ def test_a_table_that_fails_is_left_out_and_catches_up(road: Road, set_timeouts:
     gone = road.dialect.names.table(road.schema, "elsewhere")
     road.execute(f"ALTER TABLE {bad} RENAME TO {gone if road.dialect.name == 'mysql' else 'elsewhere'}")
     loader.close()
-    set_timeouts(target_fresh=0.0)  # as a minute later
+    set_durations(target_fresh=0.0)  # as a minute later
     road.stage(*(batch(insert(one, 20 + number, ["2", "5"])) for number, one in enumerate(ACCOUNTS)))
     assert loader.merge_all() == 3
     reports = pipelines.list_merges(road.store, PIPELINE)["wh"]
@@ -166,12 +166,12 @@ def test_a_target_that_was_restored_gets_again_what_it_held_of_quiet_tables(road
 
 
 @pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
-def test_a_commit_that_fails_stops_the_table_whose_rows_it_refuses(road: Road, set_timeouts: SetTimeouts) -> None:
+def test_a_commit_that_fails_stops_the_table_whose_rows_it_refuses(road: Road, set_durations: SetDurations) -> None:
     begin(road)
     loader = road.loader()
     loader.merge_all()
     road.execute(f"ALTER TABLE {road.schema}.accounts_2 ADD UNIQUE (amount) DEFERRABLE INITIALLY DEFERRED")
-    set_timeouts(target_fresh=0.0)  # as a minute later
+    set_durations(target_fresh=0.0)  # as a minute later
     road.stage(*(batch(insert(one, 20, ["2", str(EACH)])) for one in ACCOUNTS))
     loader.merge_all()
     reports = pipelines.list_merges(road.store, PIPELINE)["wh"]

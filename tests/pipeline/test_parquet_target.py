@@ -24,11 +24,11 @@ from dialects import errors
 from dialects.delta import pointed_files as rows
 from dialects.delta import pointed_session as session
 from dialects.delta.pointer import LocalPointer, Overtaken, Pointer, S3Pointer
+from tests.durations import SetDurations
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 from tests.servers import s3
-from tests.timeouts import SetTimeouts
 
 ORDERS = table(id="bigint", item="varchar(40) null", price="decimal(10,2) null", at="timestamp(6) null")
 MARK = f"auditor/{PIPELINE}/shop.orders"
@@ -105,7 +105,7 @@ def killed_at(config: Path, moment: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_killed_around_the_replacement(road: Road, moment: str, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> None:
+def test_killed_around_the_replacement(road: Road, moment: str, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, order(1), order(2))))
     road.loader().merge_all()
     held = {1, 2}
@@ -123,7 +123,7 @@ def test_killed_around_the_replacement(road: Road, moment: str, monkeypatch: pyt
     left = {f"{folder(road)}/_files/{one.name}" for one in (folder(road) / "_files").iterdir()}
     gone = {f"{folder(road)}/{one['path']}" for one in json.loads((folder(road) / "current.json").read_text())["gone"]}
     assert len(left - gone - set(files(road))) == (5 if moment == "before" else 0)
-    set_timeouts(unfinished_file=0.0)
+    set_durations(unfinished_file=0.0)
     monkeypatch.setattr(session, "DAY", 0)
     road.stage(batch(insert(ORDERS, 200, order(100))))
     road.loader().merge_all()

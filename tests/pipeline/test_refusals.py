@@ -15,7 +15,7 @@ from auditor.config import Pipeline, PipelineColumns
 from auditor.errors import ColumnRefused, LogRefused, PipelineFailed
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog import ranges
-from auditor.pipeline.binlog.dump import Request, Source
+from auditor.pipeline.binlog.log_connection import Request, Source
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import Place

@@ -27,10 +27,10 @@ from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, stage_task
 from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.store import parts, pipelines
+from tests.durations import SetDurations
 from tests.pipeline.conftest import TARGETS
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table
-from tests.timeouts import SetTimeouts
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 OTHERS = table("others", id="bigint", item="varchar(40) null")
@@ -214,8 +214,8 @@ def test_parts_go_once_every_target_has_passed_them(road: Road) -> None:
 
 
 @pytest.mark.parametrize("engine", DUCKDB, indirect=True)
-def test_what_a_table_that_stands_still_needs_of_many_files_is_copied_into_one(road: Road, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(part_reader=0.0)
+def test_what_a_table_that_stands_still_needs_of_many_files_is_copied_into_one(road: Road, set_durations: SetDurations) -> None:
+    set_durations(part_reader=0.0)
     pipeline = Pipeline.model_validate({**_PIPELINE, "staging": {"path": str(road.root), "keep": "0s"}})
     for number in (10, 20, 30):
         many = insert(ORDERS, number, *([str(1000 * number + n), hashlib.sha256(b"%d" % (number * n)).hexdigest()] for n in range(200)))

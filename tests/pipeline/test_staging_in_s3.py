@@ -20,11 +20,11 @@ from auditor.pipeline.segments.writer import open_writer
 from auditor.pipeline.staged_parts import read_part, sweep
 from auditor.pipeline.watch import disk_room
 from auditor.store import parts, segments
+from tests.durations import SetDurations
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, table
 from tests.servers import s3
-from tests.timeouts import SetTimeouts
 
 ORDERS = table(id="bigint", item="varchar(40) null")
 BUCKET = "staging"
@@ -109,13 +109,13 @@ def test_a_part_of_another_batch_is_noticed_and_a_reset_deletes_all(road: Road) 
     assert list(folder.names()) == []
 
 
-def test_files_in_s3_are_joined_and_merged(road: Road, set_timeouts: SetTimeouts) -> None:
+def test_files_in_s3_are_joined_and_merged(road: Road, set_durations: SetDurations) -> None:
     folder = folder_of(road)
     for position in range(10, 140, 10):
         road.stage_task(batch(announce(ORDERS, position - 1), insert(ORDERS, position, [str(position), "a"])))
     joiner = Joining(road.store, PIPELINE, folder)
     assert joiner.join() == 11 and len(list(folder.names())) == 13 + 2
-    set_timeouts(part_reader=0.0)
+    set_durations(part_reader=0.0)
     assert joiner.join() == 0 and set(folder.names()) == parts.list_paths(road.store, PIPELINE) and len(list(folder.names())) == 4
     assert road.loader().merge_all() == 13 and road.rows() == [(position, "a") for position in range(10, 140, 10)]
     assert sweep(folder, parts.list_paths(road.store, PIPELINE)) == []

@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from auditor import config
-from auditor.pipeline.binlog.dump import source_of
+from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.points import armed

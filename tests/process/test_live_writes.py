@@ -22,9 +22,9 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.model import Report, Verdict
 from auditor.planning import chunks
 from auditor.run import audit_run
+from tests.durations import SetDurations
 from tests.live import Engines
 from tests.servers import mysql, postgres
-from tests.timeouts import SetTimeouts
 
 pytestmark = [pytest.mark.clock, pytest.mark.mysql, pytest.mark.postgres]
 
@@ -204,10 +204,10 @@ def audit_while_written(urls: tuple[str, str], rows: int, way: str, snapshot: st
     ],
 )
 def test_rows_in_flight_are_not_reported_as_differences(
-    urls: tuple[str, str], way: str, snapshot: str, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    urls: tuple[str, str], way: str, snapshot: str, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ROWS", 4000)
-    set_timeouts(chunk_aim=0.2)
+    set_durations(chunk_aim=0.2)
     audit_while_written(urls, 20_000, way, snapshot)
 
 

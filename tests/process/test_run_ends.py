@@ -238,7 +238,7 @@ def test_run_waits_while_the_source_is_busy(databases: Databases, tmp_path: Path
 def test_run_fails_when_the_source_stays_busy_beyond_give_up(databases: Databases, tmp_path: Path) -> None:
     limits_with_give_up = {"pause_when": {"threads_running": 4, "give_up": "4s"}}
     write_config(tmp_path, databases.source, databases.target, table="ends_view", partition={"size": 250}, limits=limits_with_give_up)
-    process = processes.start_run(tmp_path, settings={**processes.PAUSING, "timeouts.load_probe": 0.05})
+    process = processes.start_run(tmp_path, settings={**processes.PAUSING, "durations.load_probe": 0.05})
     assert process.wait_for_output("planned"), process.stderr_lines
     with busy_sessions(databases, 8):
         process.release()

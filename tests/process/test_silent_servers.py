@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clock
 
 CONNECT: dict[str, Any] = {"mysql": mysql.connect, "postgres": postgres.connect, "redshift": redshift.connect}
-SETTINGS = {**processes.SMALL, "timeouts.cancel_grace": 0.5}
+SETTINGS = {**processes.SMALL, "durations.cancel_grace": 0.5}
 
 CASES = [
     ("mysql", "login", "SIGINT", False),

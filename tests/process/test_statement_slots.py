@@ -18,9 +18,9 @@ from auditor.errors import StatementCancelled, StoreReadOnly, StoreUnavailable
 from auditor.service.workers import request_run
 from auditor.store import Store, leases, open_store, runs
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import LiveEngine, engine_params
 from tests.programs.workers import Serving
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.clock
 
@@ -227,8 +227,8 @@ def test_unavailable_store_is_retried_and_a_read_only_one_is_not(
     assert len(attempts) == (3 if waits else 1) and bool(reasons) is waits
 
 
-def test_slot_is_held_as_long_as_the_statement_runs(store: Store, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(slot_lapse=0.6)
+def test_slot_is_held_as_long_as_the_statement_runs(store: Store, set_durations: SetDurations) -> None:
+    set_durations(slot_lapse=0.6)
     throttle.share_through(store)
     with throttle.hold_slot(lambda: "a", lambda: 1, Waiter(pytest.fail, threading.Event())):
         time.sleep(1.5)

@@ -20,9 +20,9 @@ from auditor.errors import StoreUnavailable
 from auditor.model import Progress, Report, Verdict
 from auditor.planning import chunks
 from auditor.store import Store, open_store, runs
+from tests.durations import SetDurations
 from tests.programs import processes
 from tests.programs.processes import write_config
-from tests.timeouts import SetTimeouts
 
 pytestmark = [pytest.mark.clock, pytest.mark.duckdb]
 
@@ -30,9 +30,9 @@ ROWS = 20_000
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> Path:
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> Path:
     monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 2000)
-    set_timeouts(store_lock=0.2)
+    set_durations(store_lock=0.2)
     for side in ("source", "target"):
         with duckdb.connect(str(tmp_path / f"{side}.duckdb")) as connection:
             connection.execute(f"CREATE TABLE live AS SELECT i AS id, 'row ' || i AS v FROM range({ROWS}) r(i)")

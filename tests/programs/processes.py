@@ -1,7 +1,7 @@
 """Run the command line in subprocesses that tests kill, stop and watch: ``python -m tests.programs.processes SETTINGS ARGUMENT...``.
 
 SETTINGS is a JSON object of module attributes and waits to set before the command runs, such as
-``{"auditor.planning.chunks.CHUNK_ROWS": 1000}`` to read a small table in many chunks, or ``{"timeouts.run_heartbeat": 0.1}``.
+``{"auditor.planning.chunks.CHUNK_ROWS": 1000}`` to read a small table in many chunks, or ``{"durations.run_heartbeat": 0.1}``.
 ``{"pause": true}`` pauses a run after its plan is stored, until it is released. With ``watch`` in place of the arguments, the process
 lists runs repeatedly until its stdin is closed.
 """
@@ -20,8 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.durations import SetDurations
 from tests.programs.forking import Forked
-from tests.timeouts import SetTimeouts
 
 CONFIG = "auditor.yaml"
 PATIENCE = 60.0
@@ -32,8 +32,8 @@ RETRIES = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
 
 SMALL: Mapping[str, Any] = {
     "auditor.planning.chunks.CHUNK_ROWS": 4000,
-    "timeouts.retries": RETRIES,
-    "timeouts.run_heartbeat": 0.1,
+    "durations.retries": RETRIES,
+    "durations.run_heartbeat": 0.1,
 }
 
 
@@ -233,14 +233,14 @@ def _pause_after_plan() -> None:
     StoreCheckpoint.save_plan = save_and_pause  # type: ignore[method-assign,assignment]
 
 
-UNTIL_END = SetTimeouts()
+UNTIL_END = SetDurations()
 
 
 def apply(settings: Mapping[str, Any]) -> None:
-    """Set attributes of modules, and ``timeouts``, until this process ends."""
+    """Set attributes of modules, and ``durations``, until this process ends."""
     for name, value in settings.items():
         module, _, attribute = name.rpartition(".")
-        if module == "timeouts":
+        if module == "durations":
             UNTIL_END(**{attribute: tuple(value) if isinstance(value, list) else value})
         else:
             setattr(import_module(module), attribute, value)

@@ -17,11 +17,11 @@ from auditor.model import Verdict
 from auditor.points import armed, followed
 from auditor.store import bootstraps as stored
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import Engines, LiveEngine, engine_params, quick_on
 from tests.repair import small
 from tests.repair.bootstrapped import clean, left
 from tests.repair.small import Small
-from tests.timeouts import SetTimeouts
 
 ROWS = 40
 WRITTEN = pytest.mark.parametrize(
@@ -35,10 +35,10 @@ pytestmark = pytest.mark.mariadb
 
 
 @pytest.fixture
-def both(engine: LiveEngine, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> Small:
+def both(engine: LiveEngine, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> Small:
     """Rows 1 to 40 in a source on MariaDB, in ranges of ten, and a target that lost half of them and has others."""
     monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 10)
-    set_timeouts(swap_pauses=(0.05, 0.05))
+    set_durations(swap_pauses=(0.05, 0.05))
     clean(engine)
     rows = ", ".join(f"({number}, 'row {number}')" for number in range(1, ROWS + 1))
     kept = ", ".join(f"({number}, 'row {number}')" for number in range(2, ROWS + 1, 2))
@@ -160,8 +160,8 @@ def left_before(both: Small) -> list[str]:
 
 
 @SERVERS
-def test_a_table_that_others_hold_is_left_as_it_was(both: Small, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(swap_lock=1.0)
+def test_a_table_that_others_hold_is_left_as_it_was(both: Small, set_durations: SetDurations) -> None:
+    set_durations(swap_lock=1.0)
     before = both.rows()
     with tables.open_writable(both.target) as holder:
         lock = {"postgres": ("BEGIN", "LOCK TABLE t IN ROW EXCLUSIVE MODE")}.get(both.target.dialect, ("LOCK TABLES t WRITE",))

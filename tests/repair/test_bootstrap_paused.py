@@ -14,16 +14,16 @@ import pytest
 from auditor.bootstrap import use_cases
 from auditor.bootstrap.use_cases import BootstrapResult, Followed
 from auditor.config import ConnectionSettings
+from auditor.durations import durations
 from auditor.errors import DatabaseBusy, StatementCancelled
 from auditor.model import Progress, Verdict
 from auditor.points import followed
 from auditor.store import bootstraps as stored
-from auditor.timeouts import timeouts
+from tests.durations import SetDurations
 from tests.live import LiveEngine, quick_on
 from tests.repair import small
 from tests.repair.bootstrapped import clean
 from tests.repair.small import Small
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.engines_in_turn
 
@@ -33,10 +33,10 @@ ROWS = 40
 
 
 @pytest.fixture
-def both(engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> Small:
+def both(engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> Small:
     """Rows in four ranges, and a target whose heartbeat says how far it has come."""
     monkeypatch.setattr("auditor.bootstrap.plan.RANGE_ROWS", 10)
-    set_timeouts(load_probe=0.05)
+    set_durations(load_probe=0.05)
     clean(engine)
     source = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR)", f"INSERT INTO s SELECT i, 'row ' || i FROM range({ROWS}) AS r(i)")
     target = (
@@ -78,7 +78,7 @@ class Follower:
         self.steps.append(name)
         if name == self._step and self.steps.count(name) == 1:
             beat(self._both, age=3600)
-            time.sleep(2 * timeouts().load_probe)  # what was seen of the heartbeat before is believed for so long
+            time.sleep(2 * durations().load_probe)  # what was seen of the heartbeat before is believed for so long
 
     def progress(self, progress: Progress) -> None:
         if progress.side == "target" and progress.doing.startswith("waits: the heartbeat is 3,6"):

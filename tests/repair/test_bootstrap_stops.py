@@ -15,11 +15,11 @@ from auditor.model import State, Verdict
 from auditor.points import armed, followed
 from auditor.store import bootstraps as stored
 from tests import tables
+from tests.durations import SetDurations
 from tests.live import Engines, LiveEngine, engine_params
 from tests.repair import small
 from tests.repair.bootstrapped import clean, left
 from tests.repair.small import Small
-from tests.timeouts import SetTimeouts
 
 SOURCE = ("CREATE TABLE s (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO s SELECT i, 'row ' || i FROM range(1, 41) AS r(i)")
 TARGET = ("CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR)", "INSERT INTO t SELECT i, 'row ' || i FROM range(1, 31) AS r(i)")
@@ -168,14 +168,14 @@ def test_a_copy_of_which_nothing_could_be_compared_is_not_swapped_in(duck: Small
     assert says == "the copy could not be compared with its source: the server went away.; run it again to continue"
 
 
-def test_a_rename_that_still_waits_for_the_table_is_not_overtaken(set_timeouts: SetTimeouts) -> None:
+def test_a_rename_that_still_waits_for_the_table_is_not_overtaken(set_durations: SetDurations) -> None:
     """An earlier process's statement that cannot be ended might exchange the tables a second time."""
     killed: list[str] = []
     names = SimpleNamespace(literal=lambda text: f"'{text}'")
     dialect = SimpleNamespace(template=lambda _: "${table}", names=names)
     session = SimpleNamespace(dialect=dialect, query=lambda _: [(7,)], execute=killed.append)
     plan = SimpleNamespace(stage="auditor_new_1", table=SimpleNamespace(sql="`t`"))
-    set_timeouts(swap_pauses=(0.0, 0.0))
+    set_durations(swap_pauses=(0.0, 0.0))
     with pytest.raises(BootstrapFailed, match="a statement of an earlier process still waits for `t`; end it, then run this again"):
         swapping.end_waiting(session, plan)  # type: ignore[arg-type]
     assert killed == ["KILL 7", "KILL 7"]

@@ -15,7 +15,7 @@ from auditor.config import Settings, load
 from auditor.errors import QueueFull
 from auditor.service import running
 from auditor.service.scrub import scrub
-from auditor.store import open_store, patches, retention, runs
+from auditor.store import open_store, patches, pruning, runs
 
 CONFIGURATION = """
 connections:
@@ -133,9 +133,9 @@ def test_the_rows_of_a_patch_are_dropped_when_they_are_old_or_masked(how: str, f
     assert patch.undoable and all(batch.rows for batch in patches.list_batches(store, patch.patch))
     if how == "pruned":
         now = dt.datetime.now(dt.UTC)
-        retention.prune(store, runs=None, days=None, now=now + dt.timedelta(days=29), journal=configured.keep.journal)
+        pruning.prune(store, runs=None, days=None, now=now + dt.timedelta(days=29), journal=configured.keep.journal)
         assert patches.get_patch(store, patch.patch).undoable
-        retention.prune(store, runs=None, days=None, now=now + dt.timedelta(days=31), journal=configured.keep.journal)
+        pruning.prune(store, runs=None, days=None, now=now + dt.timedelta(days=31), journal=configured.keep.journal)
     else:
         masked = {"shop": {"url": "duckdb:///shop.duckdb", "mask": ["orders.name"]}, "dwh": {"url": "duckdb:///dwh.duckdb"}}
         audits = {name: audit.model_dump(by_alias=True, exclude_unset=True) for name, audit in configured.audits.items()}

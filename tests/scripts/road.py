@@ -21,7 +21,7 @@ from auditor.connections.writer import open_writer
 from auditor.errors import EngineError
 from auditor.model import State, Verdict
 from auditor.pipeline.batch_driver import read_and_write
-from auditor.pipeline.binlog.dump import source_of
+from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection

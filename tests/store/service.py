@@ -16,7 +16,7 @@ from tests.programs.workers import Serving
 AUDITS = 24
 SMALL_CHUNKS = {"auditor.planning.chunks.CHUNK_ROWS": 200, "auditor.planning.chunks.COLUMN_CHUNK_ROWS": 200}
 QUICK_CHUNK = 1e-4
-CHUNKED = {**SMALL_CHUNKS, "timeouts.chunk_aim": QUICK_CHUNK, "timeouts.requeue": 0.5}
+CHUNKED = {**SMALL_CHUNKS, "durations.chunk_aim": QUICK_CHUNK, "durations.requeue": 0.5}
 """Settings under which the big table is read in a hundred chunks a side."""
 
 Serve = Callable[..., Serving]

@@ -14,7 +14,7 @@ from auditor import config
 from auditor.config import Settings
 from auditor.model import State, Verdict
 from auditor.service import evidence
-from auditor.store import Store, queue, retention, run_lifecycle
+from auditor.store import Store, pruning, queue, run_lifecycle
 from auditor.store import evidence as chains
 from auditor.store.evidence import evidence as links_table
 from auditor.store.schema import differences, run_documents
@@ -96,7 +96,7 @@ def _change(store: Store, statement: sa.Executable) -> None:
 def test_tombstones_of_deleted_runs_keep_the_chain(store: Store, settings: Settings) -> None:
     audit = new_audit_name()
     ids = [add_run(store, audit, settings) for _ in range(5)]
-    retention.prune(store, runs=2, days=None, now=dt.datetime.now(dt.UTC))
+    pruning.prune(store, runs=2, days=None, now=dt.datetime.now(dt.UTC))
     links = chains.list_links(store, audit)
     assert [link.run for link in links] == ids
     assert [link.payload is None and link.row_key is None for link in links] == [True, True, True, False, False]

@@ -23,12 +23,12 @@ from auditor.errors import BadUrl, StoreError, StoreFull, StoreReadOnly, StoreUn
 from auditor.model import State
 from auditor.store import Store, open_store, run_lifecycle, runs
 from auditor.store.database import parse_store_url
+from tests.durations import SetDurations
 from tests.live import Engines, LiveEngine, engine_params
 from tests.servers.process import free_port
 from tests.servers.proxy import proxied
 from tests.store import databases
 from tests.store.samples import DONE, add_finished_run, new_audit_name, start_run
-from tests.timeouts import SetTimeouts
 
 SERVERS = engine_params("mysql", "mariadb", "postgres")
 
@@ -139,8 +139,8 @@ def _assert_unchanged(store: Store, run: str) -> None:
     assert runs.get_report(store, run) == DONE_LARGE.report
 
 
-def test_file_locked_by_another_process(tmp_path: Path, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(store_lock=0.2)
+def test_file_locked_by_another_process(tmp_path: Path, set_durations: SetDurations) -> None:
+    set_durations(store_lock=0.2)
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     run = add_finished_run(store, "a")
     other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
@@ -163,8 +163,8 @@ def test_unreachable_server(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "postgresql"])
-def test_server_that_accepts_but_does_not_answer(scheme: str, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(store_answer=2)
+def test_server_that_accepts_but_does_not_answer(scheme: str, set_durations: SetDurations) -> None:
+    set_durations(store_answer=2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(10)
         port = listener.getsockname()[1]
@@ -199,10 +199,10 @@ def test_wrong_password_and_unknown_user(server: LiveEngine, database: str) -> N
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 @pytest.mark.parametrize("silencing", [b"UPDATE", b"COMMIT"])
 def test_heartbeat_ends_though_the_server_falls_silent(
-    server: LiveEngine, database: str, silencing: bytes, set_timeouts: SetTimeouts
+    server: LiveEngine, database: str, silencing: bytes, set_durations: SetDurations
 ) -> None:
     """It answers the login and is up, and then says nothing: to a statement, to the commit, and to those that come later."""
-    set_timeouts(store_answer=1)
+    set_durations(store_answer=1)
     with proxied(database) as proxy:
         store = open_store(f"{proxy.url}{'&' if '?' in proxy.url else '?'}connect_timeout=1")
         run = start_run(store, "a")

@@ -18,9 +18,9 @@ from auditor.store import Store, audit_state, leases, run_lifecycle, runs
 from auditor.store.leases import Owner, has_ended
 from auditor.store.leases import leases as leases_table
 from auditor.store.schema import runs as table
+from tests.durations import SetDurations
 from tests.store.samples import DONE, FAILED, make_chunk, new_audit_name, start_run
 from tests.store.worker import Worker, payload
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.clock
 
@@ -141,13 +141,13 @@ def test_crashed_run_without_chunks_is_not_offered_for_resuming(store: Store) ->
     assert not runs.get_run(store, unread).resumable and runs.get_plan(store, unread) is None
 
 
-def test_heartbeat_in_the_future_ages_from_now(store: Store, set_timeouts: SetTimeouts) -> None:
+def test_heartbeat_in_the_future_ages_from_now(store: Store, set_durations: SetDurations) -> None:
     """A heartbeat in the future ages from when it is first seen; a process that writes further ones is alive."""
     here, elsewhere = start_run(store, new_audit_name()), start_run(store, new_audit_name())
     ahead = dt.datetime.now(dt.UTC) + dt.timedelta(days=3)
     _set_lease(store, here, heartbeat=ahead, until=ahead)
     _set_lease(store, elsewhere, heartbeat=ahead, until=ahead, host="elsewhere")
-    set_timeouts(run_silent=0.2)
+    set_durations(run_silent=0.2)
     assert not {here, elsewhere} & set(run_lifecycle.recover_runs(store).failed)
     with store.reading() as connection:
         beats = {row.name: row.heartbeat for row in connection.execute(sa.select(leases_table))}

@@ -13,7 +13,7 @@ import pytest
 
 from auditor.errors import ConfigError, NotResumable, QueueFull, RunLost
 from auditor.model import State
-from auditor.store import Store, audit_state, leases, queue, retention, run_lifecycle, runs
+from auditor.store import Store, audit_state, leases, pruning, queue, run_lifecycle, runs
 from auditor.store.leases import leases as leases_table
 from auditor.store.schema import runs as table
 from tests.store.samples import DONE, FAILED, T0, make_chunk, new_audit_name, start_run
@@ -247,7 +247,7 @@ def test_failed_run_is_requeued(empty_queue: Store) -> None:
 
 def test_pending_runs_are_not_pruned(empty_queue: Store) -> None:
     run = enqueue(empty_queue, audit := new_audit_name()).run
-    retention.prune(empty_queue, runs=1, days=0.0, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+    pruning.prune(empty_queue, runs=1, days=0.0, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
     assert [one.run for one in runs.list_runs(empty_queue, audit=audit)] == [run] and claim(empty_queue).run == run
 
 

@@ -13,8 +13,8 @@ from auditor.model import Report, State, Verdict
 from auditor.service import audits, notify, stored_runs, workers
 from auditor.service.workers import Workers, request_resume, request_run
 from auditor.store import Store, events, queue, runs
+from tests.durations import SetDurations
 from tests.store.service import QUICK_CHUNK, SMALL_CHUNKS, finished_chunks, wait_until
-from tests.timeouts import SetTimeouts
 
 pytestmark = [pytest.mark.clock, pytest.mark.parametrize("make_url", [pytest.param("sqlite")], indirect=True, scope="module")]
 """These tests are about the service; what they ask of a store is proved for every database in `test_queue`."""
@@ -43,12 +43,12 @@ def test_invalid_requests_are_rejected(configured: tuple[Path, Settings, Store])
 
 
 def test_workers_stop_their_own_run(
-    configured: tuple[Path, Settings, Store], monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    configured: tuple[Path, Settings, Store], monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     _, settings, store = configured
     for name, value in SMALL_CHUNKS.items():
         monkeypatch.setattr(name, value)
-    set_timeouts(chunk_aim=QUICK_CHUNK, requeue=0.5)
+    set_durations(chunk_aim=QUICK_CHUNK, requeue=0.5)
     run = request_run(settings, store, "big").run
     workers = Workers(settings, store, 1)
     workers.start()
@@ -59,7 +59,7 @@ def test_workers_stop_their_own_run(
     assert found.state is State.CANCELLED and found.resumable
     assert request_resume(settings, store, run, requested_by="me").state is State.PENDING
     monkeypatch.undo()
-    set_timeouts.close()
+    set_durations.close()
     wait_until(lambda: runs.get_run(store, run).state is State.DONE, "the resumed run has not finished")
     with pytest.raises(NotResumable):
         request_resume(settings, store, run)

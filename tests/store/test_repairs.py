@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from auditor.api_models.repair import Repair
 from auditor.errors import ConfigError, StoreError, UnknownRepair, UnknownRun
 from auditor.service import repairs as use
-from auditor.store import Store, events, repairs, retention
+from auditor.store import Store, events, pruning, repairs
 from auditor.store.repairs import repairs as table
 from tests.store.samples import T0, add_finished_run, new_audit_name
 
@@ -88,7 +88,7 @@ def test_repair_outlives_its_run(store: Store) -> None:
     made = use.record(store, run[:12], kind="bootstrap", note="copied again", who="ops")
     assert (made.run, made.audit) == (run, audit)
     add_finished_run(store, audit)
-    retention.prune(store, runs=1, days=None, now=T0)
+    pruning.prune(store, runs=1, days=None, now=T0)
     with pytest.raises(UnknownRun):
         use.record(store, run, kind="other", note="too late", who="ops")
     assert repairs.get_repair(store, made.repair) == made

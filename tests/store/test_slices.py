@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auditor.store import Store, audit_state, retention, run_lifecycle, runs
+from auditor.store import Store, audit_state, pruning, run_lifecycle, runs
 from tests.store.samples import DONE, FAILED, T0, add_finished_run, make_chunk, new_audit_name, start_run
 
 KEYS: dict[str, Any] = {"keys": {"from": -(2**63), "to": 2**64 - 1}}
@@ -61,5 +61,5 @@ def test_last_run_of_the_whole_table_is_preserved(store: Store) -> None:
     audit = new_audit_name()
     whole = add_finished_run(store, audit)
     parts = [add_slice_run(store, audit, KEYS) for _ in range(3)]
-    retention.prune(store, runs=1, days=None, now=T0)
+    pruning.prune(store, runs=1, days=None, now=T0)
     assert [one.run for one in runs.list_runs(store, audit=audit)] == [parts[-1], whole]

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import Delete, Table, delete
 
 from auditor.store import Store, database, leases, open_store
+from tests.durations import SetDurations
 from tests.store.samples import new_audit_name
-from tests.timeouts import SetTimeouts
 
 pytestmark = pytest.mark.clock
 
@@ -23,8 +23,8 @@ def take(store: Store, name: str, most: int, holder: str = "", seconds: float = 
     return holder if leases.take_slot(store, name, most, holder, seconds) else ""
 
 
-def test_slots_never_exceed_the_limit(store: Store, set_timeouts: SetTimeouts) -> None:
-    set_timeouts(slot_waiter=0.5)
+def test_slots_never_exceed_the_limit(store: Store, set_durations: SetDurations) -> None:
+    set_durations(slot_waiter=0.5)
     name, other = new_audit_name(), new_audit_name()
     first, second = take(store, name, 2), take(store, name, 2)
     assert first and second and not take(store, name, 2) and take(store, other, 2)

@@ -122,7 +122,7 @@ def test_stopped_process_leaves_a_resumable_run_within_grace(configured: tuple[P
 def test_two_schedulers_run_each_tick_once(configured: tuple[Path, Settings, Store], serve: Serve, request: pytest.FixtureRequest) -> None:
     """Simulates eleven days, two of them with clock changes, in seconds. They are in the future, so that no claim is pruned."""
     _, _, store = configured
-    fast = {"timeouts.ticker_poll": 0.02}
+    fast = {"durations.ticker_poll": 0.02}
     begin, end = dt.datetime(2040, 10, 26, tzinfo=dt.UTC), dt.datetime(2040, 11, 6, tzinfo=dt.UTC)
     clock = {
         "begin": begin.isoformat(),

@@ -17,7 +17,7 @@ from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import RowBuffer, announcements_of, batch_of
 from auditor.pipeline.binlog.charsets import charset_of, decoder
-from auditor.pipeline.binlog.dump import MAX_PACKET, Dump, Patience, Request, Source
+from auditor.pipeline.binlog.log_connection import MAX_PACKET, Dump, Patience, Request, Source
 from auditor.pipeline.binlog.number_and_time_texts import decimal_function, decimal_size, double_text, float_text
 from auditor.pipeline.binlog.row_events import LogCount
 from auditor.pipeline.binlog.selection import Selection

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.config import Audit, ConnectionSettings
+from auditor.durations import Durations
 from auditor.model import SIDES, Chunk, ColumnPlan, Partitioning, Plan, SidePlan, Verdict
 from auditor.planning import chunks
 from auditor.planning.chunks import COLUMN_CHUNK_ROWS
 from auditor.run import audit_run
 from auditor.run.chunk_queue import ChunkQueue
-from auditor.timeouts import Timeouts
 from dialects import Kind
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 KEYS = st.integers(-(2**63), 2**64)
 INTEGER = Kind("integer")
-AIM = Timeouts().chunk_aim
+AIM = Durations().chunk_aim
 
 
 def plan(least: int, greatest: int, size: int, chunk_keys: int, nullable: bool = False) -> Plan:
@@ -170,11 +170,11 @@ def test_times_that_vary_neither_stop_a_scan_nor_shrink_it_to_partitions(noise: 
 
 @pytest.mark.parametrize("order", ["id", "hash(id)"])
 def test_a_shuffled_key_is_read_in_few_statements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts, order: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations, order: str
 ) -> None:
     """Of DuckDB each range of such a key costs a scan, which takes longer than is aimed at."""
     monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 40_000)
-    set_timeouts(chunk_aim=1e-4)
+    set_durations(chunk_aim=1e-4)
     file = tmp_path / "t.duckdb"
     with duckdb.connect(str(file)) as connection:
         for side in SIDES:

@@ -27,7 +27,7 @@ from auditor.history import evidence as checks
 from auditor.model import Report
 from auditor.service import evidence, notify, workers
 from auditor.service.scrub import scrub
-from auditor.store import Store, open_store, retention, run_lifecycle, runs
+from auditor.store import Store, open_store, pruning, run_lifecycle, runs
 from auditor.store import evidence as chains
 from tests import documents
 from tests.store.samples import FAILED, make_chunk
@@ -543,7 +543,7 @@ def test_deleted_runs_leave_tombstones(run: Run, store: Store, settings: Setting
     ids = [run().run for _ in range(4)]
     before = str(folder / "before.json")
     Path(before).write_bytes(file_of(store, ids[0]))
-    assert retention.prune(store, runs=1, days=None, now=dt.datetime.now(dt.UTC)).runs == 3
+    assert pruning.prune(store, runs=1, days=None, now=dt.datetime.now(dt.UTC)).runs == 3
     links = chains.list_links(store, "orders")
     assert [(link.number, link.payload is None, link.row_key is None) for link in links] == [(n, n < 4, n < 4) for n in range(1, 5)]
     assert problems(settings, store) == []

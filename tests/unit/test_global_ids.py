@@ -9,7 +9,7 @@ import pytest
 from auditor.errors import FailoverRefused, LogRefused
 from auditor.pipeline import failover
 from auditor.pipeline.binlog import whole_log
-from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.log_connection import Source
 from auditor.pipeline.binlog.ranges import Mark
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.whole_log import GlobalId, Logged, Search, search_log

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from auditor.config import Channel, Notify, Occasion, Settings
+from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError
 from auditor.model import ColumnDifference, Difference, Differences, Measure, Report, State, Verdict
 from auditor.service import notify
 from auditor.store import Store, audit_state, open_store
 from auditor.store import notifications as ledger
 from auditor.store.audit_state import AuditState
-from auditor.timeouts import timeouts
 from tests.live import Engines, engine_params
 from tests.store import databases
 from tests.unit.test_report_samples import HOSTILE, store_past_run
@@ -228,7 +228,7 @@ def test_errors_of_a_channel_do_not_reveal_its_url(url: str, caplog: pytest.LogC
 
 def test_slow_service_times_out(hook: Hook) -> None:
     hook.drip = 50
-    with timeouts.overridden(send_limit=0.5), pytest.raises(NotifyError, match=r"did not answer within 0\.5 s"):
+    with durations.overridden(send_limit=0.5), pytest.raises(NotifyError, match=r"did not answer within 0\.5 s"):
         notify.send("ops", Channel(url=hook.url), notify.Message("title", ("line",)))
     assert hook.dripped < hook.drip, "the whole answer was waited for"
     hook.drip, hook.delay = 0, 1.5

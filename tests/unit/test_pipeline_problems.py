@@ -24,7 +24,7 @@ from auditor.service import notify, pipeline_problems
 from auditor.service.notify import Message
 from auditor.service.pipeline_problems import PipelineNotices, find_problems, look_at_pipelines, problem_message, recovery_message
 from auditor.store import Store, open_store, pipelines
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 NOW = dt.datetime(2026, 11, 1, 12, tzinfo=dt.UTC)
 LAG, DOWN = ProblemKey("lagging"), ProblemKey("down")
@@ -194,7 +194,7 @@ def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
 
 
 def test_the_thread_survives_errors_and_ends(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
     import threading
 
@@ -210,7 +210,7 @@ def test_the_thread_survives_errors_and_ends(
         return []
 
     monkeypatch.setattr(pipeline_problems, "look_at_pipelines", look)
-    set_timeouts(notices_poll=0.01)
+    set_durations(notices_poll=0.01)
     notices = PipelineNotices(settings(tmp_path), store)
     notices.start()
     assert enough.wait(60)

@@ -16,7 +16,7 @@ from auditor import config
 from auditor.errors import ConfigError
 from auditor.service import pipeline_processes
 from auditor.service.pipeline_processes import PipelineProcesses
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 PROGRAM = """
 import os, pathlib, signal, sys, threading
@@ -30,9 +30,9 @@ stop.wait()
 
 
 @pytest.fixture
-def processes(tmp_path: Path, set_timeouts: SetTimeouts) -> Iterator[PipelineProcesses]:
+def processes(tmp_path: Path, set_durations: SetDurations) -> Iterator[PipelineProcesses]:
     """Processes of two pipelines, in which a program waits for its end."""
-    set_timeouts(first_retry=0.01)
+    set_durations(first_retry=0.01)
     made = PipelineProcesses(tmp_path / "auditor.yaml", ["one", "two"], lambda file, name: [sys.executable, "-c", PROGRAM, str(tmp_path)])
     made.start()
     yield made
@@ -62,7 +62,7 @@ def test_killed_processes_are_started_again_and_all_end_with_the_service(
     assert [one.exit_code for one in caplog.records if getattr(one, "action", "") == "pipeline_ended"] == [-signal.SIGKILL]  # type: ignore[attr-defined]
 
 
-def test_a_process_is_started_again_at_once_by_request(processes: PipelineProcesses, tmp_path: Path, set_timeouts: SetTimeouts) -> None:
+def test_a_process_is_started_again_at_once_by_request(processes: PipelineProcesses, tmp_path: Path, set_durations: SetDurations) -> None:
     _until(lambda: len(_pids(tmp_path, "began")) == 2)
     before = _pids(tmp_path, "began")
     assert processes.restart("one") and not processes.restart("three")
@@ -70,7 +70,7 @@ def test_a_process_is_started_again_at_once_by_request(processes: PipelineProces
     [ended] = _pids(tmp_path, "ended")
     assert ended in before, "after its batch"
     # One that waits for its next start after it failed does so no longer.
-    set_timeouts(first_retry=3600.0, pipeline_steady=0.0)
+    set_durations(first_retry=3600.0, pipeline_steady=0.0)
     [running] = _pids(tmp_path, "began") - before
     os.kill(running, signal.SIGKILL)
     _until(lambda: "one" not in processes.running)

@@ -25,7 +25,7 @@ from auditor.model import SIDES, Progress, Report, Side, State
 from auditor.report import listing, render
 from auditor.run import scan
 from auditor.store import open_store, run_lifecycle, runs
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 ROWS = 5000
 
@@ -153,13 +153,13 @@ def _store(settings: Settings) -> str:
     return f"sqlite:///{directory}/runs.db"
 
 
-def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> None:
+def test_heartbeats_report_statements(settings: Settings, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> None:
     store = open_store(_store(settings))
     run_lifecycle.start_run(store, run="a" * 32, audit="t", definition={}, method="exact")
     saver = checkpoint.StoreCheckpoint(store, "a" * 32)
     saver.save_progress(Progress("t", "source", "summarising", 100, 400, 1, 0))
     counted = {"source": (12, 3), "target": (0, 0)}
-    set_timeouts(run_heartbeat=0.01)
+    set_durations(run_heartbeat=0.01)
     beats: list[Any] = []
 
     def beat(*given: Any) -> bool:

@@ -18,7 +18,7 @@ from auditor.config import Schedule, Settings
 from auditor.errors import QueueFull
 from auditor.service import audits, cron, scheduler
 from auditor.store import Store, open_store, queue, run_lifecycle, runs
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 MINUTE, DAY = dt.timedelta(minutes=1), dt.timedelta(days=1)
@@ -219,9 +219,9 @@ def test_tick_joins_a_waiting_run(store: Store) -> None:
 
 
 def test_ticker_logs_a_failure_once_and_continues(
-    store: Store, monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts, caplog: pytest.LogCaptureFixture
+    store: Store, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations, caplog: pytest.LogCaptureFixture
 ) -> None:
-    set_timeouts(ticker_poll=0.01)
+    set_durations(ticker_poll=0.01)
     loaded = settings(a="0 12 * * *")
     calls: list[dt.datetime] = []
 

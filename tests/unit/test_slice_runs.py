@@ -22,7 +22,7 @@ from auditor.model import Progress, Report, State, Verdict
 from auditor.report import render
 from auditor.report.day import load_day
 from auditor.service import audits, stored_runs
-from auditor.store import audit_state, open_store, retention, rolling_parts, run_lifecycle, runs
+from auditor.store import audit_state, open_store, pruning, rolling_parts, run_lifecycle, runs
 from auditor.store.audit_state import AuditState
 
 pytestmark = pytest.mark.duckdb
@@ -172,7 +172,7 @@ def test_prune_keeps_the_latest_whole_run(table: Table) -> None:
     failing = table.run()
     for _ in range(3):
         partial = table.run(OUTSIDE)
-    retention.prune(table.store, runs=1, days=None, now=dt.datetime.now(dt.UTC))
+    pruning.prune(table.store, runs=1, days=None, now=dt.datetime.now(dt.UTC))
     assert [one.run for one in runs.list_runs(table.store)] == [partial.run, failing.run] and table.latest() == failing.run
 
 

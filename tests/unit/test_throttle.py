@@ -12,9 +12,9 @@ import pytest
 from auditor.config import ConnectionSettings
 from auditor.connections import throttle
 from auditor.connections.throttle import Throttle
+from auditor.durations import durations
 from auditor.errors import AccessDenied, AuditorError, DatabaseBusy, PlanError, StatementCancelled, Unreachable
-from auditor.timeouts import timeouts
-from tests.timeouts import SetTimeouts
+from tests.durations import SetDurations
 
 BEATS = {"lag": 5, "heartbeat": {"table": "beats", "column": "at"}}
 
@@ -53,10 +53,10 @@ class Load:
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch, set_timeouts: SetTimeouts) -> Iterator[Load]:
+def load(monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations) -> Iterator[Load]:
     simulated = Load()
     monkeypatch.setattr(throttle, "reason_of_load", simulated)
-    set_timeouts(load_probe=0.1)
+    set_durations(load_probe=0.1)
     yield simulated
     throttle.close_all()
 
@@ -145,9 +145,9 @@ def test_slot_is_released_after_an_error(pool: ThreadPoolExecutor) -> None:
 
 
 @pytest.mark.parametrize("how", ["slots", "load"])
-def test_waiting_statement_is_cancelled_immediately(how: str, load: Load, pool: ThreadPoolExecutor, set_timeouts: SetTimeouts) -> None:
+def test_waiting_statement_is_cancelled_immediately(how: str, load: Load, pool: ThreadPoolExecutor, set_durations: SetDurations) -> None:
     load.reason = "Threads_running is 61, and more than 50" if how == "load" else ""
-    set_timeouts(load_probe=60.0)
+    set_durations(load_probe=60.0)
     db_throttle = Throttle("shop", pausing() if how == "load" else connection(statements=1))
     holder = Statement(db_throttle, pool) if how == "slots" else None
     if holder:
@@ -172,7 +172,7 @@ def test_load_pauses_all_statements_and_is_probed_once_per_period(load: Load, po
     load.reason = "Threads_running is 70, and more than 50"
     wait_until(lambda: all(len(one.reasons.sentences) == 2 for one in statements), "all report the new load")
     time.sleep(0.3)
-    assert len(load.probes) - before <= (time.monotonic() - began) / timeouts().load_probe + 1
+    assert len(load.probes) - before <= (time.monotonic() - began) / durations().load_probe + 1
     assert not any(one.entered.is_set() for one in statements)
     load.reason = ""
     for one in statements:
@@ -189,7 +189,7 @@ def test_load_probe_gets_the_number_of_own_statements(load: Load, pool: ThreadPo
     for _ in range(3):
         statements.append(Statement(db_throttle, pool))
         assert statements[-1].entered.wait(20)
-        time.sleep(timeouts().load_probe)
+        time.sleep(durations().load_probe)
     assert load.probes == [0, 1, 2]
     for one in statements:
         one.leave.set()

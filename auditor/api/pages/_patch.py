@@ -18,6 +18,7 @@ from auditor.api.dependencies import App
 from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api.routing import slow_request
 from auditor.api_models.repair import Patch, PatchRow
+from auditor.durations import durations
 from auditor.errors import ConfigError, PatchRefused, UnknownPatch, UnknownRun
 from auditor.history import records
 from auditor.model import Report, State, Suggestions
@@ -29,7 +30,6 @@ from auditor.store import Store, runs
 from auditor.store import patches as stored_patches
 from auditor.store.patches import Patch as StoredPatch
 from auditor.store.runs import StoredRun
-from auditor.timeouts import timeouts
 
 router = APIRouter()
 
@@ -140,7 +140,7 @@ def _awaits_audit(patch: StoredPatch, written: int) -> bool:
     """Return whether the run that looks again has not ended yet."""
     ended = patch.detail.get("ended")
     is_open = patch.state == "done" and written and not patch.after_run and not patch.detail.get("not_audited")
-    return bool(is_open and ended and (now() - dt.datetime.fromisoformat(ended)).total_seconds() < timeouts().patch_page)
+    return bool(is_open and ended and (now() - dt.datetime.fromisoformat(ended)).total_seconds() < durations().patch_page)
 
 
 def _sentence(patch: Patch) -> str:

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import pyarrow.compute as pc
 
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import StagingFailed, StoreError
 from auditor.escaping import shell_word
-from auditor.pipeline.binlog.dump import log_status, source_of
+from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import folder_at
@@ -26,7 +27,6 @@ from auditor.pipeline.staged_parts import read_part
 from auditor.run.alignment import NotAligned
 from auditor.store import Store, holds, leases, parts, pipelines, table_notes
 from auditor.store.holds import Hold, HoldKey, HoldState
-from auditor.timeouts import timeouts
 
 T = TypeVar("T")
 
@@ -59,12 +59,12 @@ class StreamHold:
         if not leases.is_held(self.store, "target", f"{self.pipeline}/{self.target}"):
             raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {shell_word(self.pipeline)}")
         busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
-        self._await(lambda: holds.take_hold(self.store, self.key, timeouts().hold_lease) or None, timeouts().hold_answer, busy)
+        self._await(lambda: holds.take_hold(self.store, self.key, durations().hold_lease) or None, durations().hold_answer, busy)
         silent = (
-            f"the loader of the target {self.target} did not answer within {timeouts().hold_answer:g} s; see whether the pipeline runs"
+            f"the loader of the target {self.target} did not answer within {durations().hold_answer:g} s; see whether the pipeline runs"
             f" with: auditor pipeline status {self.pipeline}"
         )
-        self._await(lambda: self.has("frozen"), timeouts().hold_answer, silent)
+        self._await(lambda: self.has("frozen"), durations().hold_answer, silent)
 
     def read_server(self) -> str:
         """Return what identifies the server whose log the pipeline reads. Raises ChangeStreamError and EngineError."""
@@ -101,9 +101,9 @@ class StreamHold:
         epoch = self._reach(Place.parse(place))
         position = Place.parse(place).position(epoch).pack()
         if not holds.set_state(self.store, self.key, "wanted", position=position):
-            raise NotAligned(f"the hold of the target's table ended after {timeouts().hold_lease:g} s")
-        late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {timeouts().hold_reach:g} s"
-        self._await(lambda: self.has("held"), timeouts().hold_reach, late)
+            raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
+        late = f"the loader of the target {self.target} did not merge {self.table} up to {place} within {durations().hold_reach:g} s"
+        self._await(lambda: self.has("held"), durations().hold_reach, late)
         return position
 
     def release(self) -> None:
@@ -127,7 +127,7 @@ class StreamHold:
         """Return the hold if it has this state, None if not yet. Raises NotAligned if it failed or ended."""
         hold = holds.get_hold(self.store, self.key)
         if hold is None:
-            raise NotAligned(f"the hold of the target's table ended after {timeouts().hold_lease:g} s")
+            raise NotAligned(f"the hold of the target's table ended after {durations().hold_lease:g} s")
         if hold.state == "failed":
             raise NotAligned(f"the target cannot stand there: {hold.reason}")
         return hold if hold.state == state else None
@@ -141,7 +141,7 @@ class StreamHold:
             return int(offset["epoch"]) if is_there else None
 
         return self._await(
-            epoch, timeouts().hold_reach, f"the pipeline {self.pipeline} did not reach {place} within {timeouts().hold_reach:g} s"
+            epoch, durations().hold_reach, f"the pipeline {self.pipeline} did not reach {place} within {durations().hold_reach:g} s"
         )
 
     def _await(self, check: Callable[[], T | None], seconds: float, late: str) -> T:
@@ -150,6 +150,6 @@ class StreamHold:
         while (answer := check()) is None:
             if time.monotonic() > until:
                 raise NotAligned(late)
-            if self.stopped.wait(timeouts().hold_poll):
+            if self.stopped.wait(durations().hold_poll):
                 raise NotAligned("the run was stopped")
         return answer

@@ -17,8 +17,8 @@ from auditor.errors import ConnectionLost, LogRefused, PositionLost, Unreachable
 from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.cascades import Cascades, Reference
 from auditor.pipeline.binlog.compression import each_transaction_event, uncompressed_event
-from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id, query
 from auditor.pipeline.binlog.event_types import MALFORMED, refused
+from auditor.pipeline.binlog.log_connection import Dump, Patience, Request, Source, other_server_id, query
 from auditor.pipeline.binlog.ranges import BESIDE, LogRange, check_born, file_name, offsets
 from auditor.pipeline.binlog.row_events import RowEvents, Stamp, TableNotes
 from auditor.pipeline.binlog.selection import Selection

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from auditor.errors import AccessDenied, LogRefused
-from auditor.pipeline.binlog.dump import Source, log_filters, log_ignores, query, query_named
+from auditor.pipeline.binlog.log_connection import Source, log_filters, log_ignores, query, query_named
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.table_statements import DATABASES, TABLES
 from dialects.mysql.expressions import MySQLNames

@@ -16,9 +16,9 @@ from typing import Any, NotRequired, TypedDict
 
 from auditor.errors import ConnectionLost, LogRefused, PositionLost, SourceReplaced, Unreachable
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.dump import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.event_types import MALFORMED, refused
 from auditor.pipeline.binlog.heartbeats import BeatFinder, Trail, TrailBody
+from auditor.pipeline.binlog.log_connection import Dump, Patience, Request, Source, other_server_id
 from auditor.pipeline.binlog.table_statements import may_change_tables, may_make_references
 from auditor.pipeline.binlog.transactions import HEAD, MariaDBTransactions, Transactions
 from auditor.pipeline.events import FIRST_OFFSET, Place

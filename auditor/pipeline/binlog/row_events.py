@@ -19,8 +19,8 @@ from auditor.pipeline.binlog.cascades import NO_CHECKS, Cascades, Reached
 from auditor.pipeline.binlog.column_types import OLD_TIMES, YEAR
 from auditor.pipeline.binlog.compression import packed_integer, uncompressed_event
 from auditor.pipeline.binlog.ddl import changes_of, read_statement
-from auditor.pipeline.binlog.dump import Source, query
 from auditor.pipeline.binlog.event_types import MALFORMED
+from auditor.pipeline.binlog.log_connection import Source, query
 from auditor.pipeline.binlog.refreshes import (
     CHUNKS,
     REFRESH,

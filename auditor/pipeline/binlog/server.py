@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from auditor.errors import ChangeStreamError, SourceReplaced
-from auditor.pipeline.binlog.dump import Source, log_status, query
+from auditor.pipeline.binlog.log_connection import Source, log_status, query
 from auditor.pipeline.binlog.ranges import REPLACED, Mark, SourceOffset, as_offset, read_born
 from auditor.pipeline.events import Place
 from dialects import versions

@@ -21,8 +21,8 @@ from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.charsets import charset_of, decoder
 from auditor.pipeline.binlog.compression import each_transaction_event, transaction_begin, uncompressed_event
 from auditor.pipeline.binlog.ddl import ALL_TABLES
-from auditor.pipeline.binlog.dump import Dump, Request, Source, other_server_id
 from auditor.pipeline.binlog.event_types import MALFORMED, refused
+from auditor.pipeline.binlog.log_connection import Dump, Request, Source, other_server_id
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, tokens
 from auditor.pipeline.binlog.transactions import SMALL_PAYLOAD, statement_span

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from auditor.errors import LogRefused
 from auditor.model import HEARTBEAT_TABLE
 from auditor.pipeline.binlog import event_types as types
-from auditor.pipeline.binlog.dump import Dump, Request, Source, first_place, log_status, other_server_id
 from auditor.pipeline.binlog.event_types import refused
 from auditor.pipeline.binlog.heartbeats import Beat, BeatFinder
+from auditor.pipeline.binlog.log_connection import Dump, Request, Source, first_place, log_status, other_server_id
 from auditor.pipeline.binlog.ranges import file_name
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.table_map import table_name

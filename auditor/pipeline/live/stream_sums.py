@@ -13,11 +13,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import AuditorError, LiveSummariesUnusable
 from auditor.escaping import shell_word
 from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Alignment, LiveEpoch, Plan
-from auditor.pipeline.binlog.dump import log_status, source_of
+from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.events import Place, Position
 from auditor.run.alignment import NotAligned
 from auditor.run.live import plans
@@ -28,7 +29,6 @@ from auditor.store import Store, live_epochs, parts, pipelines
 from auditor.store.live_epochs import EpochSubject
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
-from auditor.timeouts import timeouts
 from dialects import Session
 
 UNKNOWN = "it was forgotten"
@@ -138,13 +138,13 @@ class StreamSums:
                 end = log_status(source).end
         except AuditorError as error:
             return f"the end of the source's log is not known ({error})"
-        until = time.monotonic() + timeouts().hold_reach
+        until = time.monotonic() + durations().hold_reach
         while not self._has_passed(end):
             if pipelines.get_pipeline(self.store, self.pipeline).paused:
                 return f"the pipeline {self.pipeline} is paused; let it continue with: auditor pipeline unpause {shell_word(self.pipeline)}"
             if time.monotonic() > until:
-                return f"the pipeline {self.pipeline} did not merge {self.subject.table} up to {end} within {timeouts().hold_reach:g} s"
-            if self.stopped.wait(timeouts().hold_poll):
+                return f"the pipeline {self.pipeline} did not merge {self.subject.table} up to {end} within {durations().hold_reach:g} s"
+            if self.stopped.wait(durations().hold_poll):
                 return "the run was stopped"
         return ""
 

@@ -15,6 +15,7 @@ from auditor.api_models.pipeline import MergeState
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
+from auditor.durations import durations
 from auditor.errors import (
     AuditorError,
     ConnectionLost,
@@ -63,7 +64,6 @@ from auditor.store import parts, pipelines, schema_changes, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MOST_NAMED, MergeNews
-from auditor.timeouts import timeouts
 from dialects import Session
 from dialects.committing import Committing
 
@@ -78,7 +78,7 @@ MOST_UNREPORTED = 100
 class _Failure:
     """Why a table does not go on, and when (monotonic seconds) it is tried again."""
 
-    backoff: Backoff = field(default_factory=lambda: Backoff(timeouts().first_retry, timeouts().longest_retry))
+    backoff: Backoff = field(default_factory=lambda: Backoff(durations().first_retry, durations().longest_retry))
     until: float = 0.0
     report_at: float = 0.0
     """When it is reported, if it is a file that another process has open; 0 if it was not open elsewhere before."""
@@ -144,7 +144,7 @@ class Loader:
                 self.merge_all()
             self._wait(every, stopped, staged)
 
-        backoff = Backoff(timeouts().first_retry, timeouts().longest_retry)
+        backoff = Backoff(durations().first_retry, durations().longest_retry)
         return Service(f"loader {self.target}", merge, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def serve_holds(self) -> None:
@@ -161,7 +161,7 @@ class Loader:
         """Merge tables exactly as far as audits want them; return by table why that fails."""
         positions, take = {hold.table: hold.position or 0 for hold in wanted}, partial(self._take, began=self.clock())
         try:
-            with self._opened(timeouts().hold_file) as session:
+            with self._opened(durations().hold_file) as session:
                 errors = merge_wanted(session, self.where, positions, self._ready, take)
             failed = {table: _reason(error) for table, error in errors.items()}
         except AuditorError as error:
@@ -450,7 +450,7 @@ class Loader:
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
         """Let the target say that it holds every table up to an offset, if it does, so that the stream can be read again from there."""
-        is_due = self.clock() >= self._noted + timeouts().target_note and offset is not None
+        is_due = self.clock() >= self._noted + durations().target_note and offset is not None
         if is_due and not self._lacking(tables, ()):
             note_whole(session, self.where, offset)
             self._noted = self.clock()
@@ -490,7 +490,7 @@ class Loader:
         until = self.clock() + patience
         while True:
             try:
-                return open_session(self.where.connection, self.settings, timeouts().file_wait)
+                return open_session(self.where.connection, self.settings, durations().file_wait)
             except FileInUse:
                 if self._stopped.is_set() or self.clock() >= until:
                     raise
@@ -625,11 +625,11 @@ class Loader:
         Readers may open the file every few seconds: after waits as long as those for outages it would be found open again and again.
         """
         failure, now = self._failures.setdefault("", _Failure()), self.clock()
-        failure.report_at = failure.report_at or now + timeouts().file_patience
+        failure.report_at = failure.report_at or now + durations().file_patience
         if now >= failure.report_at:
             log.warning("%s: every table: %s", self.target, error, extra={"action": "merge_delayed", "target": self.target})
             self._unreported[""] = (None, "delayed", str(error))
-            failure.report_at = now + timeouts().longest_retry
+            failure.report_at = now + durations().longest_retry
 
     def _report_failures(self) -> None:
         """Report the tables that failed since the last report; a few statements, whatever their number."""
@@ -654,13 +654,13 @@ class Loader:
         if not every:
             staged.wait(self._poll())  # another process may stage
             return
-        least, now = timeouts().first_retry, self.clock()
+        least, now = durations().first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
             self.serve_holds()
 
     def _poll(self) -> float:
-        return timeouts().hold_poll if self._holding.seen else timeouts().staged_poll
+        return durations().hold_poll if self._holding.seen else durations().staged_poll
 
 
 def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:

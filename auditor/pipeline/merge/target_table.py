@@ -11,13 +11,13 @@ from functools import cached_property
 
 from auditor.canonical import holds
 from auditor.config import TargetKeys
+from auditor.durations import durations
 from auditor.errors import ColumnRefused, NoKey, SchemaChanged
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.target_hazards import check_hazards, is_only_key_unique, replaced_columns
 from auditor.planning.target_schema import native_type
 from auditor.sql.merge import MergeStatements
 from auditor.sql.table_definition import TableStatements, table_keys
-from auditor.timeouts import timeouts
 from dialects import Column, Dialect, Kind, Place, Session, Table
 from dialects.writing import Hazard
 
@@ -58,7 +58,7 @@ class TargetTable:
     @property
     def is_stale(self) -> bool:
         """Whether the table may have got triggers or cascades since it was looked at."""
-        return time.monotonic() - self.examined > self.patience * timeouts().target_fresh
+        return time.monotonic() - self.examined > self.patience * durations().target_fresh
 
     @cached_property
     def columns(self) -> dict[str, Kind]:

@@ -17,8 +17,9 @@ from auditor.api_models.pipeline import RefreshState
 from auditor.background import Backoff, Service
 from auditor.config import Settings
 from auditor.connections.throttle import get_throttle
+from auditor.durations import durations
 from auditor.errors import AccessDenied, AuditorError, LeaseTaken, RefreshRefused, SerializationConflict, StatementCancelled, StoreError
-from auditor.pipeline.binlog.dump import log_status, source_of
+from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.check import read_some
@@ -30,7 +31,6 @@ from auditor.pipeline.refresh.source_tables import SourceTables, open_writer, wr
 from auditor.quantities import plural
 from auditor.store import Store, leases, pipelines, refreshes
 from auditor.store.refreshes import UNFINISHED, Refresh
-from auditor.timeouts import timeouts
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -79,8 +79,8 @@ class Carrier:
                     self.carry_out()
 
         options: dict[str, Any] = {"failure": f"{self.pipeline}: a refresh waits", "action": "refresh_delayed", "waits_first": True}
-        backoff = Backoff(2 * timeouts().first_retry, timeouts().longest_retry)
-        return Service("refreshes", carry, timeouts().staged_poll, **options, backoff=backoff, stopping=self.stopped)
+        backoff = Backoff(2 * durations().first_retry, durations().longest_retry)
+        return Service("refreshes", carry, durations().staged_poll, **options, backoff=backoff, stopping=self.stopped)
 
     def carry_out(self) -> int:
         """Carry out what is asked for now, and return how many refreshes ended; a refused one ends as failed.
@@ -93,7 +93,7 @@ class Carrier:
         ended = 0
         self._lost.clear()
         self._denied, self._has_sent = 0, False
-        with leases.keep(self.store, "refreshes", self.pipeline, timeouts().pipeline_lease, self._lost.append):
+        with leases.keep(self.store, "refreshes", self.pipeline, durations().pipeline_lease, self._lost.append):
             while not self.stopped.is_set() and (unfinished := refreshes.list_unfinished(self.store, self.pipeline)):
                 ended += self._carry_all([unfinished[at : at + TABLES_AT_ONCE] for at in range(0, len(unfinished), TABLES_AT_ONCE)])
         return ended
@@ -201,7 +201,7 @@ class Carrier:
                     if failed:  # the others do not wait for what its rows wait for
                         order = [*(member for member in order if member is not failed), failed]
                         alone += [failed.sending] if failed.sending else []
-                    self.stopped.wait(timeouts().first_retry * failures)
+                    self.stopped.wait(durations().first_retry * failures)
                 has_begun = False
 
     def _note_begin(self, unfinished: Sequence[_Member], source: _OpenSource) -> None:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import dialects
+from auditor.durations import durations
 from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, LeaseTaken, RefreshRefused, StatementCancelled
 from auditor.pipeline.binlog import column_types
-from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.log_connection import Source
 from auditor.pipeline.binlog.number_and_time_texts import double_text, float_text
 from auditor.pipeline.binlog.type_decoders import HIDDEN_TEXTS
 from auditor.pipeline.events import ColumnSchema, source_kind
@@ -22,7 +23,6 @@ from auditor.pipeline.refresh.keys import Key, interval, one_of, quote, text_of
 from auditor.pipeline.refresh.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
 from auditor.pipeline.refresh.source_tables import RefreshTable, SourceTables, ask, ask_joined, execute, fill, rollback
 from auditor.points import reach
-from auditor.timeouts import timeouts
 
 _WIDTH = re.compile(rf"^({'|'.join(sorted(column_types.INTEGER_NAMES.values()))}|year(?=\(4)|float|double)\(\d+(,\d+)?\)")
 
@@ -188,7 +188,7 @@ class ChunkWriter:
         ask(connection, "BEGIN")
         began, written = time.monotonic(), list[tuple[Sending, Next, int]]()
         try:
-            with _cancelled_after(timeouts().chunk_lock_limit, self.source, connection) as is_late:
+            with _cancelled_after(durations().chunk_lock_limit, self.source, connection) as is_late:
                 for sending in chosen:
                     chunk, then = self._plan(sending, has_room=True) if written else first
                     self.at_work = sending
@@ -199,7 +199,7 @@ class ChunkWriter:
                     else:
                         rows = self._send(sending, chunk, then, is_late)
                     written.append((sending, then, rows))
-                    if time.monotonic() - began > timeouts().chunk_lock_aim:
+                    if time.monotonic() - began > durations().chunk_lock_aim:
                         break
                 self._check_columns([sending for sending, *_ in written if sending.table and sending.table.name])
             self.at_work = written[0][0] if len(written) == 1 else None
@@ -283,7 +283,7 @@ class ChunkWriter:
 
     def _grow(self, written: Sequence[Sending], seconds: float) -> None:
         """Take so many rows next that they are locked for about as long as they should be."""
-        factor = min(2.0, max(0.25, timeouts().chunk_lock_aim / max(seconds, 0.001)))
+        factor = min(2.0, max(0.25, durations().chunk_lock_aim / max(seconds, 0.001)))
         self.rows = max(1, min(MOST_ROWS, int(self.rows * factor)))
         if len(written) == 1:
             written[0].rows = max(1, min(MOST_ROWS, int(written[0].rows * factor)))

@@ -13,7 +13,7 @@ import dialects
 import sql_templates
 from auditor.config import Settings
 from auditor.errors import AccessDenied, AuditorError, ConnectionLost, EngineError, NoSuchObject, RefreshRefused
-from auditor.pipeline.binlog.dump import Source, log_ignores, source_of
+from auditor.pipeline.binlog.log_connection import Source, log_ignores, source_of
 from auditor.pipeline.binlog.refreshes import CHUNKS, REFRESH, Refreshes, refreshes_of
 from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.binlog.table_map import is_old_time

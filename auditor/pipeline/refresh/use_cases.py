@@ -11,6 +11,7 @@ from threading import Event
 import dialects
 from auditor.api_models.pipeline import Refresh as ShownRefresh
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import ConfigError, LeaseTaken, RefreshRefused
 from auditor.pipeline.check import home_of, read_schemas
 from auditor.pipeline.refresh.carrier import Carrier, OnProgress, ignore_progress, is_ready
@@ -21,7 +22,6 @@ from auditor.pipeline.staged_refreshes import is_staged
 from auditor.store import Store, parts, pipelines, refreshes
 from auditor.store.parts import StagedTable
 from auditor.store.refreshes import UNFINISHED, Refresh, RefreshScope
-from auditor.timeouts import timeouts
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ def carry_out(
         try:
             carrier.carry_out()
         except LeaseTaken:
-            stop.wait(timeouts().staged_poll)
+            stop.wait(durations().staged_poll)
         current = refreshes.get_refreshes(store, wanted)
         for refresh in current:
             on_progress(refresh)
@@ -176,5 +176,5 @@ def wait_until_arrived(
             on_wait(sentence)
         if stop.is_set() or time.monotonic() > deadline:
             return sentence
-        stop.wait(timeouts().staged_poll)
+        stop.wait(durations().staged_poll)
     return ""

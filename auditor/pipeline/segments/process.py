@@ -12,13 +12,13 @@ from pathlib import Path
 
 from auditor import config
 from auditor.background import Backoff, Service
+from auditor.durations import durations
 from auditor.errors import PartDamaged
 from auditor.pipeline.child_process import Child, ignore_signals, log_as_driver, serve
 from auditor.pipeline.restaging import repair_all
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import SegmentWriter, open_writer
 from auditor.store import open_store
-from auditor.timeouts import timeouts
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ def cutting_service(
         except PartDamaged:
             mend()
             raise
-        staged.wait(timeouts().staged_poll)
+        staged.wait(durations().staged_poll)
         staged.clear()
 
     failure, fields = f"{writer.pipeline}: its segments wait, and nothing is lost", {"pipeline": writer.pipeline}
-    backoff = Backoff(timeouts().first_retry, timeouts().longest_retry)
+    backoff = Backoff(durations().first_retry, durations().longest_retry)
     return Service("segments", cut, failure=failure, action="segments_failed", fields=fields, backoff=backoff, stopping=stopped)
 
 

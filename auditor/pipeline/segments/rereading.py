@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from auditor.config import Settings
 from auditor.errors import PositionLost, SegmentFailed
 from auditor.escaping import shell_word
-from auditor.pipeline.binlog.dump import Source
+from auditor.pipeline.binlog.log_connection import Source
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.part_deletion import delete_files

@@ -19,8 +19,9 @@ from contextlib import closing
 from typing import Any, Final, Literal
 
 from auditor.config import Settings
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConnectionLost, NoSuchObject, PositionLost
-from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id, source_of
+from auditor.pipeline.binlog.log_connection import Request, Source, log_status, other_server_id, source_of
 from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark, SourceOffset, as_offset
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.selection import Selection, is_positions
@@ -33,7 +34,6 @@ from auditor.pipeline.tracker.server import OWN, SYSTEM, TrackerServer, read_dum
 from auditor.points import reach
 from auditor.store import Store, open_store, trackers
 from auditor.store.trackers import Step
-from auditor.timeouts import timeouts
 from dialects import parse_url
 from dialects.mysql.session import server_version
 
@@ -244,7 +244,7 @@ class Follower:
     def _scan(self, start: Place, end: Place) -> list[LogRange]:
         """Return the transactions between two places that have statements which may change tables."""
         request = Request(self._source, start, other_server_id())
-        with closing(LogScan(request, Mark(start), RANGE_BYTES, timeouts().source_absence, notes_statements=True)) as scan:
+        with closing(LogScan(request, Mark(start), RANGE_BYTES, durations().source_absence, notes_statements=True)) as scan:
             scan.advance(end)
             return scan.statements
 

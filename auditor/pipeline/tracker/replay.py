@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from auditor.pipeline.binlog.dump import query
+from auditor.pipeline.binlog.log_connection import query
 from auditor.pipeline.binlog.sql_tokens import Token, TokenReader, split, tokens
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedColumn, TrackedTable

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from auditor.errors import AccessDenied, AuditorError, ConfigError, ConnectionLost, Unreachable
-from auditor.pipeline.binlog.dump import Source, query
+from auditor.pipeline.binlog.log_connection import Source, query
 from auditor.pipeline.binlog.table_statements import TableStatement
 from auditor.pipeline.binlog.tracked_columns import TrackedTable
 from auditor.pipeline.tracker.replay import Name, describe_tables, quote

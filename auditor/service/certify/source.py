@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypedDict
 
+from auditor.durations import durations
 from auditor.errors import AuditorError, LogRefused
 from auditor.pipeline.binlog.decode import Reading
-from auditor.pipeline.binlog.dump import Request, Source, log_status, other_server_id, query
+from auditor.pipeline.binlog.log_connection import Request, Source, log_status, other_server_id, query
 from auditor.pipeline.binlog.ranges import LogScan, Mark
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.check import check_source as check_settings
@@ -20,7 +21,6 @@ from auditor.service.certify.book import Book, listed
 from auditor.service.certify.log_columns import KINDS, Sample, samples_of
 from auditor.service.certify.scratch import Scratch
 from auditor.service.selftest import Differs
-from auditor.timeouts import timeouts
 
 RANGE_BYTES = 1 << 20
 """Bytes of the log that are decoded at once."""
@@ -109,12 +109,12 @@ class Log:
     def events(self, start: Place, table: str) -> list[LogEvent]:
         """Return the events of a table since a place, in the order of the log, with notes and without schemas."""
         request = Request(self.source, start, other_server_id())
-        scan = LogScan(request, Mark(start), RANGE_BYTES, timeouts().source_absence, notes_statements=True)
+        scan = LogScan(request, Mark(start), RANGE_BYTES, durations().source_absence, notes_statements=True)
         try:
             ranges = scan.advance(self.end())
         finally:
             scan.close()
-        reading = Reading(self.source, Selection([f"{self.scratch.name}.{table}"], ""), 0, timeouts().source_absence, notes=True)
+        reading = Reading(self.source, Selection([f"{self.scratch.name}.{table}"], ""), 0, durations().source_absence, notes=True)
         changes = [event for log_range in ranges for batch in reading.batches(log_range) for event in batch.to_pylist()]
         if poison := next((event for event in changes if event["kind"] == "poison"), None):
             raise LogRefused(f"rows cannot be had: {_read_body(poison).get('reason', '')}")

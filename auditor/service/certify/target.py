@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from auditor import config
+from auditor.durations import durations
 from auditor.errors import MergeFailed, ResultError
 from auditor.model import Verdict
 from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema, source_kind
@@ -35,7 +36,6 @@ from auditor.service.certify.scratch import Scratch
 from auditor.service.running import audit_tables
 from auditor.service.selftest import Differs
 from auditor.store import open_store, pipelines
-from auditor.timeouts import timeouts
 from dialects import Kind
 
 PIPELINE, TARGET, DATABASE, TABLE = "certify", "target", "certify", "orders"
@@ -384,7 +384,7 @@ class Trial:
         self.pipeline.stage(self.table)
         self.pipeline.release()
         command = [sys.executable, "-m", "auditor.service.certify.killed", str(self.pipeline.file), step]
-        child = subprocess.run(command, capture_output=True, timeout=timeouts().certified_child, text=True, check=False)
+        child = subprocess.run(command, capture_output=True, timeout=durations().certified_child, text=True, check=False)
         if child.returncode != -signal.SIGKILL:
             said = " ".join(child.stderr.split())[-300:]
             raise MergeFailed(f"the process did not come to the step {step!r}: it ended with {child.returncode}: {said}")

@@ -6,11 +6,11 @@ import datetime as dt
 import time
 
 from auditor.background import Service
+from auditor.durations import durations
 from auditor.errors import AuditorError, ConnectionLost, StatementCancelled, Unreachable
 from auditor.planning.watermark import read_clock
 from auditor.service.selftest.bench import Bench, Differs, require
 from auditor.sql import render
-from auditor.timeouts import timeouts
 from dialects import Kind, Place
 
 GROUP = "server"
@@ -122,7 +122,7 @@ def _check_cancel(bench: Bench) -> None:
             began = time.monotonic()
             if _is_cancelled(bench, _long_statement(bench, tables)):
                 break
-            if time.monotonic() - began > 4 * timeouts().cancel_again:
+            if time.monotonic() - began > 4 * durations().cancel_again:
                 raise Differs("the statement went on to its end although it was cancelled")
         else:
             raise Differs("no statement took long enough to be cancelled")
@@ -144,7 +144,7 @@ def _long_statement(bench: Bench, tables: int) -> str:
 def _is_cancelled(bench: Bench, statement: str) -> bool:
     """Run a statement and cancel it; return whether it was cancelled before it ended."""
     # A request that arrives before the statement has begun is lost.
-    with Service("cancel", bench.session.cancel, timeouts().cancel_again, waits_first=True):
+    with Service("cancel", bench.session.cancel, durations().cancel_again, waits_first=True):
         try:
             bench.session.query(statement)
         except StatementCancelled:

@@ -1,18 +1,18 @@
-"""Timeouts, leases, waits before retries, and polling intervals of the auditor: one object, of which tests set fields for a block.
+"""How long things last in the auditor: timeouts, leases, waits before retries and reconnects, and polling intervals.
 
-Those of sessions are in `dialects/timeouts.py`. What a user sets, such as the `statement_timeout` of a connection or how long parts are
-kept, is in `auditor/config/`.
+They are fields of one object, of which tests set some for a block. Those of sessions are in `dialects/durations.py`. What a user sets, such
+as the `statement_timeout` of a connection or how long parts are kept, is in `auditor/config/`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dialects.timeouts import Current
+from dialects.durations import Current
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Timeouts:
+class Durations:
     """What is waited for, in seconds, by subject."""
 
     # a run
@@ -226,5 +226,5 @@ class Timeouts:
     """After which a pipeline that has not caught up counts as failed: a busy machine needs minutes for what takes seconds."""
 
 
-timeouts = Current(Timeouts())
-"""Call it for the timeouts that hold now."""
+durations = Current(Durations())
+"""Call it for the durations that hold now."""

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from auditor.errors import UnknownRun
-from auditor.store import Store, audit_state, events, queue, retention, rolling_parts, run_lifecycle, runs, tokens
+from auditor.store import Store, audit_state, events, pruning, queue, rolling_parts, run_lifecycle, runs, tokens
 from auditor.store.events import events as noted
 from auditor.store.queue import tick_claims
 from auditor.store.schema import audit_versions as definitions
@@ -35,7 +35,7 @@ def daily_runs(store: Store) -> tuple[str, list[str]]:
 
 def test_newest_runs_are_preserved(store: Store, daily_runs: tuple[str, list[str]]) -> None:
     audit, made = daily_runs
-    assert retention.prune(store, runs=2, days=None, now=T0).runs >= 4
+    assert pruning.prune(store, runs=2, days=None, now=T0).runs >= 4
     assert [run.run for run in runs.list_runs(store, audit=audit)] == [made[5], made[4]]
     with pytest.raises(UnknownRun):
         runs.get_report(store, made[0])
@@ -44,12 +44,12 @@ def test_newest_runs_are_preserved(store: Store, daily_runs: tuple[str, list[str
         for dependant in (differences, run_documents):
             assert connection.execute(sa.select(sa.func.count()).where(dependant.c.run.not_in(known))).scalar() == 0
     assert audit_state.get_state(store, audit).run_count == 6
-    assert retention.prune(store, runs=2, days=None, now=T0).runs == 0
+    assert pruning.prune(store, runs=2, days=None, now=T0).runs == 0
 
 
 def test_run_is_deleted_when_it_exceeds_either_limit(store: Store, daily_runs: tuple[str, list[str]]) -> None:
     audit, made = daily_runs
-    retention.prune(store, runs=4, days=1.5, now=T0)
+    pruning.prune(store, runs=4, days=1.5, now=T0)
     assert [run.run for run in runs.list_runs(store, audit=audit)] == [made[5], made[4]]
 
 
@@ -57,7 +57,7 @@ def test_newest_done_run_is_preserved_at_any_age(store: Store, daily_runs: tuple
     audit, made = daily_runs
     failed = add_finished_run(store, audit, FAILED, resumable=False)
     _set_run_columns(store, failed, started=T0 + DAY, ended=T0 + DAY)
-    retention.prune(store, runs=None, days=1, now=T0 + 900 * DAY)
+    pruning.prune(store, runs=None, days=1, now=T0 + 900 * DAY)
     assert [run.run for run in runs.list_runs(store, audit=audit)] == [made[5]]
 
 
@@ -70,7 +70,7 @@ def test_running_resumable_and_rolling_runs_are_preserved(store: Store, daily_ru
     running = start_run(store, audit)
     run_lifecycle.save_chunk(store, running, make_chunk())
     done = [made[5]]
-    retention.prune(store, runs=1, days=0.001, now=T0)
+    pruning.prune(store, runs=1, days=0.001, now=T0)
     assert [run.run for run in runs.list_runs(store, audit=audit)] == [running, fresh, *done, made[0]]
     assert len(run_lifecycle.list_chunks(store, running)) == 1
 
@@ -80,10 +80,10 @@ def test_ad_hoc_runs_are_pruned_as_one_audit_with_their_definitions(store: Store
     once = [uuid.uuid4().hex for _ in range(4)]
     for run in once:
         run_lifecycle.finish_run(store, start_run(store, runs.ad_hoc_audit(run), run), DONE)
-    retention.prune(store, runs=3, days=None, now=T0)
+    pruning.prune(store, runs=3, days=None, now=T0)
     assert [one.run for one in runs.list_runs(store) if one.is_ad_hoc] == [*reversed(once[1:])]
     _set_run_columns(store, once[3], state="failed", resumable=True, ended=T0)
-    retention.prune(store, runs=1, days=1.5, now=T0 + 2 * DAY)
+    pruning.prune(store, runs=1, days=1.5, now=T0 + 2 * DAY)
     assert [one.run for one in runs.list_runs(store) if one.is_ad_hoc] == [once[3]]
     left = {runs.ad_hoc_audit(once[3])}
     with store.reading() as connection:
@@ -100,7 +100,7 @@ def test_old_claims_are_deleted_except_the_newest(store: Store) -> None:
     audit = new_audit_name()
     for days in (40, 30, 20):
         queue.claim_tick(store, audit, T0 - days * DAY, "me")
-    retention.prune(store, runs=None, days=None, now=T0)
+    pruning.prune(store, runs=None, days=None, now=T0)
     with store.reading() as connection:
         remaining = connection.execute(sa.select(tick_claims.c.tick).where(tick_claims.c.audit == audit)).scalars().all()
     assert remaining == [T0 - 20 * DAY]
@@ -108,20 +108,20 @@ def test_old_claims_are_deleted_except_the_newest(store: Store) -> None:
 
 
 def test_old_events_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "EVENTS_PER_TRANSACTION", 2)
-    retention.prune(store, runs=None, days=1, now=T0 + 9000 * DAY)
+    monkeypatch.setattr(pruning, "EVENTS_PER_TRANSACTION", 2)
+    pruning.prune(store, runs=None, days=1, now=T0 + 9000 * DAY)
     subject = new_audit_name()
     for age in (9, 8, 7, 6, 5, 4):
         events.record_event(store, actor="me", action="run requested", subject=subject, detail={"age": age})
         _set_columns(store, noted, noted.c.number == events.list_events(store, limit=1)[0].number, at=T0 - age * DAY)
-    assert retention.prune(store, runs=None, days=None, now=T0).events == 0
-    assert retention.prune(store, runs=None, days=5.5, now=T0).events == 4
+    assert pruning.prune(store, runs=None, days=None, now=T0).events == 0
+    assert pruning.prune(store, runs=None, days=5.5, now=T0).events == 4
     assert [one.detail["age"] for one in events.list_events(store)] == [4, 5]
-    assert retention.prune(store, runs=None, days=5.5, now=T0).events == 0
+    assert pruning.prune(store, runs=None, days=5.5, now=T0).events == 0
 
 
 def test_ended_tokens_are_deleted_later_and_sessions_immediately(store: Store) -> None:
-    retention.prune(store, runs=None, days=1, now=T0 + 9000 * DAY)
+    pruning.prune(store, runs=None, days=1, now=T0 + 9000 * DAY)
     ends: dict[str, dict[str, dt.datetime | None]] = {
         "lives": {"expires": None},
         "lives on": {"expires": T0 + DAY},
@@ -140,10 +140,10 @@ def test_ended_tokens_are_deleted_later_and_sessions_immediately(store: Store) -
         tokens.create_token(store, name=name, scope="read")
         _set_columns(store, made_tokens, made_tokens.c.name == name, **values)
     expected_deleted = {"session expired", "session revoked"}
-    assert retention.prune(store, runs=None, days=None, now=T0).tokens == 2
+    assert pruning.prune(store, runs=None, days=None, now=T0).tokens == 2
     assert {one.name for one in tokens.list_tokens(store)} == {*ends} - expected_deleted
     expected_deleted |= {"expired long ago", "revoked long ago"}
-    assert retention.prune(store, runs=None, days=5, now=T0).tokens == 2
+    assert pruning.prune(store, runs=None, days=5, now=T0).tokens == 2
     assert {one.name for one in tokens.list_tokens(store)} == {*ends} - expected_deleted
 
 
@@ -155,7 +155,7 @@ def test_sqlite_file_shrinks(file_store: Store) -> None:
     with file_store.engine.raw_connection() as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     before = path.stat().st_size
-    pruned = retention.prune(file_store, runs=1, days=None, now=T0)
+    pruned = pruning.prune(file_store, runs=1, days=None, now=T0)
     assert pruned.runs == 3 and pruned.bytes is not None and pruned.bytes > 8_000_000
     assert path.stat().st_size == before - pruned.bytes
     assert len(runs.get_report(file_store, runs.list_runs(file_store)[0].run) or b"") == 3_000_000

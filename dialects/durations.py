@@ -1,4 +1,4 @@
-"""Timeouts and waits of sessions: one object, of which tests set fields for a block. Those of the auditor: `auditor/timeouts.py`."""
+"""How long sessions wait: one object, of which tests set fields for a block. Those of the auditor: `auditor/durations.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ W = TypeVar("W", bound=Any)
 
 
 class Current(Generic[W]):
-    """The object of timeouts that all threads of this process read, at the moment when they wait."""
+    """The object of durations that all threads of this process read, at the moment when they wait."""
 
     def __init__(self, usual: W) -> None:
         self._now = usual
@@ -31,7 +31,7 @@ class Current(Generic[W]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionTimeouts:
+class SessionDurations:
     """What sessions wait for, in seconds."""
 
     silence_grace: float = 30.0
@@ -56,5 +56,5 @@ class SessionTimeouts:
     """For which a file stays at least that no pointer lists: another process may be about to list it."""
 
 
-timeouts = Current(SessionTimeouts())
-"""Call it for the timeouts of sessions that hold now."""
+durations = Current(SessionDurations())
+"""Call it for the durations of sessions that hold now."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor.background import Backoff
+from auditor.durations import durations
 from auditor.errors import (
     AccessDenied,
     AuditorError,
@@ -29,7 +30,6 @@ from auditor.errors import (
 )
 from auditor.pipeline.binlog.event_types import HEADER, LONGEST_EVENT, MALFORMED
 from auditor.pipeline.events import FIRST_OFFSET, Place
-from auditor.timeouts import timeouts
 from dialects import extras
 from dialects.mysql import driver
 from dialects.mysql.errors import driver_errors, translate_error
@@ -214,17 +214,17 @@ class Dump:
             raise
 
     def _begin(self) -> None:
-        nanoseconds = int(timeouts().log_heartbeat * 1e9)
+        nanoseconds = int(durations().log_heartbeat * 1e9)
         # Servers know one of the two names each, or both. https://dev.mysql.com/doc/refman/9.4/en/replication-options-replica.html
         query(self.connection, "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @source_binlog_checksum = @@GLOBAL.binlog_checksum")
         query(self.connection, f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
-        query(self.connection, f"SET SESSION net_write_timeout = {timeouts().log_reader}")
+        query(self.connection, f"SET SESSION net_write_timeout = {durations().log_reader}")
         if self.mariadb:
             # 4: events of GTIDs are sent as they are. https://mariadb.com/kb/en/5-slave-registration/
             query(self.connection, "SET @mariadb_slave_capability = 4")
         place, flags = self.request.place, 0 if self.request.blocking else NON_BLOCKING
         body = struct.pack("<BIHI", COM_BINLOG_DUMP, place.offset, flags, self.request.server_id) + place.file.encode()
-        driver.begin_stream(self.connection, body, timeouts().log_silence)
+        driver.begin_stream(self.connection, body, durations().log_silence)
 
     def close(self) -> None:
         """End the connection at once, whatever the server still wants to send."""
@@ -321,7 +321,7 @@ class Dump:
         try:
             received: bytes = driver.socket_of(self.connection).recv(CHUNK)
         except TimeoutError as error:
-            silence = f"no event and no heartbeat for {timeouts().log_silence:g} s"
+            silence = f"no event and no heartbeat for {durations().log_silence:g} s"
             raise ConnectionLost(f"connection {self.request.source.name}: {silence}") from error
         except OSError as error:
             raise ConnectionLost(f"connection {self.request.source.name}: {error}") from error
@@ -381,7 +381,7 @@ class Patience:
 
     def reset(self) -> None:
         """Begin again, after a success."""
-        self._backoff = Backoff(timeouts().first_reconnect, timeouts().longest_reconnect)
+        self._backoff = Backoff(durations().first_reconnect, durations().longest_reconnect)
         self._since: float | None = None
 
     def wait(self, error: AuditorError) -> None:
