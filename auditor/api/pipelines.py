@@ -12,11 +12,12 @@ from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import App
 from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
-from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
+from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable
 from auditor.api_models.segment import SegmentEntry
 from auditor.config import KeyRange
 from auditor.pipeline.refresh import use_cases
 from auditor.service import pipelines as pipeline_service
+from auditor.service import schema_versions
 from auditor.service.pipeline_status import list_lags, match_tables, status
 from auditor.store import refreshes, segments
 
@@ -109,6 +110,21 @@ def get_lag(
 ) -> LagHistory:
     """Return what a pipeline or a table of it lagged behind: a point for every 30 s of the last day, and the maxima of each hour before."""
     return list_lags(app.configured, app.store, pipeline, table, since)
+
+
+@routes.get("/pipelines/{pipeline}/schemas", response_model=Paginated[SchemaVersion], **route_options("read", 404, 422))
+def list_schemas(
+    app: App,
+    pipeline: PipelineName,
+    table: Annotated[str, Query(description="The table, with its database.", max_length=255, examples=["shop.orders"])],
+    cursor: Cursor = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Paginated[SchemaVersion]:
+    """List the versions of a table in the order of the stream: its columns, the statements that changed them, and who holds which."""
+    after = parse_cursor("schemas", cursor, int)
+    versions = schema_versions.list_versions(app.configured, app.store, pipeline, table)
+    chosen = [version for version in versions if after is None or version.position > after][: limit + 1]
+    return paginate("schemas", chosen, limit, lambda version: version.position)
 
 
 @routes.get("/pipelines/{pipeline}/segments", response_model=Paginated[SegmentEntry], **route_options("read", 404))

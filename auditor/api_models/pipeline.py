@@ -6,7 +6,7 @@ The fields of a status are set in `auditor/service/pipeline_status.py`.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -120,6 +120,41 @@ class Migration(ApiModel):
     reason: str = Field(description="Why it is refused, and what to do; empty if it is not.")
     at: dt.datetime | None
     ended: dt.datetime | None
+
+
+class SchemaColumn(ApiModel):
+    """A column of a version of a table."""
+
+    name: str
+    type: str = Field(description="Its type in the source.", examples=["decimal(12,2)"])
+    nullable: bool
+    in_key: bool
+
+
+class SchemaChange(ApiModel):
+    """One thing in which a version differs from the one before."""
+
+    sentence: str = Field(examples=["fee was dropped"])
+    breaks_readers: bool = Field(description="Whether who reads the table misses a column, or values that a column held.")
+
+    @classmethod
+    def of(cls, difference: Any) -> SchemaChange:
+        """Return a difference of two schemas as it is shown."""
+        return cls(sentence=difference.sentence, breaks_readers=difference.breaks_readers)
+
+
+class SchemaVersion(ApiModel):
+    """From one place of the log on, the columns of a table of a pipeline."""
+
+    table: str = Field(examples=["shop.orders"])
+    version: int = Field(description="The number of the schema, from 1, as they were first seen; equal columns, equal number.")
+    place: str = Field(description="File and position of the source's log of the first event that has it.")
+    position: int = Field(description="The same as a number, by which the versions of a table are ordered.")
+    first_seen: dt.datetime = Field(description="When its first event was staged.")
+    statements: list[str] = Field(description="The source's statements that changed the table since the version before.")
+    columns: list[SchemaColumn]
+    changes: list[SchemaChange] = Field(description="What differs from the version before; empty for the first.")
+    targets: list[str] = Field(description="The targets that hold the table under this version.")
 
 
 class Heartbeat(ApiModel):

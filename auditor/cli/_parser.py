@@ -402,13 +402,14 @@ def _add_pipeline_command(command: AddCommand) -> None:
         "skip": "let a stopped table go on without the events that stop it",
         "refresh": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
         "segments": "list the segments of a pipeline's stream with their digests",
+        "schemas": "list the versions of tables: their columns, by which statement they changed, and which targets hold them",
         "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
         "reset": "forget the staged parts and all positions; asks for the name again",
     }
     added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
     for action in added.values():
         action.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
-    for name in ("check", "status", "segments", "refresh", "skip", "failover"):
+    for name in ("check", "status", "segments", "schemas", "refresh", "skip", "failover"):
         _add_format_option(added[name], "text", "json")
     for name in ("init", "segments", "refresh"):
         _add_quiet_option(added[name])
@@ -424,6 +425,10 @@ def _add_pipeline_command(command: AddCommand) -> None:
     added["skip"].add_argument("--table", metavar="TABLE", required=True, help="the table that is stopped")
     added["skip"].add_argument("--position", metavar="FILE:POS:NUMBER", required=True, help="where it is stopped, as status shows it")
     added["skip"].add_argument("--reason", metavar="WHY", required=True, help="why the events may be left out; is stored with your name")
+    schemas = added["schemas"]
+    schemas.add_argument("table", nargs="?", metavar="TABLE", help="only of this table, or of those that match a pattern")
+    schemas.add_argument("--create", metavar="ENGINE", help="print the CREATE TABLE for this engine instead, of one table")
+    schemas.add_argument("--version", type=_count, metavar="N", help="with --create: for the rows of this version (default: the last one)")
     added["segments"].add_argument("--table", metavar="TABLE", help="of this table alone")
     added["segments"].add_argument("--verify", action="store_true", help="read each file, and compare it with its digest")
     which = "only of this table, or of those that match a pattern, such as 'crm.*'; may be given repeatedly"

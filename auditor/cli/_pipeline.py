@@ -21,7 +21,7 @@ from auditor import config
 from auditor.cli._ending import stopped_by_signals
 from auditor.cli._output import console, current_user, print_json, settings_and_store
 from auditor.errors import ConfigError
-from auditor.escaping import command, shell_word, yaml_text
+from auditor.escaping import command, shell_word, visible, yaml_text
 from auditor.quantities import plural
 
 if TYPE_CHECKING:
@@ -358,6 +358,35 @@ def _failover(options: argparse.Namespace) -> int:
     return 1 if failover.gaps else 0
 
 
+def _schemas(options: argparse.Namespace) -> int:
+    from auditor.service import schema_versions
+
+    if options.version and not options.create:
+        raise ConfigError("--version says of which version --create prints the statement; add --create ENGINE")
+    if options.create and not options.table:
+        raise ConfigError("--create prints the statement of one table; name it")
+    with settings_and_store(options) as (configured, store):
+        if options.create:
+            about = (options.pipeline, options.table, options.create, options.version)
+            print(f"{schema_versions.create_statement(configured, store, *about)};")
+            return 0
+        versions = schema_versions.list_versions(configured, store, options.pipeline, options.table)
+    if options.format == "json":
+        print_json(versions)
+        return 0
+    for version in versions:
+        held = f"; held by {', '.join(version.targets)}" if version.targets else ""
+        print(f"{version.table}: version {version.version} from {version.place} on{held}")
+        for statement in version.statements:
+            print(f"  by: {visible(' '.join(statement.split()))}")
+        for change in version.changes:
+            print(f"  {change.sentence}{'; this breaks readers' if change.breaks_readers else ''}")
+        for column in version.columns if not version.changes else ():
+            null = "" if column.nullable else " NOT NULL"
+            print(f"  {column.name} {column.type}{null}{', in the key' if column.in_key else ''}")
+    return 0
+
+
 def _reset(options: argparse.Namespace) -> int:
     from auditor.service import pipelines
 
@@ -396,6 +425,7 @@ _ACTIONS = {
     "skip": _skip,
     "refresh": _refresh,
     "segments": _segments,
+    "schemas": _schemas,
     "failover": _failover,
     "reset": _reset,
 }

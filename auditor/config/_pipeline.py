@@ -135,6 +135,9 @@ class PipelineTarget(Strict):
     max_transaction: int = Field(500_000, ge=1)
     """Rows that are merged in one transaction of the target. One of the source that has more is merged by itself, as a whole; status says
     so of the tables that wait for it."""
+    on_breaking: Literal["follow", "stop"] = "follow"
+    """What becomes of a table of which the source drops or renames a column, narrows a type, or changes the key: ``follow`` does the same
+    to the target's; ``stop`` lets it stand still, and status say so, until this is ``follow``."""
     tables: dict[str, TargetKeys] = {}
     """Names, and keys, of tables that are made, and what tables may do on their own, by the tables' names in the source: ``orders``, or
     ``shop.orders``."""

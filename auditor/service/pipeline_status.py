@@ -59,7 +59,7 @@ def status(settings: Settings, store: Store, name: str, look: bool = True, table
         staged = parts.sum_parts(store, name, tables)
         migrations = schema_changes.list_migrations(store, name, SHOWN_MIGRATIONS, tables)
         epochs = [epoch for epoch in _newest_epochs(store, name) if tables is None or epoch.table in tables]
-    source_lag, file = _source_lag(progress, state, is_running or look, now), _log_file(state)
+    source_lag, file = _source_lag(progress, state, is_running or look, now), log_file(state)
     targets = _Targets(reports, missing, staged.keys(), notes, source_lag, now)
     return PipelineStatus(
         pipeline=name,
@@ -141,7 +141,8 @@ def _heartbeat(state: PipelineState, now: dt.datetime) -> Heartbeat | None:
     return Heartbeat(database=beat["database"], serial=beat["serial"], at=at, age_seconds=(now - at).total_seconds())
 
 
-def _log_file(state: PipelineState) -> str:
+def log_file(state: PipelineState) -> str:
+    """Return the name of a file of the source's log, by which others are called; '' if none is known."""
     return str(state.source_offset.get("file", "")) if isinstance(state.source_offset, dict) else ""
 
 

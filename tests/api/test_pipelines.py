@@ -66,6 +66,26 @@ def test_how_pipelines_stand(road: Road, client: httpx.Client) -> None:
     assert missing.status_code == 404 and "there is no pipeline 'shopp'" in missing.json()["detail"]
 
 
+def test_versions_of_a_table_come_in_pages_and_are_shown(road: Road, client: httpx.Client) -> None:
+    priced = table(id="bigint", item="varchar(40) null", price="int null")
+    added = {"op": "add", "column": "price", "value": {"text": None}}
+    body: dict[str, object] = {"ops": [added], "statement": "ALTER TABLE orders ADD price int"}
+    road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
+    road.stage_task(batch(note("change", "orders", 20, body), announce(priced, 30), insert(priced, 30, ["2", "b", "3"])))
+    road.loader().merge_all()
+    path = f"/api/v1/pipelines/{PIPELINE}/schemas"
+    first = client.get(path, params={"table": "shop.orders", "limit": 1}).raise_for_status().json()
+    assert (first["items"][0]["version"], len(first["items"][0]["columns"])) == (1, 2)
+    rest = client.get(path, params={"table": "shop.orders", "cursor": first["next"]}).raise_for_status().json()
+    [second] = rest["items"]
+    assert (second["version"], second["statements"], second["targets"]) == (2, ["ALTER TABLE orders ADD price int"], ["wh"])
+    assert second["changes"] == [{"sentence": "price (int) was added", "breaks_readers": False}] and rest["next"] is None
+    assert client.get(path, params={"table": "shop.other"}).status_code == 422
+    asked = {"target": "wh", "table": "shop.orders"}
+    page = " ".join(client.get(f"/pipelines/{PIPELINE}/table", params=asked).raise_for_status().text.split())
+    assert "Versions of its columns" in page and "ALTER TABLE orders ADD price int" in page and "Price (int) was added" in page
+
+
 def test_segments_come_in_pages(road: Road, client: httpx.Client) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *([str(n), "a"] for n in range(7)))))
     assert open_writer(road.store, PIPELINE, road.settings.pipeline(PIPELINE)).step()

@@ -108,10 +108,12 @@ pipelines:
         pipeline: str = PIPELINE,
         consistency: Literal["target", "table"] | None = None,
         max_transaction: int = 500_000,
+        on_breaking: Literal["follow", "stop"] = "follow",
     ) -> Loader:
         """A loader of the target."""
         about = (str(self.config_file), "warehouse", self.schema, str(self.root))
-        given = {"consistency": consistency, "max_transaction": max_transaction, **({"tables": keys} if keys else {})}
+        given: dict[str, Any] = {"consistency": consistency, "max_transaction": max_transaction, "on_breaking": on_breaking}
+        given |= {"tables": keys} if keys else {}
         chosen = self.settings.pipelines[PIPELINE].targets["wh"].model_copy(update=given)
         where = Where(self.store, pipeline, *about, run_here, "wh", chosen)
         loader = Loader(where, "wh", self.settings.connections["warehouse"])

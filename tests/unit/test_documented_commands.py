@@ -65,6 +65,7 @@ ELSEWHERE = {
     "pipeline segments": Elsewhere("needs segments", "tests/pipeline/test_pipeline_commands.py", '"segments", PIPELINE, "--verify"'),
     **{f"pipeline {action}": Elsewhere("needs a server's log", PIPELINE_PAGE, f'"{action}"') for action in ("check", "init", "refresh")},
     **{f"pipeline {action}": Elsewhere("needs a table that stopped", PIPELINE_PAGE, f'("{action}")') for action in ("status", "skip")},
+    "pipeline schemas": Elsewhere("needs tables", "tests/pipeline/test_schema_versions.py", '"pipeline", "schemas", PIPELINE'),
     "pipeline reset shop --target": Elsewhere("needs a target that is lost", "tests/pipeline/test_reset_target.py", "--target"),
     "pipeline reset shop --from-targets": Elsewhere("needs a server's log", "tests/pipeline/test_incarnations.py", "--from-targets"),
     "certify": Elsewhere("tries a server", "tests/pipeline/test_certify.py", '"certify"'),

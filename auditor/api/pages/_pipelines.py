@@ -21,7 +21,7 @@ from auditor.config import Pipeline
 from auditor.errors import ConfigError
 from auditor.pipeline.refresh import use_cases
 from auditor.quantities import format_duration, format_size
-from auditor.service import pipeline_problems, pipelines
+from auditor.service import pipeline_problems, pipelines, schema_versions
 from auditor.service.pipeline_status import check_table, condense, list_lags, status
 from auditor.service.table_states import FEW_TABLES, TableRow, group_rows, list_rows
 from auditor.store import pipelines as states
@@ -243,6 +243,7 @@ def table_page(
         look=look,
         stops=[stop for stop in row.status.stopped if stop.table == table and stop.target in (None, target)],
         skipped=[skip for skip in row.status.skipped if skip.table == table and skip.target in (None, target)],
+        versions=schema_versions.list_versions(app.configured, app.store, name, table)[::-1],
         migrations=[made for made in row.status.migrations if (made.target, made.table) == (target, table)][::-1],
         others=[table_row for table_row in row.tables if table_row.table == table and table_row.target != target],
         limit=limit,

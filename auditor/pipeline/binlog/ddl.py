@@ -45,6 +45,8 @@ class ChangeBody(TypedDict):
     """Why the table cannot continue automatically."""
     advances: NotRequired[bool]
     """The target changes all rows of the table here."""
+    statement: NotRequired[str]
+    """Its text, as far as that is kept."""
     beside: NotRequired[str]
     """The table that a copy will become."""
 

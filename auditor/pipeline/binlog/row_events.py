@@ -232,6 +232,9 @@ def _described(table: TableMap, mariadb: bool, source: Source, tracked: TrackedT
 MAX_BUFFERED = 32 << 20
 """Bytes of the log, of all tables, after which all buffered rows are handed on."""
 
+LONGEST_KEPT = 2_000
+"""Characters of a statement on a table that are kept with the note on it."""
+
 MAX_TOGETHER = 256 << 10
 """Bytes of the log, of one table, from which its rows are a batch of their own."""
 
@@ -562,6 +565,8 @@ class RowEvents:
                     named = self._source.name_types(*table)
                     body["ops"] += [{"op": "short_year", "column": name} for name, kind in named.items() if kind == SHORT_YEAR]
             for table, body in bodies.items():
+                if not any(op["op"] == "rows" for op in body["ops"]):  # whose text may hold values of rows
+                    body["statement"] = statement.characters[:LONGEST_KEPT]
                 self.notes.change(table, position, stamp.time, stamp.gtid, body)
 
     def flush(self) -> Iterator[pa.RecordBatch]:

@@ -11,18 +11,13 @@ from auditor.canonical import holds
 from auditor.errors import SchemaChanged, ValueRefused
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.column_origins import Origins
+from auditor.pipeline.schema_differences import CLOCKS, SIZED, is_longer, keeps_values
 from auditor.sql.literals import canonical_literal
 from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
 from dialects import Column, Dialect, Kind, Table
 from dialects.alteration import Added, Alteration, Changes, Retyped
-from dialects.kinds import FREE_TEXT_KINDS, parse_native
 from dialects.writing import Writing
-
-CLOCKS = {"timestamp", "timestamptz"}
-
-SIZED = FREE_TEXT_KINDS | {"binary"}
-"""Kinds of which one type holds longer values than another one."""
 
 
 @dataclass(slots=True)
@@ -181,7 +176,7 @@ class Plan:
             is_bits = after.name == "bit" and before is not None and before.name == "bit"
             return [Retyped(target, native, after.digits or 1 if is_bits else 0)]
         old = next((column.type for column in self.old.columns if column.name == self.origins.old.get(new.name)), new.type)
-        if before.name in SIZED and _is_longer(new.type, old) and _is_longer(native, target.native):
+        if before.name in SIZED and is_longer(new.type, old) and is_longer(native, target.native):
             return [Retyped(target, native, is_longer_text=before.is_free_text)]
         return []
 
@@ -220,24 +215,3 @@ class Plan:
             return canonical_literal(self.dialect, kind, text, target, native_type="")
         except (ValueRefused, ValueError, ArithmeticError):
             return None
-
-
-def _is_longer(one: str, other: str) -> bool:
-    """Return whether a type of texts, or binary strings, holds longer ones than another: one that states no length holds all."""
-    new, old = (_length(text) for text in (one, other))
-    return old > 0 and not 0 < new <= old
-
-
-def _length(native: str) -> int:
-    """Return the number in a type of texts or binary strings; 0 if it states none."""
-    parsed = parse_native(native.lower().partition(" character set")[0])
-    return parsed.number(0, 0) if parsed else 0
-
-
-def keeps_values(before: Kind, after: Kind) -> bool:
-    """Return whether the source kept all values when it changed a column from one kind to another."""
-    if before.name == after.name == "bit":
-        return (after.digits or 1) >= (before.digits or 1)
-    if {before.name, after.name} == CLOCKS:  # converted in the zone of a session
-        return False
-    return holds(after, before)

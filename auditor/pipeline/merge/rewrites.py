@@ -12,7 +12,7 @@ from typing import Any
 from auditor.model import TableNote
 from auditor.pipeline.binlog.sql_tokens import tokens
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
-from auditor.pipeline.merge.migration import keeps_values
+from auditor.pipeline.schema_differences import keeps_values
 
 _NAMES = {
     "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int", "int8": "bigint",

@@ -23,6 +23,7 @@ from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_s
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
+from auditor.pipeline.schema_differences import SchemaDifference, find_differences
 from auditor.points import reach
 from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
@@ -254,6 +255,8 @@ def check_names(where: Where, table: str, held: Held, schema_id: str, changes: S
 def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: TableSchema, changes: Sequence[TableNote]) -> Migration:
     table = f"{new.database}.{new.table}"
     origins = find_origins(old, new, [ops for note in changes for ops in _statements(where, table, note)])
+    if where.chosen.on_breaking == "stop":
+        _check_readers(where, table, find_differences(old, new, origins.old))
     is_empty = not session.query(TableStatements(session.dialect, found.sql).any_row())
     natives = native_types(session.dialect, new)
 
@@ -262,6 +265,15 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
 
     alter = partial(session.dialect.writing.altering.alter, session, found)
     return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, alter).make()
+
+
+def _check_readers(where: Where, table: str, differences: Sequence[SchemaDifference]) -> None:
+    """Raise SchemaChanged if a difference breaks those who read a table."""
+    if breaking := [one.sentence for one in differences if one.breaks_readers]:
+        raise SchemaChanged(
+            f"{table}: in the source {'; '.join(breaking)}, and target {where.target} has on_breaking: stop; once its readers know, set"
+            " on_breaking: follow, and start the pipeline again"
+        )
 
 
 def _form_of(found: Table) -> Any:
