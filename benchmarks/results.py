@@ -75,7 +75,8 @@ Beside it, mysql-replication with an upsert for each row and a commit for each t
 TABLES_NOTES = f"""\
 `auditor pipeline run` as above, from one source to one target, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen
 at random, are committed for a minute. Lag is from the commit of a row to where a query of the target sees it, of all rows of up to
-{WATCHED} tables. DuckDB's file is opened for each look, up to ten times a second; the loader waits meanwhile, and the looks wait for it.
+{WATCHED} tables. DuckDB's file has blocks of 16 KiB, and is opened for each look, up to ten times a second; the loader waits
+meanwhile, and the looks wait for it.
 "One row in each" is a single transaction over all changing tables; it is torn while some of its rows are visible and
 others not. CPU seconds are those of the pipeline's processes in that minute. "Stop" is from the signal to the end of the process, with ten
 seconds of changes still to be carried.

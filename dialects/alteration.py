@@ -56,6 +56,11 @@ class Alteration:
     """In order: in one transaction with the position that the table then holds, where the engine takes these in transactions."""
     before: Sequence[str] = ()
     """Those to be run before, each by itself, after any of which the table is as good for its rows as it was."""
+    rows: str = ""
+    """The SELECT of all rows in the new form, where one commit puts these in place of the table's rows and columns, instead of statements;
+    else empty."""
+    moves_rows: bool = False
+    """Whether all rows are written again."""
     refused: str = ""
     """Why the engine has no statements that do it, as a clause with what to do; empty if it has."""
 
@@ -71,7 +76,8 @@ class Altering:
         """Return the statements that change a described table."""
         retyped = [text for one in changes.retyped for text in self._retype(session, table, one, name_of(one, changes))]
         renamed = rename_columns(session, table, changes)
-        return Alteration([*self._drop(session, table, changes), *renamed, *retyped, *self._add(session, table, changes)])
+        statements = [*self._drop(session, table, changes), *renamed, *retyped, *self._add(session, table, changes)]
+        return Alteration(statements, moves_rows=rewrites(changes))
 
     def rename_at_once(self, pairs: Sequence[tuple[str, str]]) -> str:
         """Return the statement that renames tables in this order, each given and wanted as SQL text; only where it commits by itself."""
@@ -95,6 +101,11 @@ class Altering:
             statements.append(f"ALTER TABLE {table.sql} ADD COLUMN {quoted} {one.native}{default}")
             statements += [f"ALTER TABLE {table.sql} ALTER COLUMN {quoted} DROP DEFAULT"] if default else []
         return statements
+
+
+def rewrites(changes: Changes) -> bool:
+    """Return whether a column gets a type for which its values are written again."""
+    return any(not one.is_longer_text for one in changes.retyped)
 
 
 def rename_columns(session: Any, table: Table, changes: Changes) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,21 @@ class Committing(ABC):
         It is one commit, with marks and return value as `commit` has them. Raises errors of ``dialects.errors``, as for a row that does
         not fulfil the condition.
         """
+
+    CHANGES_COLUMNS: ClassVar[bool] = True
+    """Whether tables can be given other columns by `rewrite`, and by statements that add some."""
+
+    @abstractmethod
+    def rewrite(self, table: str, rows: str, marks: Mapping[str, int], expected: Mapping[str, int]) -> bool:
+        """Put the rows of a SELECT of a table (its name as SQL text), with its columns, in place of the table's rows and columns.
+
+        It is one commit on the version that was read, with marks and return value as `commit` has them. Raises SerializationConflict, and
+        nothing is written, if others wrote the table meanwhile.
+        """
+
+    @abstractmethod
+    def partitioned_by(self, table: str) -> Sequence[str]:
+        """Return the columns by whose values the files of a table (its name as SQL text) are kept apart."""
 
     @abstractmethod
     def commit(self, commit: Commit) -> bool:

@@ -32,7 +32,17 @@ from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts, Ladder
 from auditor.config._notify import Channel, Notify, Occasion
-from auditor.config._pipeline import ANEW, Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging, TargetKeys
+from auditor.config._pipeline import (
+    ANEW,
+    MigrateSettings,
+    Pipeline,
+    PipelineColumns,
+    PipelineSource,
+    PipelineTarget,
+    SegmentAudit,
+    Staging,
+    TargetKeys,
+)
 from auditor.config._schedule import Schedule
 from auditor.config._service import Service
 from auditor.config._settings import Settings, find_secrets
@@ -58,6 +68,7 @@ __all__ = [
     "KeyRange",
     "Ladder",
     "Limits",
+    "MigrateSettings",
     "Notify",
     "Occasion",
     "Override",

@@ -118,6 +118,13 @@ PLACES = ("{database}", "{table}")
 NO_KEYS = TargetKeys()
 
 
+class MigrateSettings(Strict):
+    """Which changes of columns a pipeline makes by itself."""
+
+    auto_rows: int = Field(10_000_000, ge=0)
+    """Rows of a table that may be written again for a change of its columns; with more the table stops, with the statements."""
+
+
 class PipelineTarget(Strict):
     """A target of a pipeline: a connection with ``write``, and a schema in its database."""
 
@@ -135,6 +142,8 @@ class PipelineTarget(Strict):
     max_transaction: int = Field(500_000, ge=1)
     """Rows that are merged in one transaction of the target. One of the source that has more is merged by itself, as a whole; status says
     so of the tables that wait for it."""
+    migrate: MigrateSettings = MigrateSettings()
+    """Which changes of columns are made by the pipeline."""
     on_breaking: Literal["follow", "stop"] = "follow"
     """What becomes of a table of which the source drops or renames a column, narrows a type, or changes the key: ``follow`` does the same
     to the target's; ``stop`` lets it stand still, and status say so, until this is ``follow``."""

@@ -168,6 +168,10 @@ class TableStatements:
         """Return the statement that finds out whether there is a row."""
         return checked(sql_templates.fill(self.dialect.template("merge_target_any"), {"target": self.table}), self.dialect)
 
+    def count_rows(self) -> str:
+        """Return the statement that counts the rows."""
+        return checked(f"SELECT COUNT(*) FROM {self.table}", self.dialect)
+
     @property
     def _null(self) -> str:
         return f" {self.dialect.TABLE_FORM.null}" if self.dialect.TABLE_FORM.null else ""

@@ -81,6 +81,8 @@ class PointedTable:
 class PointedSession(DeltaSession):
     """One DuckDB in memory over the tables below a root."""
 
+    CHANGES_COLUMNS = False
+
     def __init__(self, dialect: Dialect, server: str, connection: Any, timeout: float, root: Root, may_write: bool, keep: float) -> None:
         super().__init__(dialect, server, connection, timeout, root, may_write)
         self._keep = keep

@@ -182,6 +182,21 @@ class DeltaSession(DuckDBSession, Committing):
                 newest, name, lambda: self.connection.sql(rows).to_arrow_reader(ARROW_ROWS), condition, marks, expected
             )
 
+    def rewrite(self, table: str, rows: str, marks: Mapping[str, int], expected: Mapping[str, int]) -> bool:
+        name = self.name_of(table)
+        opened = self.open(name)
+        if opened is None:
+            raise errors.NoSuchObject(f"{name}: there is no such table any more")
+        if any((opened.table.transaction_version(mark) or 0) != number for mark, number in expected.items()):
+            return False
+        with self._writing(name), self.translated():
+            commits.rewrite(opened.table, name, self.connection.sql(rows).to_arrow_reader(ARROW_ROWS), marks)
+        return True
+
+    def partitioned_by(self, table: str) -> Sequence[str]:
+        opened = self.open(self.name_of(table))
+        return opened.snapshot.partitioned_by if opened else ()
+
     def fence(self, table: str, mark: str, number: int) -> bool:
         with self._writing(self.name_of(table)) as name:
             return commits.fence(lambda: self.open_version(name), name, mark, number)

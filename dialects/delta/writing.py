@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
+from dialects.alteration import Altering
+from dialects.delta.altering import DeltaAltering
 from dialects.duckdb.writing import DuckDBWriting
 
 
@@ -11,6 +13,7 @@ class DeltaWriting(DuckDBWriting):
     """How Delta tables, and those of Parquet with a pointer, are written."""
 
     WRITES_COMMITS = True
+    altering: ClassVar[Altering] = DeltaAltering()
     MERGES_LITERALS = False
     FOLDS_NAMES = "all"  # as folders are found by their names
     NAME_LIMIT = (255, "bytes")  # of a file's name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from dialects.alteration import Altering
 from dialects.duckdb.altering import DuckDBAltering
 from dialects.writing import LineFormat, Loads, Writing
 
@@ -14,7 +15,7 @@ class DuckDBWriting(Writing):
     LOADS: ClassVar[Loads] = "alone"
     MERGES_LITERALS: ClassVar[bool] = True
     """A statement takes about a millisecond, and a staging table several; its session ends with the merge, so that each merge makes it."""
-    altering = DuckDBAltering()
+    altering: ClassVar[Altering] = DuckDBAltering()
     FOLDS_NAMES: ClassVar[Literal["", "A to Z", "all"]] = "A to Z"
     """https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers#case-sensitivity-of-identifiers"""
     WRITE_SETTINGS = ("SET TimeZone = 'UTC'",)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dialects.alteration import Added, Alteration, Altering, Changes, name_of
+from dialects.alteration import Added, Alteration, Altering, Changes, name_of, rewrites
 from dialects.catalogue import Table
 
 
@@ -29,7 +29,7 @@ class MySQLAltering(Altering):
             defined = f"{one.native} {'NULL' if one.column.nullable else 'NOT NULL'}{forms[one.column.name].rest}"
             clauses.append(f"CHANGE COLUMN {quote(one.column.name)} {quote(name_of(one, changes))} {defined}")
         clauses += [f"ADD COLUMN {quote(one.name)} {one.native} NULL{_default(one)}" for one in changes.added]
-        return Alteration([f"ALTER TABLE {table.sql} " + ", ".join(clauses)] if clauses else [])
+        return Alteration([f"ALTER TABLE {table.sql} " + ", ".join(clauses)] if clauses else [], moves_rows=rewrites(changes))
 
     def rename_at_once(self, pairs: Sequence[tuple[str, str]]) -> str:
         return "RENAME TABLE " + ", ".join(f"{old} TO {new}" for old, new in pairs)

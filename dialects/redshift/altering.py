@@ -46,7 +46,8 @@ class RedshiftAltering(Altering):
         keyed = [one for one in moved if one.column.name in table.primary_key]
         before = [f"ALTER TABLE {table.sql} ALTER COLUMN {session.dialect.names.quote(one.column.name)} TYPE {one.native}" for one in grown]
         made = super().alter(session, table, replace(changes, retyped=moved)).statements
-        return Alteration([*self._without_key(session, table), *made, self._with_key(session, table, changes)] if keyed else made, before)
+        statements = [*self._without_key(session, table), *made, self._with_key(session, table, changes)] if keyed else made
+        return Alteration(statements, before, moves_rows=bool(moved))
 
     def _without_key(self, session: Any, table: Table) -> Sequence[str]:
         """Return the statement that drops the primary key, which is no more than a hint."""

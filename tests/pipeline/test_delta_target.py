@@ -15,7 +15,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from auditor.connections.writer import open_writer
 from auditor.errors import ConfigError
-from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.reset import forget_positions
 from auditor.store import pipelines
@@ -23,7 +22,7 @@ from dialects.delta import commits
 from tests.durations import SetDurations
 from tests.live import Engines, engine_params
 from tests.pipeline.road import PIPELINE, Road
-from tests.pipeline.test_schema_changes import add, change, comes, rename
+from tests.pipeline.test_schema_changes import change, comes
 from tests.pipeline_events import announce, batch, delete, insert, table
 from tests.servers import s3
 
@@ -108,44 +107,6 @@ def test_a_writer_in_another_process_and_the_merges_lose_nothing(road: Road) -> 
     assert writer.returncode == 0
     road.loader().merge_all()
     assert ids(road) == [*range(1, 8), *range(100, 110)]
-
-
-def test_a_column_that_the_target_lacks_is_added_by_the_printed_statement(road: Road) -> None:
-    now = [0.0]
-    loader, wider = road.loader(clock=lambda: now[0]), table(id="bigint", item="varchar(40) null", price="decimal(10,2) null")
-    road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), announce(wider, 15), insert(wider, 20, ["2", "b", "1.50"])))
-    loader.merge_all()
-    reason = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"].reason
-    assert reason.startswith("shop.orders has a column 'price' (decimal(10,2)), which the target lacks; run there: ALTER TABLE ")
-    road.execute(reason.partition("run there: ")[2])
-    now[0] += 100
-    loader.merge_all()
-    assert [(row[0], str(row[2])) for row in road.rows()] == [(1, "None"), (2, "1.50")]
-
-
-NAMED = table(id="bigint", label="varchar(40) null")
-
-
-@pytest.mark.parametrize(
-    ("ops", "new", "named"),
-    [
-        ([[{"op": "drop", "column": "item"}], [add("item", text=None)]], ORDERS, "item"),
-        ([[rename("item", "label")]], NAMED, "label"),
-    ],
-    ids=["a name taken by another column", "another name"],
-)
-def test_values_are_not_left_in_a_column_that_is_another_one_now(road: Road, ops: Any, new: TableSchema, named: str) -> None:
-    loader = road.loader()
-    road.stage_task(batch(comes(ORDERS, 10, ["1", "old"])))
-    loader.merge_all()
-    changes = [change("orders", 20 + number, *some) for number, some in enumerate(ops)]
-    road.stage_task(batch(*changes, comes(new, 30, ["2", None])))
-    loader.merge_all()
-    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
-    assert report.state == "stopped" and report.reason.startswith(
-        f"shop.orders: {named} is another column than before, or has another name"
-    )
-    assert ids(road) == [1]
 
 
 def test_a_reset_lets_the_table_forget_and_keeps_its_rows(road: Road) -> None:

@@ -52,9 +52,7 @@ def merge(
     ``before`` and ``after`` are positions with the ids of schemas, ``bounds`` the attempt's intervals of keys. Raises EngineError.
     """
     assert isinstance(session, Committing)
-    names = mark_names(pipeline, statements.table)
-    marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
-    marks[_life(pipeline, statements.table)] = int(incarnation or "0", 16)
+    marks, expected = _marks(pipeline, statements.table, before, after, incarnation)
     session.execute(statements.keep_last(attempt))
     try:
         for statement in statements.void_bounds(bounds) + statements.add_gone(bounds):
@@ -84,15 +82,41 @@ def pass_by(
 
     Raises EngineError.
     """
-    names = mark_names(pipeline, table)
-    marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
-    marks[_life(pipeline, table)] = int(incarnation or "0", 16)
+    marks, expected = _marks(pipeline, table, before, after, incarnation)
     return session.mark(place, marks, expected, clear=clear)
+
+
+def rewrite(
+    session: Committing,
+    target: str,
+    pipeline: str,
+    table: str,
+    before: tuple[int, str],
+    after: tuple[int, str],
+    *,
+    rows: str,
+    incarnation: str = "",
+) -> bool:
+    """Put the rows of a SELECT in place of those of ``target`` (SQL text) by one commit with its position; False if it is not ``before``.
+
+    Raises EngineError.
+    """
+    return session.rewrite(target, rows, *_marks(pipeline, table, before, after, incarnation))
 
 
 def forget(session: Committing, place: tuple[str, str], pipeline: str, table: str) -> None:
     """Let a target forget where it stands in a table's stream, by a commit that changes no row. Raises EngineError."""
     session.mark(place, dict.fromkeys((*mark_names(pipeline, table), _life(pipeline, table)), 0), {})
+
+
+def _marks(
+    pipeline: str, table: str, before: tuple[int, str], after: tuple[int, str], incarnation: str
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the numbers that a commit carries, and those that the table carries before it."""
+    names = mark_names(pipeline, table)
+    marks, expected = (dict(zip(names, _numbers(*held), strict=True)) for held in (after, before))
+    marks[_life(pipeline, table)] = int(incarnation or "0", 16)
+    return marks, expected
 
 
 def _numbers(position: int, schema_id: str) -> tuple[int, int]:

@@ -28,6 +28,10 @@ class Migration:
     """Those of the transaction in which the target gets its new position."""
     before: list[str] = field(default_factory=list)
     """Those that the engine runs in no transaction, and which are harmless until then."""
+    rows: str = ""
+    """The SELECT of the rows that one commit puts in place of the table's, with its position, instead of statements; else empty."""
+    moves_rows: bool = False
+    """Whether all rows are written again."""
     said: list[str] = field(default_factory=list)
 
 
@@ -77,6 +81,7 @@ class Plan:
         if alteration.refused:
             raise SchemaChanged(f"{self._name} has changed in the source: {alteration.refused}")
         found.statements, found.before = list(alteration.statements), list(alteration.before)
+        found.rows, found.moves_rows = alteration.rows, alteration.moves_rows
         return found
 
     @property
@@ -92,6 +97,8 @@ class Plan:
         return f"{self.new.database}.{self.new.table}"
 
     def _has_another_key(self) -> bool:
+        if self.writing.WRITES_COMMITS:  # tables without keys, into which rows are merged by whatever the source's key is
+            return False
         before = {self.origins.old.get(name) for name in self.new.key}
         there, wanted = ({name.lower() for name in key} for key in (self.table.primary_key, self.new.key))
         return before != set(self.old.key) and there != wanted

@@ -16,7 +16,7 @@ from auditor.connections.writer import transaction
 from auditor.errors import MergeFailed, SchemaChanged, StatementRefused, TableStopped
 from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
-from auditor.pipeline.merge import live_sums
+from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.column_origins import Op, find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, read_positions, see, write_positions
@@ -30,6 +30,7 @@ from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_changes, table_notes
 from auditor.store.schema_changes import TargetMigration
 from dialects import Session, Table
+from dialects.committing import Committing
 from sql_templates import fill
 
 log = logging.getLogger(__name__)
@@ -222,13 +223,16 @@ def migrate(
             if by_itself:
                 begun = replace(about, form=form, statements=made.statements, said=made.said)
             _record(where, begun or about, made, "planned")
-        _apply(session, where, table, held, now, made)
+        if isinstance(session, Committing):
+            _apply_by_commit(session, where, table, found.sql, held, now, made)
+        else:
+            _apply(session, where, table, held, now, made)
     except SchemaChanged as error:
         refused = replace(begun or about, state="refused", reason=str(error))
         schema_changes.record_migration(where.store, where.pipeline, refused)
         raise
     _record(where, about, made, "applied")
-    for sentence in [*made.said, *made.before, *made.statements]:
+    for sentence in [*made.said, *made.before, *made.statements, *([made.rows] if made.rows else [])]:
         extra = {"action": "migrated", "pipeline": where.pipeline, "target": where.target, "table": table}
         log.info("%s: %s: %s", where.target, table, sentence, extra=extra)
     return now
@@ -264,7 +268,17 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
         return make_statement(session.dialect, (where.place(table)[0], name), where.pipeline, new, where.keys(table))[1]
 
     alter = partial(session.dialect.writing.altering.alter, session, found)
-    return Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, alter).make()
+    made = Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, alter).make()
+    if made.moves_rows and not is_empty:
+        rows = int(session.query(TableStatements(session.dialect, found.sql).count_rows())[0][0])
+        if rows > (most := where.chosen.migrate.auto_rows):
+            statements = "; ".join([*made.before, *made.statements]) or f"write its rows anew as {made.rows}"
+            raise SchemaChanged(
+                f"{table}: its {rows:,} rows in {found.sql} would be written again, and migrate: auto_rows of target {where.target} is"
+                f" {most:,}; raise that, or do it by hand: {statements}"
+            )
+        made.said.append(f"{rows:,} rows are written again")
+    return made
 
 
 def _check_readers(where: Where, table: str, differences: Sequence[SchemaDifference]) -> None:
@@ -327,6 +341,25 @@ def _apply(session: Session, where: Where, table: str, held: Held, now: Held, ma
     reach("merge.changed")
 
 
+def _apply_by_commit(session: Session, where: Where, table: str, target: str, held: Held, now: Held, made: Migration) -> None:
+    """Do a migration by commits, of which the last one carries the position: that with the rows, if they are written again."""
+    assert isinstance(session, Committing)
+    reach("merge.migrate")
+    _execute(session, table, [*made.before, *made.statements])
+    reach("merge.altered")
+    about = (where.pipeline, table, (held.position, held.schema_id), (now.position, now.schema_id))
+    try:
+        if made.rows:
+            done = merge_by_commits.rewrite(session, target, *about, rows=made.rows, incarnation=where.incarnation)
+        else:
+            done = merge_by_commits.pass_by(session, where.place(table), *about, clear=False, incarnation=where.incarnation)
+    except StatementRefused as error:
+        raise SchemaChanged(f"{table}: the target refuses to write its rows again: {plain_message(str(error))}; do it by hand") from error
+    if not done:
+        raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
+    reach("merge.changed")
+
+
 def _wait_for_others(session: Session, where: Where, table: str) -> None:
     """Raise MergeFailed while the server still alters the table for a connection that was lost: it is looked at again."""
     name = session.dialect.names.table(*where.place(table))
@@ -346,8 +379,9 @@ def _execute(session: Session, table: str, statements: Sequence[str]) -> None:
 
 
 def _record(where: Where, about: TargetMigration, made: Migration, state: MigrationState) -> None:
-    if made.statements or made.before or made.said:
-        found = replace(about, statements=[*made.before, *made.statements], said=made.said, state=state)
+    statements = [*made.before, *made.statements, *([made.rows] if made.rows else [])]
+    if statements or made.said:
+        found = replace(about, statements=statements, said=made.said, state=state)
         schema_changes.record_migration(where.store, where.pipeline, found)
 
 
