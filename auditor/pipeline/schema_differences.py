@@ -109,6 +109,14 @@ def keeps_values(before: Kind, after: Kind) -> bool:
     return holds(after, before)
 
 
+def is_narrower(before: Kind, after: Kind) -> bool:
+    """Return whether a kind has some values of another one, so that the source kept those that are there, if it has all of these.
+
+    Of exact numbers alone: what a fraction of a second, or a float, loses is not told by every engine's types.
+    """
+    return before.name == "decimal" and after.name in ("decimal", "integer")
+
+
 def is_longer(one: str, other: str) -> bool:
     """Return whether a type of texts, or binary strings, holds longer ones than another: one that states no length holds all."""
     new, old = (_length(text) for text in (one, other))

@@ -168,6 +168,12 @@ class TableStatements:
         """Return the statement that finds out whether there is a row."""
         return checked(sql_templates.fill(self.dialect.template("merge_target_any"), {"target": self.table}), self.dialect)
 
+    def any_unlike(self, name: str, kind: Kind) -> str:
+        """Return the statement that finds a row of which a column's value is another one, or none, as one of a kind."""
+        column = self.dialect.names.quote(name)
+        typed = self.dialect.types.typed_value(column, kind)
+        return checked(f"SELECT 1 FROM {self.table} WHERE {column} <> {typed} LIMIT 1", self.dialect)
+
     def count_rows(self) -> str:
         """Return the statement that counts the rows."""
         return checked(f"SELECT COUNT(*) FROM {self.table}", self.dialect)

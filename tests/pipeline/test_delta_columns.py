@@ -173,6 +173,18 @@ def test_more_rows_than_a_pipeline_may_write_again_wait_for_a_person(begun: Road
     assert columns(begun, PRICED) == CHANGED
 
 
+def test_exact_numbers_get_a_narrower_type_that_has_all_that_are_there(begun: Road) -> None:
+    for scale, rows in ((1, 3), (0, 3)):
+        narrow = table(id="bigint", item="varchar(40) null", amount=f"decimal(10,{scale}) null")
+        row = [str(3 + 9 * (1 - scale)), "ink", "3.0" if scale else "3"]
+        begun.stage_task(
+            batch(change("orders", 20 * (3 - scale), {"op": "modify", "column": "amount"}), comes(narrow, 20 * (3 - scale) + 5, row))
+        )
+        begun.loader().merge_all()
+        assert len(begun.rows()) == rows
+    assert "amount is decimal(10,0) and was decimal(10,1), which may have changed values" in reason(begun), "1.50 is none of them"
+
+
 def test_a_column_by_which_files_are_kept_apart_stays(road: Road) -> None:
     rows = pa.table({"id": pa.array([1], pa.int64()), "item": ["pen"], "amount": pa.array([Decimal("1.50")], pa.decimal128(10, 2))})
     write_deltalake(road.folder / "lake" / road.schema / "orders", rows, partition_by=["item"])

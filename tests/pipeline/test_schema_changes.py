@@ -215,7 +215,7 @@ def test_a_copy_that_took_the_tables_place(road: Road) -> None:
     assert set(pipelines.list_merges(road.store, PIPELINE)["wh"]) == {"shop.orders"}
 
 
-NARROW = table(id="bigint", item="varchar(40) null", amount="decimal(10,1) null")
+NARROW = table(id="bigint", item="varchar(40) null", amount="decimal(10,0) null")
 COMPUTED = table(id="bigint", item="varchar(40) null", amount="decimal(10,2) null", at="datetime null")
 OTHER_KIND = table(id="bigint", item="int null", amount="decimal(10,2) null")
 
@@ -223,8 +223,8 @@ OTHER_KIND = table(id="bigint", item="int null", amount="decimal(10,2) null")
 @pytest.mark.parametrize(
     ("new", "row", "op", "sentence"),
     [
-        (NARROW, ["3", "x", "1.5"], {"op": "modify", "column": "amount"},
-         "shop.orders.amount is decimal(10,1) and was decimal(10,2), which may have changed"),
+        (NARROW, ["3", "x", "1"], {"op": "modify", "column": "amount"},
+         "shop.orders.amount is decimal(10,0) and was decimal(10,2), which may have changed"),
         (COMPUTED, ["3", "x", "1.50", "2026-01-01 00:00:00"], add("at", unknown="its default is an expression"),
          "shop.orders.at (datetime) is new, and its default is an expression; run there: ALTER TABLE "),
         (OTHER_KIND, ["3", "4", "1.50"], {"op": "modify", "column": "item"},
@@ -247,6 +247,34 @@ def test_what_cannot_be_done_alone_is_refused_until_it_was_done_by_hand(
     loader.merge_all()
     assert len(road.rows()) == 3 and report(road).state == "merged"
     assert {one.state for one in schema_changes.list_migrations(road.store, PIPELINE)} == {"applied"}
+
+
+@pytest.mark.parametrize(
+    ("native", "values"),
+    [("decimal(10,1)", ["1.5", "2.0", None, "-3.5"]), ("decimal(5,2)", ["999.99", "2.00", None, "0.01"]), ("int", ["1", "-2", None, "3"])],
+    ids=["fewer decimals", "fewer digits", "no decimals"],
+)
+def test_exact_numbers_get_a_narrower_type_that_has_all_that_are_there(road: Road, native: str, values: list[str | None]) -> None:
+    wide, narrow = table(id="bigint", n="decimal(10,3) null"), table(id="bigint", n=f"{native} null")
+    old = [None if value is None else f"{Decimal(value):.3f}" for value in values]
+    road.stage_task(batch(comes(wide, 10, *([str(number), value] for number, value in enumerate(old)))))
+    loader = road.loader()
+    loader.merge_all()
+    road.stage_task(batch(change("orders", 20, {"op": "modify", "column": "n"}), comes(narrow, 30, ["9", values[0]])))
+    loader.merge_all()
+    assert report(road).reason == "" and report(road).position == 30
+    assert columns(road, narrow) == [(number, value and Decimal(value)) for number, value in [*enumerate(values), (9, values[0])]]
+
+
+@pytest.mark.parametrize(("native", "value"), [("decimal(10,1)", "1.250"), ("decimal(4,2)", "123.000"), ("int", "0.500")])
+def test_a_narrower_type_that_lacks_one_of_them_is_refused(road: Road, native: str, value: str) -> None:
+    wide, narrow = table(id="bigint", n="decimal(10,3) null"), table(id="bigint", n=f"{native} null")
+    road.stage_task(batch(comes(wide, 10, ["1", "2.000"], ["2", value])))
+    loader = road.loader()
+    loader.merge_all()
+    road.stage_task(batch(change("orders", 20, {"op": "modify", "column": "n"}), comes(narrow, 30, ["9", "1"])))
+    loader.merge_all()
+    assert report(road).state == "stopped" and f"n is {native} and was decimal(10,3), which may have changed" in report(road).reason
 
 
 def test_another_key_is_refused(road: Road) -> None:

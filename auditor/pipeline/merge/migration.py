@@ -11,7 +11,7 @@ from auditor.canonical import holds
 from auditor.errors import SchemaChanged, ValueRefused
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.column_origins import Origins
-from auditor.pipeline.schema_differences import CLOCKS, SIZED, is_longer, keeps_values
+from auditor.pipeline.schema_differences import CLOCKS, SIZED, is_longer, is_narrower, keeps_values
 from auditor.sql.literals import canonical_literal
 from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
@@ -54,6 +54,8 @@ class Plan:
     """Returns the statement that makes a table for the new schema's rows, of this name in the target's schema."""
     alter: Callable[[Changes], Alteration]
     """Returns the statements that change the target's columns."""
+    fits: Callable[[Column, Kind], bool]
+    """Returns whether a kind has each value that the target has in a column."""
 
     @property
     def writing(self) -> Writing:
@@ -161,6 +163,8 @@ class Plan:
             return True
         if target.kind and holds(target.kind, after) and keeps_values(target.kind, after):
             return True  # altered by hand
+        if is_narrower(before, after) and self.fits(target, after):
+            return True  # as the source kept each value, too
         if self.is_empty and old not in self.old.key:
             return False
         native = self.natives[new.name]

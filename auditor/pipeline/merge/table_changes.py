@@ -29,7 +29,7 @@ from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
 from auditor.store import schema_changes, table_notes
 from auditor.store.schema_changes import TargetMigration
-from dialects import Session, Table
+from dialects import Column, Kind, Session, Table
 from dialects.committing import Committing
 from sql_templates import fill
 
@@ -268,7 +268,8 @@ def _plan(session: Session, where: Where, found: Table, old: TableSchema, new: T
         return make_statement(session.dialect, (where.place(table)[0], name), where.pipeline, new, where.keys(table))[1]
 
     alter = partial(session.dialect.writing.altering.alter, session, found)
-    made = Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, alter).make()
+    fits = partial(_fits, session, found)
+    made = Plan(session.dialect, found, old, new, natives, origins, _catalogue(where, table, new), is_empty, create, alter, fits).make()
     if made.moves_rows and not is_empty:
         rows = int(session.query(TableStatements(session.dialect, found.sql).count_rows())[0][0])
         if rows > (most := where.chosen.migrate.auto_rows):
@@ -288,6 +289,14 @@ def _check_readers(where: Where, table: str, differences: Sequence[SchemaDiffere
             f"{table}: in the source {'; '.join(breaking)}, and target {where.target} has on_breaking: stop; once its readers know, set"
             " on_breaking: follow, and start the pipeline again"
         )
+
+
+def _fits(session: Session, found: Table, column: Column, kind: Kind) -> bool:
+    """Return whether a kind has each value of a column exactly."""
+    try:
+        return not session.query(TableStatements(session.dialect, found.sql).any_unlike(column.name, kind))
+    except StatementRefused:  # a value that the type does not hold at all
+        return False
 
 
 def _form_of(found: Table) -> Any:
