@@ -174,6 +174,8 @@ class Durations:
     hold_file: float = 15.0
     """For the target's file, if another process has it open while an audit wants a table to be merged; must be shorter than
     ``hold_answer`` and ``hold_reach``."""
+    size_poll: float = 5.0
+    """Between two looks at how much is staged, where so much lets a merge begin."""
     hold_poll: float = 0.02
     """Between two looks at the store while an audit holds a table: each of them is time for which the target stands still."""
 

@@ -34,6 +34,7 @@ from auditor.config._methods import Counts, Ladder
 from auditor.config._notify import Channel, Notify, Occasion
 from auditor.config._pipeline import (
     ANEW,
+    MergeAt,
     MigrateSettings,
     Pipeline,
     PipelineColumns,
@@ -68,6 +69,7 @@ __all__ = [
     "KeyRange",
     "Ladder",
     "Limits",
+    "MergeAt",
     "MigrateSettings",
     "Notify",
     "Occasion",

@@ -125,6 +125,15 @@ class MigrateSettings(Strict):
     """Rows of a table that may be written again for a change of its columns; with more the table stops, with the statements."""
 
 
+class MergeAt(Strict):
+    """How much a merge waits for at most; whichever comes first."""
+
+    rows: int | None = Field(None, ge=1)
+    """Events that are staged and not merged."""
+    bytes: Size | None = Field(None, ge=1)
+    """Bytes of them."""
+
+
 class PipelineTarget(Strict):
     """A target of a pipeline: a connection with ``write``, and a schema in its database."""
 
@@ -136,6 +145,8 @@ class PipelineTarget(Strict):
     """The name of a target's table, written in the same way: ``{database}_{table}``."""
     every: Duration = 60.0
     """Seconds between two merges; 0: as soon as something is staged."""
+    merge_at: MergeAt = MergeAt()
+    """What lets a merge begin before ``every`` has passed."""
     consistency: Literal["target", "table"] | None = None
     """``target``: all tables are at one moment of the source, which is the default where the engine commits them together; ``table``: each
     is merged by itself."""

@@ -119,6 +119,8 @@ class Loader:
     """The target's tables as they were examined, some of them with a staging table of this session."""
     _noted: float = float("-inf")
     """When (seconds of the clock) the target was last given the place up to which it holds every table."""
+    _sized: float = float("-inf")
+    """When (seconds of the clock) it was last looked at how much is staged."""
     _checked: set[str] = field(default_factory=set)
     """The tables with which `check_target` was called: others may be in other schemas."""
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -656,8 +658,23 @@ class Loader:
             return
         least, now = durations().first_retry, self.clock()
         until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
-        while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())):
+        while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())) and not self._is_enough_staged():
             self.serve_holds()
+
+    def _is_enough_staged(self) -> bool:
+        """Return whether so much is staged that a merge begins before its time; tables that wait after a failure do not count."""
+        least, now = self.where.chosen.merge_at, self.clock()
+        if (least.rows is None and least.bytes is None) or now < self._sized + durations().size_poll:
+            return False
+        self._sized = now
+        try:
+            piles = parts.sum_missing(self.where.store, self.where.pipeline, [self.target])[self.target]
+        except StoreError as error:
+            log.warning("%s: the store cannot be asked how much is staged: %s", self.target, error, extra={"action": "staged_unknown"})
+            return False
+        due = [pile for table, pile in piles.items() if table not in self._failures]
+        rows, size = sum(pile.rows for pile in due), sum(pile.bytes for pile in due)
+        return (least.rows is not None and rows >= least.rows) or (least.bytes is not None and size >= least.bytes)
 
     def _poll(self) -> float:
         return durations().hold_poll if self._holding.seen else durations().staged_poll
