@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from deltalake import DeltaTable
 
 from auditor import config
 from auditor.cli import main
@@ -17,7 +18,8 @@ from auditor.model import Verdict
 from auditor.repair.keys import Selection
 from auditor.service import patch_through, running
 from tests.binlog import LiveLog
-from tests.live import LiveEngine, engine_params
+from tests.live import Engines, LiveEngine, engine_params
+from tests.pipeline.conftest import opened_url
 from tests.pipeline.live_road import LiveRoad, delivering
 
 pytestmark = [pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)]
@@ -33,8 +35,14 @@ def engine(request: pytest.FixtureRequest, engines: object) -> LiveEngine:
 @pytest.fixture
 def road(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
     """A pipeline whose target holds a table, and an audit of it."""
-    made = LiveRoad(tmp_path, engine, TABLE)
-    audit = f"{{source: {{connection: source, table: {TABLE}}}, target: {{connection: warehouse, table: shop.{TABLE}}}}}"
+    made = begin(engine, tmp_path)
+    yield made
+    made.close()
+
+
+def begin(engine: LiveEngine, folder: Path, into: str = "", schema: str = "shop") -> LiveRoad:
+    made = LiveRoad(folder, engine, TABLE, into=into, schema=schema)
+    audit = f"{{source: {{connection: source, table: {TABLE}}}, target: {{connection: warehouse, table: {schema}.{TABLE}}}}}"
     made.config_file.write_text(made.config_file.read_text().replace("audits: {}", f"audits: {{sent: {audit}}}"))
     made.settings = config.load(made.config_file)
     values = ", ".join(f"({n}, 'item {n}')" for n in range(1, 3001))
@@ -44,8 +52,7 @@ def road(engine: LiveEngine, tmp_path: Path) -> Iterator[LiveRoad]:
         f"INSERT INTO {TABLE} VALUES {values}",
     )
     made.merge()
-    yield made
-    made.close()
+    return made
 
 
 def damage(road: LiveRoad) -> None:
@@ -67,6 +74,30 @@ def test_differences_are_sent_through_the_pipeline(road: LiveRoad, engine: LiveE
     assert "ranges and a list" in sent.how and 2000 <= sent.rows <= 2500
     again = patch_through.send_refresh(road.settings, road.store, "sent", Selection(delete_extra=True))
     assert again.rows == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["postgres", "redshift", "mariadb", "delta"])
+def test_they_are_sent_into_every_kind_of_target(
+    engine: LiveEngine, engines: Engines, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patch_through, "status", lambda *_, **__: SimpleNamespace(running=True))
+    with opened_url(engines.live(target), tmp_path, engines, monkeypatch) as url:
+        road = begin(engine, tmp_path, url, "sent_into")
+        if target == "delta":
+            lake = DeltaTable(tmp_path / "lake" / "sent_into" / TABLE)
+            lake.update({"item": "'damaged'"}, predicate="id IN (7, 11)")
+            lake.delete("id = 13 OR id > 1000")
+        else:
+            name = f"sent_into.{TABLE}"
+            road.execute(f"UPDATE {name} SET item = 'damaged' WHERE id IN (7, 11)", f"DELETE FROM {name} WHERE id = 13 OR id > 1000")
+        assert running.run_audit(road.settings, "sent", store=road.store).verdict == Verdict.MISMATCH
+        with delivering(road):
+            sent = patch_through.send_refresh(road.settings, road.store, "sent", Selection(delete_extra=True))
+        assert sent.lacking == "" and sent.after and sent.after.verdict == Verdict.MATCH, sent
+        if target != "delta":  # whose folder is the test's own
+            road.drop()
+        road.close()
 
 
 def test_rows_that_are_counted_and_not_named_are_left_and_said(
