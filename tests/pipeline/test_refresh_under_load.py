@@ -19,12 +19,14 @@ from auditor.model import Verdict
 from auditor.run import audit_run
 from auditor.store import refreshes
 from tests.binlog import LiveLog
-from tests.live import LiveEngine, engine_params
+from tests.live import Engines, LiveEngine, engine_params
+from tests.pipeline.conftest import opened_url
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.one_table import allow_one_table
 from tests.pipeline.road import PIPELINE
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+ON_BOTH = pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
 
 TABLE, ROWS, WRITES, KILLS = "refreshed_large", 1_000_000, 500, 10
 BEFORE = 15.0
@@ -108,14 +110,37 @@ def _killed_after(process: subprocess.Popen[bytes], road: LiveRoad, rows: int, w
     return process.wait() != 0
 
 
+@ON_BOTH
 @pytest.mark.parametrize("made", ["with tables", "with one table"])
 def test_the_target_equals_the_source_after_ten_kills(road: LiveRoad, engine: LiveEngine, tmp_path: Path, made: str) -> None:
     if made == "with one table":
         allow_one_table(road, engine)
+    refresh_with_kills(road, engine, tmp_path, f"{engine.name}, {made}")
+
+
+INTO = [("mysql", "redshift"), ("mysql", "mariadb"), ("mariadb", "mysql"), ("mysql", "delta")]
+
+
+@pytest.mark.parametrize(("source", "target"), INTO, ids="-".join)
+def test_other_kinds_of_targets_do_as_well(
+    engines: Engines, source: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engines.live(source)
+    fill(LiveLog(engine.url))
+    with opened_url(engines.live(target), tmp_path, engines, monkeypatch) as url:
+        road = LiveRoad(tmp_path, engine, TABLE, into=url, schema="refreshed_into")
+        refresh_with_kills(road, engine, tmp_path, f"{source} to {target}")
+        if target != "delta":  # whose folder is the test's own
+            road.drop()
+        road.close()
+
+
+def refresh_with_kills(road: LiveRoad, engine: LiveEngine, folder: Path, named: str) -> None:
+    """Send all rows while others write, by a command that is killed ten times; the target then equals the source."""
     chance, command = random.Random(16), [sys.executable, "-m", "auditor", "pipeline", "refresh", PIPELINE, "--table", TABLE]
     thresholds = sorted(chance.sample(range(ROWS // 100, int(ROWS * 0.9)), KILLS))
     kills = 0
-    with written_to(engine, tmp_path) as files, delivering(road):
+    with written_to(engine, folder) as files, delivering(road):
         time.sleep(BEFORE)
         began = time.monotonic()
         for threshold in thresholds:
@@ -137,8 +162,8 @@ def test_the_target_equals_the_source_after_ten_kills(road: LiveRoad, engine: Li
         told.append(f"{name}: {len(chosen) / (last - first):,.0f} writes/s, p50 {p50:.2f} ms, p95 {p95:.2f} ms, max {most:,.0f} ms")
     about = f"{found.progress['rows']:,} rows in {found.progress['chunks']:,} chunks, {ended - began:,.1f} s with {kills} kills"
     locked = f"locked for {found.progress['longest']:.2f} s at most"
-    print(f"\n{engine.name}, {made}: {about}, {locked}; {'; '.join(told)}; last merge {merged:.1f} s")
-    ends = {"source": {"connection": "source", "table": TABLE}, "target": {"connection": "warehouse", "table": f"shop.{TABLE}"}}
+    print(f"\n{named}: {about}, {locked}; {'; '.join(told)}; last merge {merged:.1f} s")
+    ends = {"source": {"connection": "source", "table": TABLE}, "target": {"connection": "warehouse", "table": f"{road.schema}.{TABLE}"}}
     report = audit_run.run("large", Audit.model_validate({**ends, "method": "exact"}), road.settings.connections)
     assert report.verdict == Verdict.MATCH and report.comparison, report.reasons
     assert report.comparison.rows["source"] > ROWS * 0.9
