@@ -133,6 +133,18 @@ def test_images_are_pinned_and_mounted_files_exist() -> None:
     assert {base for base, _ in stages().values()} - set(stages()) == {"${PYTHON}"}
 
 
+DATA = {"mysql": "/var/lib/mysql", "mariadb": "/var/lib/mysql", "postgres": "/var/lib/postgresql/data"}
+"""Where the images keep their databases."""
+
+
+def test_databases_of_the_installation_outlive_their_containers_together() -> None:
+    for name, one in SERVICES.items():
+        folder = DATA.get(str(one.get("image", "")).partition(":")[0])
+        if folder and "tests" not in one.get("profiles", []):
+            named = [volume.split(":")[0] for volume in one.get("volumes", []) if volume.split(":")[1] == folder]
+            assert named and named[0] in COMPOSE["volumes"], f"{name}: what {folder} holds would be lost beside a store that is kept"
+
+
 def test_compose_publishes_the_ports_that_tests_use() -> None:
     published = {name: SERVICES[name]["ports"] for name in ("mysql", "mariadb", "postgres")}
     assert published == {"mysql": ["127.0.0.1:33306:3306"], "mariadb": ["127.0.0.1:33307:3306"], "postgres": ["127.0.0.1:35432:5432"]}
