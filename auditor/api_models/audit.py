@@ -161,6 +161,13 @@ class AuditStatus(ApiModel):
     stream_through: dt.datetime | None = Field(description=STREAM)
 
 
+class SharedTableStatus(ApiModel):
+    """How a target's table stands of which several audits name columns of their own."""
+
+    status: Status = Field(description="The most urgent status of its audits: the table matches if each of them does.")
+    audits: dict[str, Status] = Field(description="The status of each of these audits, by its name.")
+
+
 class Audit(ApiModel):
     """An audit and its status. Each leg of an audit via a dump is an audit here."""
 
@@ -173,6 +180,9 @@ class Audit(ApiModel):
     paused: bool = Field(description="Whether the schedule skips the audit.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
     status: AuditStatus = Field(description="The audit's status.")
+    table: SharedTableStatus | None = Field(
+        description="How the target's table stands, if other audits name columns of it, too; else null."
+    )
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")
     active_run: Run | None = Field(description="The running run, else the one that waits for a worker.")
@@ -207,3 +217,6 @@ class ListedAudit(ApiModel):
     paused: bool
     active_run: str | None
     last_run: str = Field(description="A sentence on a last run that failed or was cancelled after the last verdict, else empty.")
+    table: SharedTableStatus | None = Field(
+        None, description="How the target's table stands, if other audits name columns of it, too; else null."
+    )

@@ -35,7 +35,15 @@ def ls(options: argparse.Namespace) -> int:
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownAudit(f"there is no audit {unknown[0]!r} (audits here: {', '.join(sorted(names)) or 'none'})")
     rows = [
-        listing.listed(overview.name, overview.source, overview.target, overview.standing, overview.next_due, overview.paused)
+        listing.listed(
+            overview.name,
+            overview.source,
+            overview.target,
+            overview.standing,
+            overview.next_due,
+            overview.paused,
+            audits.as_table_status(overview.table),
+        )
         for overview in overviews
         if overview.name in wanted
     ]

@@ -117,7 +117,7 @@ def notify_channels(configured: Settings, store: Store | None, report: Report) -
         return
     from auditor.service.notify import notify_run
 
-    for failure in notify_run(configured.notify, store, report, evidence=configured.evidence):
+    for failure in notify_run(configured.notify, store, report, evidence=configured.evidence, audits=configured.audits):
         print(f"auditor: {failure}", file=sys.stderr)
 
 

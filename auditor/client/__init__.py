@@ -28,7 +28,7 @@ from auditor.api_models import AnyApiModel
 from auditor.api_models.access import Event
 from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
-from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, StoppedTable
+from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable
 from auditor.api_models.repair import Patch, PatchRow, Repair
 from auditor.api_models.report import DayReport, RunReport
 from auditor.api_models.run import Difference, Partition, Run
@@ -327,6 +327,10 @@ class Client:
     def segments(self, pipeline: str, table: str) -> Iterator[SegmentEntry]:
         """Yield the segments of a pipeline's table in the order of the stream. Raises UnknownPipeline."""
         return self._service.models(SegmentEntry, f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
+
+    def pipeline_schemas(self, pipeline: str, table: str) -> Iterator[SchemaVersion]:
+        """Yield the versions of a pipeline's table in the order of the stream. Raises UnknownPipeline, and ConfigError for another table."""
+        return self._service.models(SchemaVersion, f"/pipelines/{quoted(pipeline)}/schemas", {"table": table})
 
     def segment_audits(self) -> list[SegmentAuditStatus]:
         """Return all segment audits with what their sides registered; `request` runs one, like any audit."""

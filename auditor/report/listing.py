@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from auditor.api_models.audit import ListedAudit
+from auditor.api_models.audit import ListedAudit, SharedTableStatus
 from auditor.api_models.repair import Patch, Repair
 from auditor.api_models.run import Run
 from auditor.history.audit_status import Standing, status_label
@@ -32,8 +32,16 @@ def _colour(status: str | None) -> str:
     return {"match": "green", "within_threshold": "green", "mismatch": "red"}.get(status or "", "yellow")
 
 
-def listed(name: str, source: str, target: str, standing: Standing, next_due: dt.datetime | None, paused: bool) -> ListedAudit:
-    """Return an audit as it is listed."""
+def listed(
+    name: str,
+    source: str,
+    target: str,
+    standing: Standing,
+    next_due: dt.datetime | None,
+    paused: bool,
+    table: SharedTableStatus | None = None,
+) -> ListedAudit:
+    """Return an audit as it is listed; ``table`` is how its target's table stands, if other audits name columns of it, too."""
     return ListedAudit(
         **ListedAudit.fields_of(standing, without=("run",)),
         audit=name,
@@ -43,6 +51,7 @@ def listed(name: str, source: str, target: str, standing: Standing, next_due: dt
         next_due=next_due,
         paused=paused,
         active_run=standing.active.run if standing.active else None,
+        table=table,
     )
 
 
@@ -63,7 +72,15 @@ def audits(audits: Sequence[ListedAudit]) -> RenderableType:
             Text(formatting.visible(audit.source)),
             Text(formatting.visible(audit.target)),
         )
-    return table
+    shared = {audit.target: audit.table for audit in audits if audit.table}
+    lines = [
+        Text.assemble(
+            f"{formatting.visible(target)}, of which {len(of_table.audits)} audits compare columns of their own: ",
+            (status_label(of_table.status), _colour(of_table.status)),
+        )
+        for target, of_table in shared.items()
+    ]
+    return Group(table, *lines) if lines else table
 
 
 def _status_of(audit: ListedAudit) -> str:

@@ -15,6 +15,7 @@ from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
 from auditor.history.audit_status import Standing
 from auditor.history.records import as_run
+from auditor.history.table_standing import TableStanding, combine, list_sharing
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
@@ -59,6 +60,8 @@ class Overview:
     next_due: dt.datetime | None
     trend: Sequence[runs.ScorePoint]
     defined: bool
+    table: TableStanding | None
+    """How the target's table stands, if other audits name columns of it, too."""
 
 
 def overview(settings: Settings, store: Store, only: str | None = None, *, trends: bool = True) -> list[Overview]:
@@ -69,10 +72,14 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
     now = dt.datetime.now(dt.UTC)
     with store.share_connection():
         merged = with_defined_audits(settings, store)
-        selected = {name: definitions.audit(merged, name) for name in definitions.expand_legs(merged) if only in (None, name)}
+        known = {name: definitions.audit(merged, name) for name in definitions.expand_legs(merged)}
+        selected = {name: audit for name, audit in known.items() if only in (None, name)}
+        sharing = {other: known[other] for name in selected for other in list_sharing(known, name)}
         states = audit_state.get_states(store)
         paused = {name for name in selected if audit_state.is_paused(states, name)}
-        standings = audit_status.load_standings(store, selected, settings.connections, now, states, only)
+        standings = audit_status.load_standings(
+            store, {**selected, **sharing}, settings.connections, now, states, None if sharing else only
+        )
         scores = runs.list_scores(store, now - TREND_PERIOD, only) if trends else {}
     overviews = []
     for name, audit in selected.items():
@@ -89,6 +96,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 next_due=due[0] if due else None,
                 trend=scores.get(name, ()),
                 defined=name not in settings.audits and name in merged.audits,
+                table=combine(known, standings, name),
             )
         )
     return overviews
@@ -115,14 +123,20 @@ def get_audit(settings: Settings, store: Store, name: str) -> api_models.AuditDe
 def _as_audit(audit_overview: Overview) -> api_models.Audit:
     standing = audit_overview.standing
     return api_models.Audit(
-        **api_models.Audit.fields_of(audit_overview, without=("threshold",)),
+        **api_models.Audit.fields_of(audit_overview, without=("threshold", "table")),
         threshold=audit_overview.threshold.score,
         defined_over_http=audit_overview.defined,
         status=_as_status(standing),
+        table=as_table_status(audit_overview.table),
         verified_through=standing.verified_through,
         latest_run=as_run(standing.newest) if standing.newest else None,
         active_run=as_run(standing.active) if standing.active else None,
     )
+
+
+def as_table_status(table: TableStanding | None) -> api_models.SharedTableStatus | None:
+    """Return how a table stands that several audits share, as every door shows it."""
+    return api_models.SharedTableStatus(status=table.status, audits=dict(table.audits)) if table else None
 
 
 def _as_status(standing: Standing) -> api_models.AuditStatus:

@@ -11,18 +11,19 @@ import html
 import logging
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from auditor.config import Channel, Evidence, Notify, Occasion, Settings
+from auditor.config import Audit, Channel, Evidence, Notify, Occasion, Settings
 from auditor.config._base import suggest
 from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
 from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
+from auditor.history.table_standing import TableStanding, combine, list_sharing
 from auditor.masking import redact
 from auditor.model import Report, State, Verdict
 from auditor.quantities import format_duration, plural
@@ -80,10 +81,18 @@ def choose_occasion(before: AuditState, report: Report, now: dt.datetime, repeat
     return "mismatch" if verdict is Verdict.MISMATCH else "unknown"
 
 
-def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | None = None, evidence: Evidence | None = None) -> list[str]:
+def notify_run(
+    notify: Notify,
+    store: Store,
+    report: Report,
+    now: dt.datetime | None = None,
+    evidence: Evidence | None = None,
+    audits: Mapping[str, Audit] = {},
+) -> list[str]:
     """Send held messages, then notify the channels about a finished run if there is an occasion, with the head of its ``evidence``.
 
-    Returns one sentence per failure; never raises an AuditorError.
+    Where other ones of ``audits`` name columns of the same target's table, messages are about the table, and it recovers once each of
+    them matches. Returns one sentence per failure; never raises an AuditorError.
     """
     if not notify.channels:
         return []
@@ -97,7 +106,10 @@ def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | 
         if occasion is None or (occasion == "recovery" and not has_recovered(store, report)):
             return failures
         channels = [name for name, to in notify.channels.items() if occasion in to.on and (not to.audits or report.audit in to.audits)]
-        message = _with_head(run_message(report, occasion, standing), store, report.audit, evidence)
+        table = _load_table(store, audits, report.audit, now)
+        if table and occasion == "recovery" and table.status not in ("match", "within_threshold"):
+            channels = []  # the others say it once they have recovered, too
+        message = _with_head(of_table(run_message(report, occasion, standing), report.audit, table), store, report.audit, evidence)
         errors = [send_limited(notify, store, name, message, now) for name in channels]
         # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
         if not all(errors) or (not errors and occasion == "recovery"):
@@ -106,6 +118,22 @@ def notify_run(notify: Notify, store: Store, report: Report, now: dt.datetime | 
         return [*failures, *filter(None, errors)]
     except StoreError as error:
         return [log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
+
+
+def _load_table(store: Store, audits: Mapping[str, Audit], name: str, now: dt.datetime) -> TableStanding | None:
+    """Return how the table of an audit stands after its run, if other audits name columns of it, too. Raises StoreError."""
+    standings = {other: load_standing(store, other, None, {}, now) for other in list_sharing(audits, name)}
+    return combine(audits, standings, name)
+
+
+def of_table(message: Message, audit: str, table: TableStanding | None) -> Message:
+    """Return a message about an audit as one about its table, if other audits name columns of it, too."""
+    if table is None:
+        return message
+    told = message.title.removeprefix(f"{formatting.visible(audit)}: ")
+    by = "" if told.startswith("MATCH") else f" by {formatting.visible(audit)}"
+    title = truncate(f"{formatting.visible(table.target)}: {told}{by}")
+    return Message(title, (formatting.sentence(table.sentence), *message.lines))
 
 
 def notify_patch(notify: Notify, store: Store, patch: Patch, counts: str) -> list[str]:

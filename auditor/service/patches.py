@@ -368,7 +368,7 @@ def run_next(settings: Settings, store: Store, stopped: threading.Event) -> bool
         _fail(store, claimed, f"internal error ({type(error).__name__}); see the log of the auditor")
     else:
         if result.after:
-            notify.notify_run(settings.notify, store, result.after, evidence=settings.evidence)
+            notify.notify_run(settings.notify, store, result.after, evidence=settings.evidence, audits=settings.audits)
     ended = patches.get_patch(store, claimed.patch)
     if ended.state == "running":  # it is settled later
         return True

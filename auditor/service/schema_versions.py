@@ -63,27 +63,33 @@ def _versions(
             position=one.position,
             first_seen=one.at,
             statements=[str(note.body["statement"]) for note in between if note.body.get("statement")],
-            columns=[
-                SchemaColumn(name=column.name, type=column.type, nullable=column.nullable, in_key=column.name in schema.key)
-                for column in schema.columns
-            ],
-            changes=_changes(schemas[before.schema_id], schema, between) if before else [],
+            columns=_columns(schema) if schema else [],
+            changes=_changes(schemas[before.schema_id] if before else None, schema, between),
             targets=sorted(
                 target for target, position in positions.items() if one.position <= position and (end is None or position < end)
             ),
         )
 
 
-def _changes(old: TableSchema, new: TableSchema, between: Sequence[TableNote]) -> list[SchemaChange]:
+def _columns(schema: TableSchema) -> list[SchemaColumn]:
+    return [
+        SchemaColumn(name=column.name, type=column.type, nullable=column.nullable, in_key=column.name in schema.key)
+        for column in schema.columns
+    ]
+
+
+def _changes(old: TableSchema | None, new: TableSchema | None, between: Sequence[TableNote]) -> list[SchemaChange]:
+    if new is None:
+        return [SchemaChange(sentence="its columns are not in the store any more", breaks_readers=False)]
+    if old is None:
+        return []
     origins = find_origins(old, new, [note.body["ops"] for note in between])
     return [SchemaChange.of(one) for one in find_differences(old, new, origins.old)]
 
 
-def _load(store: Store, name: str, schema_id: str) -> TableSchema:
+def _load(store: Store, name: str, schema_id: str) -> TableSchema | None:
     body = parts.get_schema(store, name, schema_id)
-    if body is None:
-        raise PartsGone(f"the schema {schema_id} of a table is not in the store of pipeline {name}")
-    return TableSchema.from_json(json.dumps(body))
+    return TableSchema.from_json(json.dumps(body)) if body is not None else None
 
 
 def create_statement(settings: Settings, store: Store, name: str, table: str, engine: str, version: int | None = None) -> str:
@@ -106,4 +112,6 @@ def create_statement(settings: Settings, store: Store, name: str, table: str, en
     if not 1 <= chosen <= len(ids):
         raise ConfigError(f"{tables[0]} has {len(ids)} versions; there is no version {chosen}")
     schema = _load(store, name, ids[chosen - 1])
+    if schema is None:
+        raise PartsGone(f"the columns of version {chosen} of {tables[0]} are not in the store any more")
     return make_statement(dialect, (schema.database, schema.table), name, schema)[1]

@@ -132,6 +132,7 @@ def call_all(client: Client) -> None:
     client.pipelines()
     client.pipeline("shop", table="shop.*")
     client.segments("shop", "shop.orders")
+    client.pipeline_schemas("shop", "shop.orders")
     client.segment_audits()
     client.segment_audit("zones")
     client.registered_segments("zones", "shop.orders", "shop")
