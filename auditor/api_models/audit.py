@@ -180,9 +180,7 @@ class Audit(ApiModel):
     paused: bool = Field(description="Whether the schedule skips the audit.")
     next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
     status: AuditStatus = Field(description="The audit's status.")
-    table: SharedTableStatus | None = Field(
-        description="How the target's table stands, if other audits name columns of it, too; else null."
-    )
+    table: SharedTableStatus | None = Field(description="How the target's table stands, if other audits name columns of it; else null.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)
     latest_run: Run | None = Field(description="The newest run with the audit's own settings that has begun, or else waits.")
     active_run: Run | None = Field(description="The running run, else the one that waits for a worker.")
@@ -218,5 +216,5 @@ class ListedAudit(ApiModel):
     active_run: str | None
     last_run: str = Field(description="A sentence on a last run that failed or was cancelled after the last verdict, else empty.")
     table: SharedTableStatus | None = Field(
-        None, description="How the target's table stands, if other audits name columns of it, too; else null."
+        None, description="How the target's table stands, if other audits name columns of it; else null."
     )

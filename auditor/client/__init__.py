@@ -329,7 +329,7 @@ class Client:
         return self._service.models(SegmentEntry, f"/pipelines/{quoted(pipeline)}/segments", {"table": table})
 
     def pipeline_schemas(self, pipeline: str, table: str) -> Iterator[SchemaVersion]:
-        """Yield the versions of a pipeline's table in the order of the stream. Raises UnknownPipeline, and ConfigError for another table."""
+        """Yield the versions of a pipeline's table in the order of the stream. Raises UnknownPipeline and ConfigError."""
         return self._service.models(SchemaVersion, f"/pipelines/{quoted(pipeline)}/schemas", {"table": table})
 
     def segment_audits(self) -> list[SegmentAuditStatus]:
