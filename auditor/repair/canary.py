@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ TABLE = "auditor_drill"
 COLUMNS = (("id", Kind("integer")), ("note", Kind("text")))
 """Its columns, of which the first is the key."""
 
-ROWS = tuple((number, f"canary {number} of auditor drill") for number in range(1, 17))
+NUMBER = 16
 """Its rows."""
 
 DAMAGED = 7
@@ -29,12 +30,27 @@ DAMAGED = 7
 DAMAGE = "damaged by auditor drill"
 """What the damaged row says instead of its note."""
 
+NOTE = re.compile(r"canary (?P<key>\d+) of auditor drill (?P<drill>[0-9a-f]{8})")
+"""The note of a row, which names the drill that made it: rows of an earlier one are told from those that a pipeline has to bring."""
+
 Row = tuple[object, ...]
 
 
-def damaged_rows() -> list[Row]:
-    """Return the rows of a canary whose row is damaged."""
-    return [(key, DAMAGE if key == DAMAGED else note) for key, note in ROWS]
+def rows_of(drill: str) -> list[Row]:
+    """Return the rows of the canary of a drill."""
+    return [(number, f"canary {number} of auditor drill {drill}") for number in range(1, NUMBER + 1)]
+
+
+def damaged_rows(drill: str) -> list[Row]:
+    """Return the same with the damaged row."""
+    return [(key, DAMAGE if key == DAMAGED else note) for key, note in rows_of(drill)]
+
+
+def drill_of(rows: Sequence[Row]) -> str:
+    """Return the drill that made rows; '' if they are not those of one canary, be it a damaged one."""
+    found = next((NOTE.fullmatch(str(row[-1])) for row in rows if row and NOTE.fullmatch(str(row[-1]))), None)
+    drill = found["drill"] if found else ""
+    return drill if drill and set(rows) <= {*rows_of(drill), *damaged_rows(drill)} else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,41 +81,40 @@ class Canary:
         with closing(session):
             return self._read(session)
 
-    def make(self) -> None:
-        """Make the table, in place of one that an earlier drill left. Raises DrillFailed for a table of somebody else."""
+    def make(self, drill: str) -> None:
+        """Make the table of a drill, in place of one that an earlier drill left. Raises DrillFailed for a table of somebody else."""
         with closing(self._open()) as session:
             there = self._read(session)
             if there is not None:
                 self.check_own(there)
                 session.execute(f"DROP TABLE {self._sql(session.dialect)}")
-            for statement in self._statements(session.dialect):
+            for statement in self._statements(session.dialect, drill):
                 session.execute(statement)
 
     def check_own(self, rows: Sequence[Row]) -> None:
         """Raise DrillFailed unless rows are a canary's, be it a damaged one."""
-        known = {*ROWS, *damaged_rows()}
-        if not rows or not known.issuperset(rows):
+        if not drill_of(rows):
             raise DrillFailed(f"{self} is not a drill's: it has other rows. A drill touches no table but its own; drop it, or rename it")
 
-    def damage(self) -> None:
+    def damage(self, drill: str) -> None:
         """Damage a row. Raises DrillFailed if the table is not as this drill made it."""
         self._write(DAMAGE)
-        if self.read() != damaged_rows():
+        if self.read() != damaged_rows(drill):
             raise DrillFailed(f"{self} has other rows than those of this drill")
 
-    def mend(self) -> None:
+    def mend(self, drill: str) -> None:
         """Take the damage back, where no patch did."""
-        self._write(dict(ROWS)[DAMAGED])
+        self._write(str(rows_of(drill)[DAMAGED - 1][1]))
 
     def drop(self) -> None:
         """Drop the table."""
         with closing(self._open()) as session:
             session.execute(f"DROP TABLE {self._sql(session.dialect)}")
 
-    def script(self) -> str:
+    def script(self, drill: str) -> str:
         """Return the statements that make the table, each on a line."""
         dialect = dialects.by_scheme(dialects.parse_url(self.connection.url).scheme)
-        return "".join(f"\n{statement};" for statement in self._statements(dialect))
+        return "".join(f"\n{statement};" for statement in self._statements(dialect, drill))
 
     def _open(self) -> Session:
         return open_patch_session(self.ref.connection, self.connection)
@@ -116,8 +131,10 @@ class Canary:
             where = f"{names.quote('id')} = {DAMAGED}"
             session.execute(f"UPDATE {self._sql(session.dialect)} SET {names.quote('note')} = {literal} WHERE {where}")
 
-    def _statements(self, dialect: Dialect) -> list[str]:
-        values = (", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(COLUMNS, row, strict=True)) for row in ROWS)
+    def _statements(self, dialect: Dialect, drill: str) -> list[str]:
+        values = (
+            ", ".join(value_literal(dialect, kind, value) for (_, kind), value in zip(COLUMNS, row, strict=True)) for row in rows_of(drill)
+        )
         insert = f"INSERT INTO {self._sql(dialect)} VALUES {', '.join(f'({row})' for row in values)}"
         return [keyed_table(dialect, self._sql(dialect), COLUMNS), insert]
 

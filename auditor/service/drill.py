@@ -6,6 +6,7 @@ target is made by the drill, or by the pipeline that carries it.
 
 from __future__ import annotations
 
+import secrets
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from auditor.connections.reader import ignore_progress
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, DrillFailed, NoSuchObject
 from auditor.model import Report, Verdict
-from auditor.repair.canary import DAMAGED, ROWS, TABLE, Canary, damaged_rows
+from auditor.repair.canary import DAMAGED, TABLE, Canary, damaged_rows, drill_of, rows_of
 from auditor.repair.keys import Selection
 from auditor.service import audits, definitions, notify, patches, stored_runs
 from auditor.service.patches import Followed
@@ -74,6 +75,8 @@ class _Drill:
     steps: list[DrillStep] = field(default_factory=list)
     made: list[Canary] = field(default_factory=list)
     """What is to be dropped at the end."""
+    id: str = field(default_factory=lambda: secrets.token_hex(4))
+    """What the rows of this drill say; that of the rows which a person made, where the source may only be read."""
     is_damaged: bool = False
 
     def hold(self) -> None:
@@ -91,7 +94,7 @@ class _Drill:
             told += [self._prepare(self.source), self._arrive() if self.pipeline else self._prepare(self.target)]
         with self._step("damaged") as told:
             self.is_damaged = True
-            self.target.damage()
+            self.target.damage(self.id)
             told.append(f"the row with the key {DAMAGED} in {self.target}")
         with self._step("found") as told:
             found = self._audit()
@@ -121,25 +124,26 @@ class _Drill:
         if not (why := canary.why_not_written()):
             self.made.append(canary)
             try:
-                canary.make()
+                canary.make(self.id)
             except DrillFailed:  # it is somebody else's
                 self.made.remove(canary)
                 raise
             return f"{canary} was made"
         there = canary.read()
         if there is None:
-            raise NoSuchObject(f"there is no {canary}, and {why}; or make the table once:{canary.script()}")
+            raise NoSuchObject(f"there is no {canary}, and {why}; or make the table once:{canary.script(self.id)}")
         canary.check_own(there)
-        if there != list(ROWS):
+        self.id = drill_of(there)
+        if there != rows_of(self.id):
             raise DrillFailed(f"{canary} has other rows than a drill's; drop it, and make it again")
         return f"{canary} was there"
 
     def _arrive(self) -> str:
         """Wait until the pipeline has carried the canary to its target."""
         until = time.monotonic() + durations().drill_arrival
-        while (there := self.target.read()) != list(ROWS):
-            if there == damaged_rows():  # by a drill that was killed
-                self.target.mend()
+        while (there := self.target.read()) != rows_of(self.id):
+            if there == damaged_rows(self.id):  # by a drill that was killed
+                self.target.mend(self.id)
                 continue
             if time.monotonic() >= until:
                 lacks = "is not there" if there is None else "has other rows than its source"
@@ -168,7 +172,7 @@ class _Drill:
 
     def _clean_up(self) -> Iterator[str]:
         if self.is_damaged and self.target not in self.made:
-            self.target.mend()
+            self.target.mend(self.id)
             yield f"{self.target} was mended without a patch"
         for canary in self.made:
             canary.drop()

@@ -14,7 +14,7 @@ from auditor.api_models.repair import Drill
 from auditor.cli import main
 from auditor.config import Settings
 from auditor.errors import AuditorError, ConfigError, NotifyError
-from auditor.repair.canary import DAMAGE, DAMAGED, ROWS, TABLE
+from auditor.repair.canary import TABLE, damaged_rows, rows_of
 from auditor.service import drill as drills
 from auditor.service import notify
 from auditor.store import open_store
@@ -138,14 +138,14 @@ def test_an_empty_table_or_another_shape_is_not_a_drills(
     audited = beside(tmp_path, source, target)
     tables.execute(source, f"CREATE TABLE {TABLE} (id INTEGER, note VARCHAR{extra})")
     if extra:
-        tables.execute(source, f"INSERT INTO {TABLE} VALUES (1, '{ROWS[0][1]}', 5)")
+        tables.execute(source, f"INSERT INTO {TABLE} VALUES (1, '{rows_of('01234567')[0][1]}', 5)")
     assert hold(audited).failed_at == "canary"
     assert canary(source) is not None
 
 
 def test_what_a_killed_drill_left_is_made_anew(source: LiveEngine, target: LiveEngine, sent: Sent, tmp_path: Path) -> None:
     audited = beside(tmp_path, source, target)
-    rows = ", ".join(f"({number}, '{DAMAGE if number == DAMAGED else note}')" for number, note in ROWS)
+    rows = ", ".join(f"({number}, '{note}')" for number, note in damaged_rows("01234567"))
     tables.execute(target, f"CREATE TABLE {TABLE} (id INTEGER, note VARCHAR)", f"INSERT INTO {TABLE} VALUES {rows}")
     assert hold(audited).passed
     assert canary(target) is None
@@ -160,7 +160,8 @@ def test_a_source_that_may_only_read_says_what_to_run_once(source: LiveEngine, t
     tables.execute(source, create, insert)
     held = hold(audited)
     assert held.passed
-    assert canary(source) == list(ROWS) and canary(target) is None
+    rows = canary(source)
+    assert rows and len(rows) == 16 and canary(target) is None
     tables.execute(source, f"DELETE FROM {TABLE} WHERE id = 3")
     assert "has other rows than a drill's" in hold(audited).steps[0].detail
 
@@ -225,9 +226,10 @@ def test_a_pipeline_that_carries_every_table_brings_the_canary(
     text = road.config_file.read_text().replace("audits: {}", f"audits: {{small: {audit}}}")
     road.config_file.write_text(f'{text}\nnotify: {{channels: {{ops: {{url: "json://127.0.0.1"}}}}}}\n')
     with delivering(road):
-        held = drills.drill(config.load(road.config_file), road.store, "small")
-        assert held.passed, held
-        assert "was carried there by the pipeline shop" in held.steps[0].detail
-        assert held.steps[-1].detail == f"{TABLE} of source"
+        for _ in range(2):  # the second one waits for rows of its own, not for those that the first one left in the target
+            held = drills.drill(config.load(road.config_file), road.store, "small")
+            assert held.passed, held
+            assert "was carried there by the pipeline shop" in held.steps[0].detail
+            assert held.steps[-1].detail == f"{TABLE} of source"
     road.merge()
     road.close()
