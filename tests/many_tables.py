@@ -62,7 +62,13 @@ def create(store: Store, tables: int, now: dt.datetime | None = None, batches: i
     for batch in range(1, batches + 1):
         time = at - dt.timedelta(seconds=3 * (batches - batch))
         held = [_part(table, number, batch, time) for number, table in enumerate(listed)]
-        parts.record_batch(store, pipeline, held, {table: {"table": table} for table in listed}, {"file": "binlog.000041", "position": 80})
+        parts.record_batch(
+            store,
+            pipeline,
+            held,
+            {table: {"database": "shop", "table": table, "columns": [], "key": []} for table in listed},
+            {"file": "binlog.000041", "position": 80},
+        )
     last, before = _position(batches) + 9, _position(batches - 1) + 9
     for target in TARGETS:
         pipelines.report_merges(store, pipeline, target, {table: MergeNews(last, "merged", "", 900, at) for table in listed})

@@ -35,7 +35,8 @@ def list_versions(settings: Settings, store: Store, name: str, pattern: str | No
     """
     settings.pipeline(name)
     tables = match_tables(settings, store, name, [pattern]) if pattern is not None else None
-    history = [one for one in schema_changes.list_history(store, name) if tables is None or one.table in tables]
+    only = tables[0] if tables is not None and len(tables) == 1 else None
+    history = [one for one in schema_changes.list_history(store, name, only) if tables is None or one.table in tables]
     notes = table_notes.list_notes(store, name, tables, kind="change")
     reports = pipelines.list_merges(store, name, tables=tables)
     file = log_file(pipelines.get_pipeline(store, name))

@@ -69,6 +69,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/pipelines"): ("read", 200),
     ("GET", "/api/v1/pipelines/{pipeline}"): ("read", 404),  # authorized callers get 404, because this service has no pipeline
     ("GET", "/api/v1/pipelines/{pipeline}/lag"): ("read", 404),
+    ("GET", "/api/v1/pipelines/{pipeline}/schemas"): ("read", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/segments"): ("read", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/pause"): ("pipeline", 404),
     ("POST", "/api/v1/pipelines/{pipeline}/refreshes"): ("pipeline", 404),
@@ -124,7 +125,7 @@ def send_request(client: httpx.Client, own: Service, method: str, path: str) -> 
         return client.post(place, json={"table": "shop.orders", "position": "binlog.000012:88120", "reason": "test rows"})
     if path.endswith("/refreshes") and method == "POST":
         return client.post(place, json={})
-    if path.endswith(("/segments", "/entries")):
+    if path.endswith(("/segments", "/schemas", "/entries")):
         return client.get(place, params={"table": "shop.orders", "side": "shop"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
 

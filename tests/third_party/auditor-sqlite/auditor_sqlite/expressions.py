@@ -26,6 +26,9 @@ class SQLiteText(Text):
     def length(self, c: str) -> str:
         return f"LENGTH({c})"
 
+    def byte_length(self, c: str) -> str:
+        return f"LENGTH(CAST({c} AS BLOB))"
+
     def left(self, c: str, count: int) -> str:
         return f"SUBSTR({c}, 1, {count})"
 
