@@ -129,6 +129,7 @@ class SchemaColumn(ApiModel):
     type: str = Field(description="Its type in the source.", examples=["decimal(12,2)"])
     nullable: bool
     in_key: bool
+    doc: str = Field(description="What it holds, as the configuration says; empty if it does not.")
 
 
 class SchemaChange(ApiModel):
@@ -153,6 +154,8 @@ class SchemaVersion(ApiModel):
     first_seen: dt.datetime = Field(description="When its first event was staged.")
     statements: list[str] = Field(description="The source's statements that changed the table since the version before.")
     columns: list[SchemaColumn]
+    owner: str = Field(description="Who answers for the table, as the configuration says; empty if it does not.")
+    doc: str = Field(description="What it holds, as the configuration says; empty if it does not.")
     changes: list[SchemaChange] = Field(description="What differs from the version before; empty for the first.")
     targets: list[str] = Field(description="The targets that hold the table under this version.")
 

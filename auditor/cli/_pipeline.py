@@ -377,13 +377,18 @@ def _schemas(options: argparse.Namespace) -> int:
     for version in versions:
         held = f"; held by {', '.join(version.targets)}" if version.targets else ""
         print(f"{version.table}: version {version.version} from {version.place} on{held}")
+        told = {"owner": version.owner, "holds": version.doc} if not version.changes else {}
+        for word, text in told.items():
+            if text:
+                print(f"  {word}: {visible(text)}")
         for statement in version.statements:
             print(f"  by: {visible(' '.join(statement.split()))}")
         for change in version.changes:
             print(f"  {change.sentence}{'; this breaks readers' if change.breaks_readers else ''}")
         for column in version.columns if not version.changes else ():
             null = "" if column.nullable else " NOT NULL"
-            print(f"  {column.name} {column.type}{null}{', in the key' if column.in_key else ''}")
+            doc = f": {visible(column.doc)}" if column.doc else ""
+            print(f"  {column.name} {column.type}{null}{', in the key' if column.in_key else ''}{doc}")
     return 0
 
 

@@ -46,6 +46,12 @@ class PipelineColumns(Strict):
     """The target's name of a column."""
     where: str | None = None
     """Which rows are replicated, in the portable language of filters."""
+    owner: str = ""
+    """Who answers for the table: named where it stops, and with its versions."""
+    doc: str = ""
+    """What the table holds, for those who read it."""
+    docs: dict[str, str] = {}
+    """What columns hold."""
 
     @model_validator(mode="after")
     def _consistent(self) -> PipelineColumns:

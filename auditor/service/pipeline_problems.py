@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from auditor.api_models.pipeline import PipelineProblem, PipelineStatus, ProblemKey, ProblemKind
 from auditor.background import Service
-from auditor.config import Settings
+from auditor.config import Pipeline, Settings
 from auditor.durations import durations
 from auditor.escaping import shell_word
 from auditor.quantities import format_duration
@@ -119,7 +119,7 @@ def look_at_pipelines(settings: Settings, store: Store, now: dt.datetime | None 
         current = find_problems(status(settings, store, name, look=False), known, now)
         due, over = pipelines.update_problems(store, name, current, now, lambda problem: PATIENCE[problem.key.kind])
         if due:
-            errors = _send(settings, store, problem_message(name, due), now)
+            errors = _send(settings, store, problem_message(name, due, settings.pipeline(name)), now)
             if errors and all(errors):
                 pipelines.set_unnotified(store, name, [problem.key for problem in due])
             failures += errors
@@ -134,13 +134,13 @@ def _send(settings: Settings, store: Store, message: Message, now: dt.datetime) 
     return [notify.send_limited(settings.notify, store, name, message, now) for name in channels]
 
 
-def problem_message(pipeline: str, reported: Sequence[PipelineProblem]) -> Message:
-    """Return the message about problems that a pipeline has now."""
+def problem_message(pipeline: str, reported: Sequence[PipelineProblem], configured: Pipeline | None = None) -> Message:
+    """Return the message about problems that a pipeline has now; ``configured`` says whose tables they are of."""
     name, kinds = formatting.visible(pipeline), [problem.key.kind for problem in reported]
     kind = next(headline_kind for headline_kind in HEADLINES if headline_kind in kinds)
     number = kinds.count(kind)
     title = f"{name}: {HEADLINES[kind]}" if number == 1 else f"{name}: {number:,} {HEADLINES[kind].replace('TABLE', 'TABLES')}"
-    return Message(notify.truncate(title), (*_lines(reported), f"more: auditor pipeline status {shell_word(name)}"))
+    return Message(notify.truncate(title), (*_lines(reported, configured), f"more: auditor pipeline status {shell_word(name)}"))
 
 
 def recovery_message(pipeline: str, over: Sequence[PipelineProblem], left: int) -> Message:
@@ -152,9 +152,15 @@ def recovery_message(pipeline: str, over: Sequence[PipelineProblem], left: int) 
     return Message(notify.truncate(f"{name}: {'recovered in part' if left else 'recovered'}"), tuple(lines))
 
 
-def _lines(reported: Sequence[PipelineProblem]) -> list[str]:
-    lines = [f"{_place_prefix(problem)}{problem.reason}" for problem in reported[:MAX_NAMED]]
+def _lines(reported: Sequence[PipelineProblem], configured: Pipeline | None) -> list[str]:
+    lines = [f"{_place_prefix(problem)}{problem.reason}{_owner(problem, configured)}" for problem in reported[:MAX_NAMED]]
     return lines + ([f"and {len(reported) - MAX_NAMED:,} more"] if len(reported) > MAX_NAMED else [])
+
+
+def _owner(problem: PipelineProblem, configured: Pipeline | None) -> str:
+    """Return who answers for the table of a problem, if that is known."""
+    owner = configured.columns_of(problem.key.table.partition(".")[2]).owner if configured and problem.key.table else ""
+    return f" (owner: {formatting.sentence(owner)})" if owner else ""
 
 
 def _place_prefix(problem: PipelineProblem) -> str:

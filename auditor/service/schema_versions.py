@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import dialects
 from auditor.api_models.pipeline import SchemaChange, SchemaColumn, SchemaVersion
-from auditor.config import Settings
+from auditor.config import PipelineColumns, Settings
 from auditor.errors import ConfigError, PartsGone
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge.column_origins import find_origins
@@ -44,12 +44,19 @@ def list_versions(settings: Settings, store: Store, name: str, pattern: str | No
     for table, entries in groupby(history, key=lambda one: one.table):
         of_table = [note for note in notes if note.table == table]
         positions = {target: of_target[table].position for target, of_target in reports.items() if table in of_target}
-        found += _versions(store, name, list(entries), of_table, positions, file)
+        rules = settings.pipeline(name).columns_of(table.partition(".")[2])
+        found += _versions(store, name, list(entries), of_table, positions, file, rules)
     return found
 
 
 def _versions(
-    store: Store, name: str, history: Sequence[SchemaAt], notes: Sequence[TableNote], positions: Mapping[str, int], file: str
+    store: Store,
+    name: str,
+    history: Sequence[SchemaAt],
+    notes: Sequence[TableNote],
+    positions: Mapping[str, int],
+    file: str,
+    rules: PipelineColumns,
 ) -> Iterator[SchemaVersion]:
     schemas = {one.schema_id: _load(store, name, one.schema_id) for one in history}
     numbers = {schema_id: number for number, schema_id in enumerate(schemas, 1)}
@@ -64,7 +71,9 @@ def _versions(
             position=one.position,
             first_seen=one.at,
             statements=[str(note.body["statement"]) for note in between if note.body.get("statement")],
-            columns=_columns(schema) if schema else [],
+            columns=_columns(schema, rules) if schema else [],
+            owner=rules.owner,
+            doc=rules.doc,
             changes=_changes(schemas[before.schema_id] if before else None, schema, between),
             targets=sorted(
                 target for target, position in positions.items() if one.position <= position and (end is None or position < end)
@@ -72,9 +81,17 @@ def _versions(
         )
 
 
-def _columns(schema: TableSchema) -> list[SchemaColumn]:
+def _columns(schema: TableSchema, rules: PipelineColumns) -> list[SchemaColumn]:
+    renamed = {old.lower(): new.lower() for old, new in rules.rename.items()}
+    docs = {renamed.get(name.lower(), name.lower()): doc for name, doc in rules.docs.items()}
     return [
-        SchemaColumn(name=column.name, type=column.type, nullable=column.nullable, in_key=column.name in schema.key)
+        SchemaColumn(
+            name=column.name,
+            type=column.type,
+            nullable=column.nullable,
+            in_key=column.name in schema.key,
+            doc=docs.get(column.name.lower(), ""),
+        )
         for column in schema.columns
     ]
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from auditor import config
 from auditor.api_models.pipeline import SchemaVersion
 from auditor.cli import main
 from auditor.errors import ConfigError
@@ -111,6 +112,19 @@ def test_the_command_prints_versions_and_statements(road: Road, capsys: pytest.C
     ):
         assert run(*wrong) == 2
         assert why in capsys.readouterr().err
+
+
+def test_owner_and_docs_are_shown(road: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    about = "orders: {owner: shop team, doc: what customers ordered, docs: {Item: what it is called}, rename: {item: label}}"
+    road.config_file.write_text(road.config_file.read_text().replace("columns: {", f"columns: {{{about}, "))
+    labelled = table(id="bigint", label="varchar(40) null")
+    road.stage_task(batch(comes(labelled, 10, ["1", "pen"])))
+    [version] = schema_versions.list_versions(config.load(road.config_file), road.store, PIPELINE, "orders")
+    assert (version.owner, version.doc) == ("shop team", "what customers ordered")
+    assert {column.name: column.doc for column in version.columns} == {"id": "", "label": "what it is called"}
+    assert main(["pipeline", "schemas", PIPELINE, "orders", "--config", str(road.config_file)]) == 0
+    told = capsys.readouterr().out
+    assert "  owner: shop team\n  holds: what customers ordered\n" in told and "  label varchar(40): what it is called\n" in told
 
 
 class Noting(LiveRoad):

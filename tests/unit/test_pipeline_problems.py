@@ -18,7 +18,7 @@ from auditor.api_models.pipeline import (
     TableStatus,
     TargetStatus,
 )
-from auditor.config import Settings, validate_settings
+from auditor.config import Pipeline, Settings, validate_settings
 from auditor.errors import NotifyError
 from auditor.service import notify, pipeline_problems
 from auditor.service.notify import Message
@@ -187,6 +187,16 @@ def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
     message = problem_message("sh\x07op", found)
     assert message.title == "sh␇op: TABLE STOPPED"
     assert message.lines == ("it lags", "a b in w␛h: no key", "more: auditor pipeline status 'sh␇op'")
+    owned = Pipeline.model_validate(
+        {
+            "source": {"connection": "source", "tables": ["*"]},
+            "columns": {"t": {"owner": "shop\x1b team"}},
+            "staging": {"path": "/staging"},
+            "targets": {"wh": {"connection": "warehouse", "schema": "shop"}},
+        }
+    )
+    stopped = problem(ProblemKey("stopped", "wh", "shop.t"), "no key")
+    assert problem_message("shop", [stopped], owned).lines[0] == "shop.t in wh: no key (owner: shop␛ team)"
     assert recovery_message("shop", [problem(LAG, "it lags")], 1).lines == (
         "lagged behind since 2026-11-01 12:00:00 UTC",
         "1 other problem is left",
