@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from auditor.config import Audit
 from auditor.history.audit_status import STATUSES, Standing, status_label
@@ -31,24 +32,15 @@ class TableStanding:
         return f"{len(self.audits)} audits compare columns of {self.target}: {each}"
 
 
-def list_sharing(audits: Mapping[str, Audit], name: str) -> list[str]:
-    """Return the audits that name columns of the table that is an audit's target, with itself; none if no other does, or it names none."""
-    asked = audits.get(name)
-    if asked is None or not _names_columns(asked):
-        return []
-    sharing = [other for other, audit in audits.items() if _names_columns(audit) and _is_same_target(audit, asked)]
-    return sharing if len(sharing) > 1 else []
+def find_shared(audits: Mapping[str, Audit]) -> dict[str, Sequence[str]]:
+    """Return for each audit that names columns of its target's table, and is not the only one, all that do, with itself."""
+    by_table: dict[Any, list[str]] = {}
+    for name, audit in audits.items():
+        if audit.columns.include and not audit.via:
+            by_table.setdefault((audit.target.connection, audit.target.place), []).append(name)
+    return {name: sharing for sharing in by_table.values() if len(sharing) > 1 for name in sharing}
 
 
-def _names_columns(audit: Audit) -> bool:
-    return bool(audit.columns.include) and not audit.via
-
-
-def _is_same_target(one: Audit, other: Audit) -> bool:
-    return (one.target.connection, one.target.place) == (other.target.connection, other.target.place)
-
-
-def combine(audits: Mapping[str, Audit], standings: Mapping[str, Standing], name: str) -> TableStanding | None:
-    """Return how the table of an audit stands, if others name columns of it, too; of each the standing must be known."""
-    sharing = list_sharing(audits, name)
-    return TableStanding(audits[name].target.label, {one: standings[one].status for one in sharing}) if sharing else None
+def combine(audit: Audit, sharing: Sequence[str], standings: Mapping[str, Standing]) -> TableStanding | None:
+    """Return how the table of an audit stands, which these share; None if it is shared by none."""
+    return TableStanding(audit.target.label, {name: standings[name].status for name in sharing}) if sharing else None

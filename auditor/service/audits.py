@@ -15,7 +15,7 @@ from auditor.errors import ConfigError, UnknownAudit
 from auditor.history import audit_status
 from auditor.history.audit_status import Standing
 from auditor.history.records import as_run
-from auditor.history.table_standing import TableStanding, combine, list_sharing
+from auditor.history.table_standing import TableStanding, combine, find_shared
 from auditor.planning.columns import Endpoint, is_named
 from auditor.service import cron, definitions, planning, table_pairs
 from auditor.service.definitions import definition as stored_definition
@@ -74,7 +74,8 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
         merged = with_defined_audits(settings, store)
         known = {name: definitions.audit(merged, name) for name in definitions.expand_legs(merged)}
         selected = {name: audit for name, audit in known.items() if only in (None, name)}
-        sharing = {other: known[other] for name in selected for other in list_sharing(known, name)}
+        shared = find_shared(known)
+        sharing = {other: known[other] for name in selected for other in shared.get(name, ())}
         states = audit_state.get_states(store)
         paused = {name for name in selected if audit_state.is_paused(states, name)}
         standings = audit_status.load_standings(
@@ -96,7 +97,7 @@ def overview(settings: Settings, store: Store, only: str | None = None, *, trend
                 next_due=due[0] if due else None,
                 trend=scores.get(name, ()),
                 defined=name not in settings.audits and name in merged.audits,
-                table=combine(known, standings, name),
+                table=combine(audit, shared.get(name, ()), standings),
             )
         )
     return overviews

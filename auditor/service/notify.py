@@ -23,7 +23,7 @@ from auditor.durations import durations
 from auditor.errors import ConfigError, NotifyError, StoreError
 from auditor.escaping import chat_line, markdown_text
 from auditor.history.audit_status import Standing, has_recovered, load_standing, status_label
-from auditor.history.table_standing import TableStanding, combine, list_sharing
+from auditor.history.table_standing import TableStanding, combine, find_shared
 from auditor.masking import redact
 from auditor.model import Report, State, Verdict
 from auditor.quantities import format_duration, plural
@@ -122,8 +122,8 @@ def notify_run(
 
 def _load_table(store: Store, audits: Mapping[str, Audit], name: str, now: dt.datetime) -> TableStanding | None:
     """Return how the table of an audit stands after its run, if other audits name columns of it, too. Raises StoreError."""
-    standings = {other: load_standing(store, other, None, {}, now) for other in list_sharing(audits, name)}
-    return combine(audits, standings, name)
+    sharing = find_shared(audits).get(name, ())
+    return combine(audits[name], sharing, {other: load_standing(store, other, None, {}, now) for other in sharing}) if sharing else None
 
 
 def of_table(message: Message, audit: str, table: TableStanding | None) -> Message:
