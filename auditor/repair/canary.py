@@ -66,9 +66,12 @@ class Canary:
     def why_not_written(self) -> str:
         """Return why the connection cannot change rows; '' if it can."""
         try:
-            patching_dialect(self.ref.connection, self.connection)
+            dialect = patching_dialect(self.ref.connection, self.connection)
         except ConfigError as error:
             return str(error)
+        if dialect.writing.WRITES_COMMITS:
+            commits = f"tables of {dialect.name} are made and changed by commits, and a drill does so by statements"
+            return f"the connection {self.ref.connection!r}: {commits}"
         return ""
 
     def read(self) -> list[Row] | None:

@@ -172,6 +172,9 @@ def test_a_drill_needs_a_target_that_can_be_written_row_by_row(source: LiveEngin
     values["connections"]["b"].pop("write")
     with pytest.raises(ConfigError, match="may only read"):
         drills.drill(Settings.model_validate(values), audited.store, "small")
+    lake = {"url": f"delta://{tmp_path}", "write": {"url": f"delta://{tmp_path}"}}
+    with pytest.raises(ConfigError, match="tables of delta are made and changed by commits"):
+        drills.drill(Settings.model_validate({**values, "connections": {**values["connections"], "b": lake}}), audited.store, "small")
     values["audits"]["small"]["source"] = {"connection": "a", "table": "files/s.parquet"}
     with pytest.raises(ConfigError, match="is files, of which no row is changed by itself"):
         drills.drill(Settings.model_validate(values), audited.store, "small")
