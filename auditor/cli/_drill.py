@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from auditor.cli._output import current_user, print_json, settings_and_store
+from auditor.escaping import visible
 from auditor.service import drill as drills
 
 FAILED = 1
@@ -22,5 +23,6 @@ def drill(options: argparse.Namespace) -> int:
     times = ", ".join(f"{name} in {seconds[name]:.1f} s" for name in ("found", "reported", "mended") if name in seconds)
     print(f"drill of {held.audit}: " + (f"passed; the damage was {times}" if held.passed else f"FAILED: {held.failed_at}"))
     for step in held.steps:
-        print(f"  {step.seconds:6.2f} s  {step.name:<9} {'' if step.passed else 'FAILED: '}{step.detail}")
+        detail = "\n".join(map(visible, step.detail.split("\n")))  # lines of statements to run
+        print(f"  {step.seconds:6.2f} s  {step.name:<9} {'' if step.passed else 'FAILED: '}{detail}")
     return 0 if held.passed else FAILED

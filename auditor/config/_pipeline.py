@@ -162,8 +162,8 @@ class PipelineTarget(Strict):
     migrate: MigrateSettings = MigrateSettings()
     """Which changes of columns are made by the pipeline."""
     on_breaking: Literal["follow", "stop"] = "follow"
-    """What becomes of a table of which the source drops or renames a column, narrows a type, or changes the key: ``follow`` does the same
-    to the target's; ``stop`` lets it stand still, and status say so, until this is ``follow``."""
+    """What happens if the source drops or renames a column of a table, narrows a type, or changes the key: ``follow`` changes the target's
+    table, too; ``stop`` lets it stand still, and status say so, until this is ``follow``."""
     tables: dict[str, TargetKeys] = {}
     """Names, and keys, of tables that are made, and what tables may do on their own, by the tables' names in the source: ``orders``, or
     ``shop.orders``."""

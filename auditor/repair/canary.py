@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import dialects
 from auditor.config import ConnectionSettings, TableRef
 from auditor.connections.writer import open_patch_session, patching_dialect
-from auditor.errors import ConfigError, DrillFailed, NoSuchObject
+from auditor.errors import AuditorError, ConfigError, DrillFailed, NoSuchObject
 from auditor.sql.literals import value_literal
 from auditor.sql.table_definition import keyed_table
 from dialects import Dialect, Kind, Session
@@ -85,14 +85,19 @@ class Canary:
             return self._read(session)
 
     def make(self, drill: str) -> None:
-        """Make the table of a drill, in place of one that an earlier drill left. Raises DrillFailed for a table of somebody else."""
+        """Make the table of a drill, in place of one that an earlier drill left; nothing is left of it if that fails.
+
+        Raises DrillFailed for a table of somebody else, and EngineError.
+        """
+        self.drop()
         with closing(self._open()) as session:
-            there = self._read(session)
-            if there is not None:
-                self.check_own(there)
+            create, insert = self._statements(session.dialect, drill)
+            session.execute(create)
+            try:
+                session.execute(insert)
+            except AuditorError:
                 session.execute(f"DROP TABLE {self._sql(session.dialect)}")
-            for statement in self._statements(session.dialect, drill):
-                session.execute(statement)
+                raise
 
     def check_own(self, rows: Sequence[Row]) -> None:
         """Raise DrillFailed unless rows are a canary's, be it a damaged one."""
@@ -110,9 +115,12 @@ class Canary:
         self._write(str(rows_of(drill)[DAMAGED - 1][1]))
 
     def drop(self) -> None:
-        """Drop the table."""
+        """Drop the table, if it is there. Raises DrillFailed for a table of somebody else, and EngineError."""
         with closing(self._open()) as session:
-            session.execute(f"DROP TABLE {self._sql(session.dialect)}")
+            there = self._read(session)
+            if there is not None:
+                self.check_own(there)
+                session.execute(f"DROP TABLE {self._sql(session.dialect)}")
 
     def script(self, drill: str) -> str:
         """Return the statements that make the table, each on a line."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def drill(settings: Settings, store: Store, name: str, *, who: str = "") -> Drill:
     """Hold a drill beside the tables of an audit.
 
-    Raises UnknownAudit, ConfigError for an audit beside whose tables no drill can be held, and MayOnlyRead if its target cannot be
-    written; whatever fails after that is in the result.
+    Raises UnknownAudit, and ConfigError for an audit beside whose tables no drill can be held, as where its target cannot be written;
+    whatever fails after that is in the result.
     """
     settings = audits.with_defined_audits(settings, store)
     audit = definitions.audit(settings, name)
@@ -107,7 +107,7 @@ class _Drill:
 
     @contextmanager
     def _step(self, name: DrillStepName) -> Iterator[list[str]]:
-        """Time a step; yield the list for what is told of it. Raises _Failed if the step raises an AuditorError."""
+        """Time a step; yield a list for the sentences about it. Raises _Failed if the step raises an AuditorError."""
         began, told = time.monotonic(), list[str]()
         try:
             yield told
@@ -122,12 +122,8 @@ class _Drill:
     def _prepare(self, canary: Canary) -> str:
         """Make a canary if the connection may write; else it must be there."""
         if not (why := canary.why_not_written()):
+            canary.make(self.id)
             self.made.append(canary)
-            try:
-                canary.make(self.id)
-            except DrillFailed:  # it is somebody else's
-                self.made.remove(canary)
-                raise
             return f"{canary} was made"
         there = canary.read()
         if there is None:
@@ -144,7 +140,6 @@ class _Drill:
         while (there := self.target.read()) != rows_of(self.id):
             if there == damaged_rows(self.id):  # by a drill that was killed
                 self.target.mend(self.id)
-                continue
             if time.monotonic() >= until:
                 lacks = "is not there" if there is None else "has other rows than its source"
                 after = f"{lacks} after {durations().drill_arrival:g} s"
@@ -174,9 +169,15 @@ class _Drill:
         if self.is_damaged and self.target not in self.made:
             self.target.mend(self.id)
             yield f"{self.target} was mended without a patch"
+        left = []
         for canary in self.made:
-            canary.drop()
-            yield str(canary)
+            try:
+                canary.drop()
+                yield str(canary)
+            except AuditorError as error:  # the other one is dropped all the same
+                left.append(f"{canary} is still there: {error}")
+        if left:
+            raise DrillFailed("; ".join(left))
 
 
 def _check_found(report: Report) -> str:

@@ -105,10 +105,11 @@ def notify_run(
         occasion = choose_occasion(before, report, now, notify.repeat_after, verdict)
         if occasion is None or (occasion == "recovery" and not has_recovered(store, report)):
             return failures
-        channels = [name for name, to in notify.channels.items() if occasion in to.on and (not to.audits or report.audit in to.audits)]
+        channels = [name for name, to in notify.channels.items() if occasion in to.on and _hears_of(to, report.audit)]
         table = _load_table(store, audits, report.audit, now)
-        if table and occasion == "recovery" and table.status not in ("match", "within_threshold"):
-            channels = []  # the others say it once they have recovered, too
+        if table and occasion == "recovery":  # a channel that hears of another audit which is not over hears of it once that is
+            waited_for = [other for other, status in table.audits.items() if status in ("mismatch", "unknown")]
+            channels = [name for name in channels if not any(_hears_of(notify.channels[name], other) for other in waited_for)]
         message = _with_head(of_table(run_message(report, occasion, standing), report.audit, table), store, report.audit, evidence)
         errors = [send_limited(notify, store, name, message, now) for name in channels]
         # A recovery is recorded even if no channel wants it, so that the next mismatch is notified.
@@ -126,12 +127,16 @@ def _load_table(store: Store, audits: Mapping[str, Audit], name: str, now: dt.da
     return combine(audits[name], sharing, {other: load_standing(store, other, None, {}, now) for other in sharing}) if sharing else None
 
 
+def _hears_of(channel: Channel, audit: str) -> bool:
+    return not channel.audits or audit in channel.audits
+
+
 def of_table(message: Message, audit: str, table: TableStanding | None) -> Message:
     """Return a message about an audit as one about its table, if other audits name columns of it, too."""
     if table is None:
         return message
     told = message.title.removeprefix(f"{formatting.visible(audit)}: ")
-    by = "" if told.startswith("MATCH") else f" by {formatting.visible(audit)}"
+    by = "" if table.status in ("match", "within_threshold") else f" by {formatting.visible(audit)}"
     title = truncate(f"{formatting.visible(table.target)}: {told}{by}")
     return Message(title, (formatting.sentence(table.sentence), *message.lines))
 
@@ -155,7 +160,7 @@ def notify_drill(notify: Notify, audit: str, report: Report) -> str:
 
     No hourly limit holds it back. Raises NotifyError if a channel fails, or there is none.
     """
-    channels = {name: to for name, to in notify.channels.items() if "mismatch" in to.on and (not to.audits or audit in to.audits)}
+    channels = {name: to for name, to in notify.channels.items() if "mismatch" in to.on and _hears_of(to, audit)}
     if not channels:
         raise NotifyError(f"no channel hears of a mismatch of {formatting.visible(audit)}; add one under notify: channels")
     found = run_message(report, "mismatch")

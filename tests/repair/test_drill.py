@@ -13,11 +13,12 @@ from auditor import config
 from auditor.api_models.repair import Drill
 from auditor.cli import main
 from auditor.config import Settings
-from auditor.errors import AuditorError, ConfigError, NotifyError
-from auditor.repair.canary import TABLE, damaged_rows, rows_of
+from auditor.errors import AuditorError, ConfigError, NotifyError, StatementRefused
+from auditor.repair.canary import TABLE, Canary, damaged_rows, rows_of
 from auditor.service import drill as drills
 from auditor.service import notify
 from auditor.store import open_store
+from dialects import Session
 from tests import tables
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad, delivering
@@ -129,6 +130,23 @@ def test_a_drill_touches_no_table_of_somebody_else(source: LiveEngine, target: L
     assert "is not a drill's" in held.steps[0].detail
     assert canary(target) == [(1, "mine")] and canary(source) is None
     assert sent == []
+
+
+def test_a_table_that_cannot_be_read_is_not_dropped(
+    source: LiveEngine, target: LiveEngine, sent: Sent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited = beside(tmp_path, source, target)
+    tables.execute(target, f"CREATE TABLE {TABLE} (id INTEGER, note VARCHAR)", f"INSERT INTO {TABLE} VALUES (1, 'mine')")
+    read = Canary._read
+
+    def refuse(self: Canary, session: Session) -> Any:
+        if self.ref.connection == "b":
+            raise StatementRefused("permission denied")
+        return read(self, session)
+
+    monkeypatch.setattr(Canary, "_read", refuse)
+    assert hold(audited).failed_at == "canary"
+    assert canary(target) == [(1, "mine")] and canary(source) is None
 
 
 @pytest.mark.parametrize("extra", ["", ", more INTEGER"])

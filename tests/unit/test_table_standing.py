@@ -1,4 +1,4 @@
-"""Audits that name columns of one target's table, each of its own source: they stand, are shown, and are told of as one."""
+"""Audits that name columns of one target's table, each of its own source: they have one standing, and one message."""
 
 from __future__ import annotations
 
@@ -108,6 +108,14 @@ def test_messages_are_about_the_table_which_recovers_once_each_audit_matches(sha
     assert [one.title for one in shared.sent[2:]] == ["dwh: customers: MATCH again"]
     shared.audit("balances")
     assert len(shared.sent) == 3, "it is told once"
+
+
+def test_an_audit_that_never_ran_holds_no_recovery_back(shared: Shared) -> None:
+    shared.run("dwh", "UPDATE customers SET balance = 21 WHERE id = 2")
+    shared.audit("balances")
+    shared.run("dwh", "UPDATE customers SET balance = 20 WHERE id = 2")
+    shared.audit("balances")
+    assert shared.sent[-1].title == "dwh: customers: MATCH again by balances"
 
 
 def test_the_list_names_the_table_once(shared: Shared, capsys: pytest.CaptureFixture[str]) -> None:
