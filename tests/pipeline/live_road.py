@@ -148,13 +148,17 @@ pipelines:
 
 
 @contextmanager
-def delivering(road: LiveRoad) -> Iterator[None]:
-    """Stage and merge in a thread, as a running pipeline does."""
-    done = threading.Event()
+def delivering(road: LiveRoad, every: float = 0.1) -> Iterator[None]:
+    """Stage and merge in a thread every so many seconds, as a running pipeline does; fail if that fails."""
+    done, failures = threading.Event(), list[BaseException]()
 
     def deliver() -> None:
-        while not done.wait(0.1):
-            road.merge()
+        while not done.wait(every):
+            try:
+                road.merge()
+            except BaseException as error:
+                failures.append(error)
+                raise
 
     thread = threading.Thread(target=deliver)
     thread.start()
@@ -163,3 +167,4 @@ def delivering(road: LiveRoad) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
+    assert not failures

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +20,7 @@ from auditor.store import refreshes
 from tests.binlog import LiveLog
 from tests.live import Engines, LiveEngine, engine_params
 from tests.pipeline.conftest import opened_url
-from tests.pipeline.live_road import LiveRoad
+from tests.pipeline.live_road import LiveRoad, delivering
 from tests.pipeline.one_table import allow_one_table
 from tests.pipeline.road import PIPELINE
 
@@ -76,29 +75,6 @@ def written_to(engine: LiveEngine, folder: Path) -> Iterator[list[Path]]:
         yield files
 
 
-@contextmanager
-def delivering(road: LiveRoad) -> Iterator[None]:
-    """Stage and merge in a thread, as a running pipeline does."""
-    done, failures = threading.Event(), []
-
-    def deliver() -> None:
-        while not done.wait(1.0):
-            try:
-                road.merge()
-            except BaseException as error:
-                failures.append(error)
-                raise
-
-    thread = threading.Thread(target=deliver)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-    assert not failures
-
-
 def _killed_after(process: subprocess.Popen[bytes], road: LiveRoad, rows: int, wait: float) -> bool:
     """Kill a refresh at some moment of the chunk that follows so many rows, and return whether it had not ended by then."""
     while process.poll() is None:
@@ -140,7 +116,7 @@ def refresh_with_kills(road: LiveRoad, engine: LiveEngine, folder: Path, named: 
     chance, command = random.Random(16), [sys.executable, "-m", "auditor", "pipeline", "refresh", PIPELINE, "--table", TABLE]
     thresholds = sorted(chance.sample(range(ROWS // 100, int(ROWS * 0.9)), KILLS))
     kills = 0
-    with written_to(engine, folder) as files, delivering(road):
+    with written_to(engine, folder) as files, delivering(road, every=1.0):
         time.sleep(BEFORE)
         began = time.monotonic()
         for threshold in thresholds:
