@@ -88,7 +88,7 @@ def writing(url: str) -> Iterator[Writer]:
         writer.thread.join()
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS, ids="-".join)
+@pytest.mark.parametrize(("source", "target"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
 def test_each_change_with_a_kill_before_inside_and_after_it(
     engines: Engines, source: str, target: str, tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

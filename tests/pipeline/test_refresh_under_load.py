@@ -97,7 +97,7 @@ def test_the_target_equals_the_source_after_ten_kills(road: LiveRoad, engine: Li
 INTO = [("mysql", "redshift"), ("mysql", "mariadb"), ("mariadb", "mysql"), ("mysql", "delta")]
 
 
-@pytest.mark.parametrize(("source", "target"), INTO, ids="-".join)
+@pytest.mark.parametrize(("source", "target"), INTO, ids=["-".join(pair) for pair in INTO])
 def test_other_kinds_of_targets_do_as_well(
     engines: Engines, source: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
