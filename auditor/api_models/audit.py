@@ -27,12 +27,19 @@ class ProposedTable(TypedDict):
     """The target's names of columns that are called differently there."""
 
 
+class ProposedColumns(TypedDict):
+    """What of the columns is compared, and how."""
+
+    exclude: NotRequired[list[str]]
+    override: NotRequired[dict[str, dict[str, Any]]]
+
+
 class ProposedAudit(TypedDict):
     """An audit that is written into ``auditor.yaml``."""
 
     source: ProposedTable
     target: ProposedTable
-    columns: NotRequired[dict[str, list[str]]]
+    columns: NotRequired[ProposedColumns]
     where: NotRequired[str]
 
 

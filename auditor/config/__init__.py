@@ -24,7 +24,7 @@ from auditor.config._audit import (
     select_audits,
     table_name,
 )
-from auditor.config._base import Budget, DialectSql, PerSide, Sql, parse_duration
+from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, parse_duration
 from auditor.config._carriers import Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
@@ -34,6 +34,7 @@ from auditor.config._methods import Counts, Ladder
 from auditor.config._notify import Channel, Notify, Occasion
 from auditor.config._pipeline import (
     ANEW,
+    ComputedColumn,
     MergeAt,
     MigrateSettings,
     Pipeline,
@@ -43,6 +44,8 @@ from auditor.config._pipeline import (
     SegmentAudit,
     Staging,
     TargetKeys,
+    Transform,
+    computed_kind,
 )
 from auditor.config._schedule import Schedule
 from auditor.config._service import Service
@@ -60,6 +63,8 @@ __all__ = [
     "Carrier",
     "Channel",
     "Columns",
+    "Computed",
+    "ComputedColumn",
     "ConnectionSettings",
     "Counts",
     "DialectSql",
@@ -100,8 +105,11 @@ __all__ = [
     "Threshold",
     "TimeRange",
     "Tolerance",
+    "Transform",
+    "TranslatedSql",
     "WriteSettings",
     "add_audits",
+    "computed_kind",
     "find_carriers",
     "find_file",
     "find_secrets",

@@ -118,18 +118,27 @@ class DialectSql(Strict):
     dialect: str
 
 
+class Computed(Strict):
+    """What the source's value is computed by, in the portable language of filters; the target holds it in a column."""
+
+    compute: str
+
+
 def _check_sql(value: Any) -> Any:
-    """Raise one ValueError for any value that has none of the three forms of SQL."""
-    if isinstance(value, str | PerSide | DialectSql):
+    """Raise one ValueError for any value that has none of the four forms."""
+    if isinstance(value, str | PerSide | DialectSql | Computed):
         return value
-    forms = ({"source", "target"}, {"sql", "dialect"})
+    forms = ({"source", "target"}, {"sql", "dialect"}, {"compute"})
     if isinstance(value, dict) and set(value) in forms and all(isinstance(text, str) for text in value.values()):
         return value
-    raise ValueError("write SQL as text in quotes, or {source: ..., target: ...}, or {sql: ..., dialect: ...}")
+    raise ValueError("write SQL as text in quotes, or {source: ..., target: ...}, or {sql: ..., dialect: ...}, or {compute: ...}")
 
 
-Sql = Annotated[str | PerSide | DialectSql, BeforeValidator(_check_sql)]
-"""SQL in the source's dialect, in each side's dialect (`PerSide`), or in a named one (`DialectSql`); it is translated as needed."""
+TranslatedSql = str | PerSide | DialectSql
+"""SQL in the source's dialect, in each side's, or in a named one, which is translated as needed."""
+
+Sql = Annotated[TranslatedSql | Computed, BeforeValidator(_check_sql)]
+"""The expression of a column: SQL, or what the source's value is computed by."""
 
 
 def _check_where(value: Any) -> Any:

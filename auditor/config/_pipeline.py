@@ -9,16 +9,19 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 import dialects
+from auditor import canonical
 from auditor.config._base import Duration, Size, Strict, suggest
 from auditor.config._schedule import ScheduleField
 from auditor.errors import BadUrl
+from dialects import Kind
 
 
 class PipelineSource(Strict):
@@ -35,6 +38,51 @@ class PipelineSource(Strict):
     """Pipelines that write into this database, and whose changes are not replicated further."""
 
 
+COMPUTED_KINDS = ("integer", "decimal", "text", "date", "timestamp")
+"""Kinds of columns that a pipeline computes."""
+
+
+def computed_kind(text: str) -> Kind:
+    """Return the kind of a computed column; one of times without a number has whole seconds."""
+    kind = canonical.parse_kind(text)
+    return replace(kind, scale=kind.scale or 0) if kind.name == "timestamp" else kind
+
+
+def _check_computed_kind(text: str) -> str:
+    kind = computed_kind(text)
+    if kind.name not in COMPUTED_KINDS or (kind.name == "decimal" and kind.digits is None):
+        raise ValueError(f"{text!r} is no kind of a computed column; write integer, decimal(12,2), text, text(40), date or timestamp(3)")
+    if kind.name == "decimal" and not max(kind.scale or 0, 1) <= (kind.digits or 0) <= 38:
+        raise ValueError(f"{text!r}: a computed number has 1 to 38 digits, of which those after the point are some")
+    if kind.name == "timestamp" and (kind.scale or 0) > 6:
+        raise ValueError(f"{text!r}: a computed time has 6 digits of a second at most")
+    return text
+
+
+ComputedKind = Annotated[str, AfterValidator(_check_computed_kind)]
+"""``integer``, ``decimal(12,2)``, ``text``, ``text(40)``, ``date`` or ``timestamp(3)``."""
+
+
+class ComputedColumn(Strict):
+    """A column that a pipeline computes from the others of its row."""
+
+    kind: ComputedKind
+    """What its values are."""
+    expr: str
+    """Its value, in the portable language of filters, over the source's columns: ``price - discount``."""
+
+
+class Transform(Strict):
+    """A function in Python that computes columns which the portable language cannot."""
+
+    function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    """``package.module:function``. It gets an Arrow record batch with the columns of the source that are carried, as texts, and returns a
+    batch, a table or a mapping with the columns below, for as many rows. It must be pure: the same rows, the same values. Its name is its
+    version: one that computes other values has another name."""
+    columns: dict[str, ComputedKind] = Field(min_length=1)
+    """The kinds of the columns that it returns."""
+
+
 class PipelineColumns(Strict):
     """What a pipeline does with the columns and rows of one table; names are the source's."""
 
@@ -46,6 +94,10 @@ class PipelineColumns(Strict):
     """The target's name of a column."""
     where: str | None = None
     """Which rows are replicated, in the portable language of filters."""
+    compute: dict[str, ComputedColumn] = {}
+    """Columns that the source does not have, by name."""
+    transform: Transform | None = None
+    """Further ones, by a function in Python."""
     owner: str = ""
     """Who answers for the table: named where it stops, and with its versions."""
     doc: str = ""
@@ -61,7 +113,16 @@ class PipelineColumns(Strict):
         new_names = [name.lower() for name in self.rename.values()]
         if twice := next((name for name in new_names if new_names.count(name) > 1), None):
             raise ValueError(f"rename gives two columns the name {twice!r}; write another for one of them")
+        made = [name.lower() for name in (*self.compute, *(self.transform.columns if self.transform else ()))]
+        if twice := next((name for name in made if name in new_names or made.count(name) > 1), None):
+            raise ValueError(f"two columns would be named {twice!r}; write another name for the computed one")
         return self
+
+    @property
+    def computed_kinds(self) -> dict[str, str]:
+        """The kinds of the columns that the source does not have, by name."""
+        by_expression = {name: column.kind for name, column in self.compute.items()}
+        return by_expression | (self.transform.columns if self.transform else {})
 
 
 class Staging(Strict):
@@ -244,6 +305,11 @@ class Pipeline(Strict):
             if fnmatchcase(table, name) and (not database or (fnmatchcase(database, schema) if schema else database == home)):
                 return True
         return False
+
+    @property
+    def transforms(self) -> list[Transform]:
+        """The functions in Python that it runs."""
+        return [rules.transform for rules in self.columns.values() if rules.transform]
 
     def columns_of(self, table: str) -> PipelineColumns:
         """Return what happens to the columns of a table."""

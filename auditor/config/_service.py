@@ -60,6 +60,8 @@ class Service(Strict):
     ``*.example.org``. Requests to others are refused, as a page of another site could send them."""
     pipelines: tuple[str, ...] = ()
     """Pipelines that run as processes of the service."""
+    functions: tuple[str, ...] = ()
+    """Functions in Python that these pipelines may run as their ``transform``, ``package.module:function``; no other is imported."""
     heartbeats: tuple[str, ...] = ()
     """Connections to whose databases processes of the service write heartbeats."""
     requests_per_minute: int = Field(600, ge=1)

@@ -108,6 +108,13 @@ class Settings(Strict):
             if name not in self.pipelines
         ]
         unknown += [
+            (("service", "functions"), f"the pipeline {name!r} runs {transform.function!r}, which is not allowed here; add it")
+            for name in self.service.pipelines
+            if name in self.pipelines
+            for transform in self.pipelines[name].transforms
+            if transform.function not in self.service.functions
+        ]
+        unknown += [
             (("service", "heartbeats"), f"there is no connection {name!r}{suggest(name, self.connections)}")
             for name in self.service.heartbeats
             if name not in self.connections

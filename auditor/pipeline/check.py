@@ -285,7 +285,8 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
         for column in schema.columns:
             if is_old_time(column.type):
                 yield Finding("error", subject, refuse_old_time(table, column.name, column.type))
-        rules, known = pipeline.columns_of(schema.table), {column.name.lower() for column in schema.columns}
+        rules = pipeline.columns_of(schema.table)
+        known = {name.lower() for name in (*(column.name for column in schema.columns), *rules.computed_kinds)}
         if unknown := [name for name in rules.docs if name.lower() not in known]:
             yield Finding("warning", subject, f"docs says what {', '.join(unknown)} holds, which the table does not have; correct the name")
         try:

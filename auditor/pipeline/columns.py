@@ -1,35 +1,31 @@
-"""Apply a pipeline's columns to events: exclude, mask, rename, and the filter of rows.
+"""Apply a pipeline's columns to events: exclude, mask, rename, compute, and the filter of rows.
 
 The task that decodes events applies this before it writes them, so that excluded columns and the clear text of masked ones are nowhere
-on disk. The filter is evaluated on the texts of rows, in DuckDB within the calling process.
+on disk.
 """
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
 import hashlib
 import hmac
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import dialects
 from auditor.config import PipelineColumns
-from auditor.errors import BadExpression, ColumnRefused, ValueRefused
-from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, ColumnSchema, TableSchema, source_kind
-from auditor.sql import filter as portable
-from auditor.sql.filter import FilterColumn
-from dialects import Column, Dialect
+from auditor.errors import ColumnRefused
+from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, ColumnSchema, TableSchema
+from auditor.pipeline.row_expressions import ComputedColumns, RowFilter
+from auditor.pipeline.transforms import TransformedColumns
 
 DIGEST_DIGITS = 32
 """Hexadecimal digits of a masked value's digest: 128 bits, so that no two of the values of a table ever have the same."""
+
+KEYS_ALONE = pa.array(["absent", "bounds"])
+"""Kinds of events of which only columns of the key have values."""
 
 TEXTS = pa.list_(pa.field("element", pa.string()))
 
@@ -46,7 +42,7 @@ class Projection:
     """What a pipeline makes of the events of one table under one schema.
 
     Raises ColumnRefused if a rule names a column that the table does not have, or excludes one of the key, and for a YEAR(2) that is not
-    excluded or that the filter names; BadExpression for a filter that cannot be evaluated.
+    excluded or that the filter names; BadExpression for a filter or value that cannot be evaluated.
     """
 
     def __init__(self, schema: TableSchema, rules: Rules) -> None:
@@ -59,24 +55,38 @@ class Projection:
         self._salt = rules.salt
         if mask and not self._salt:
             raise ColumnRefused(f"{table}: columns are masked, and there is no salt; open the store first")
+        self._names = names
         self._width = len(names)
         self._kept = [index for index, name in enumerate(names) if name not in exclude]
         self._key = [index for index, name in enumerate(names) if name in schema.key]
         self._is_key_masked = any(name in mask for name in schema.key)
         self._masked = frozenset(index for index, name in enumerate(names) if name in mask)
         self._filter = RowFilter(rules.columns.where, schema) if rules.columns.where is not None else None
-        read = {*self._kept, *(self._filter.indexes if self._filter else ())}
+        self._computed: list[ComputedColumns | TransformedColumns] = []
+        if rules.columns.compute:
+            self._computed.append(ComputedColumns(rules.columns.compute, schema))
+        if rules.columns.transform:
+            carried = {index: names[index] for index in self._kept if index not in self._masked}
+            self._computed.append(TransformedColumns(rules.columns.transform, table, carried))
+        self._inputs = sorted({index for computed in self._computed for index in computed.indexes})
+        if hidden := next((names[index] for index in self._inputs if index in self._masked), ""):
+            raise ColumnRefused(
+                f"{table}: {hidden!r} is masked, so nothing is computed from its clear text; exclude it instead, or compute"
+                " from other columns"
+            )
+        read = {*self._kept, *self._inputs, *(self._filter.indexes if self._filter else ())}
         if short := next((names[index] for index in sorted(read) if schema.columns[index].type == SHORT_YEAR), ""):
             raise ColumnRefused(refuse_short_year(table, short))
-        columns = tuple(_project(schema.columns[index], index in self._masked, rename) for index in self._kept)
+        kept = (_project(schema.columns[index], index in self._masked, rename) for index in self._kept)
+        columns = (*kept, *(column for computed in self._computed for column in computed.columns))
         lowered = [column.name.lower() for column in columns]
         if twice := next((name for name in lowered if lowered.count(name) > 1), None):
-            raise ColumnRefused(f"{table}: two columns would be named {twice!r}; rename or exclude one of them")
+            raise ColumnRefused(f"{table}: two columns would be named {twice!r}; rename, exclude or compute one of them under another name")
         self.schema = TableSchema(schema.database, schema.table, columns, tuple(rename.get(name, name) for name in schema.key))
         """The table's columns as parts and targets have them."""
         self.leaves_out = self._filter is not None or self._is_key_masked
         """Whether it leaves out events: rows outside the filter, and bounds of digests."""
-        self._changes_rows = len(self._kept) < self._width or bool(self._masked)
+        self._changes_rows = len(self._kept) < self._width or bool(self._masked or self._computed)
         self.changes_nothing = self.schema == schema and not self.leaves_out and not self._changes_rows
         """Whether events leave it as they are."""
 
@@ -91,7 +101,7 @@ class Projection:
         """Return the rows of a batch, all of this table and schema, as they leave the source, under the projected schema's id.
 
         A row that leaves the filter becomes a delete, one that enters it an insert. Raises ValueRefused for a row on which the filter
-        cannot be evaluated.
+        or a computed column cannot be evaluated.
         """
         if self.changes_nothing:
             return batch
@@ -103,8 +113,15 @@ class Projection:
             passes = {name: self._select(images[name]) for name in images}
             batch, kinds, images = _move(*self._keep_keys(batch, passes))
         if self._changes_rows:
-            images = {name: self._project_rows(images[name]) for name in images}
+            is_whole = pc.invert(pc.is_in(kinds, KEYS_ALONE))
+            images = {name: self._project_rows(images[name], is_whole) for name in images}
         return _with(batch, {"kind": kinds, **images}, self.schema.id)
+
+    def name_row(self, batch: pa.RecordBatch) -> str:
+        """Return which row the one event of a batch is of: its key, without what is masked."""
+        [row] = batch["after"].to_pylist() if batch["after"][0].is_valid else batch["before"].to_pylist()
+        named = [f"{self._names[index]} = {'(masked)' if index in self._masked else row[index]}" for index in self._key]
+        return f"the row with {', '.join(named)}" if named else "a row of a table without a key"
 
     def _select(self, rows: pa.ListArray) -> pa.Array:
         """Return for each row whether the filter passes it; NULL where there is no row."""
@@ -126,7 +143,7 @@ class Projection:
             batch = batch.set_column(0, ARROW_SCHEMA.field("kind"), kinds)
             for name, rows in (("before", keys), ("after", after)):
                 batch = batch.set_column(ARROW_SCHEMA.get_field_index(name), ARROW_SCHEMA.field(name), rows)
-        is_key = pc.is_in(batch["kind"], pa.array(["absent", "bounds"]))
+        is_key = pc.is_in(batch["kind"], KEYS_ALONE)
         return batch, {name: pc.if_else(is_key, batch[name].is_valid(), passed) for name, passed in passes.items()}
 
     def _keys_alone(self, rows: pa.ListArray) -> pa.ListArray:
@@ -136,15 +153,27 @@ class Projection:
         is_key = np.tile(np.isin(np.arange(self._width), self._key), len(values) // self._width)
         return _lists(pc.if_else(pa.array(is_key, pa.bool_()), values, None), present, self._width)
 
-    def _project_rows(self, rows: pa.ListArray) -> pa.ListArray:
+    def _project_rows(self, rows: pa.ListArray, is_whole: pa.Array) -> pa.ListArray:
+        """Return rows as they leave the source; those that are not whole have keys alone, from which nothing is computed."""
         present = rows.is_valid()
         values, count = rows.flatten(), pc.sum(present).as_py() or 0
+        added = self._compute(values, count, is_whole.filter(present)) if self._computed else []
         columns = [self._column(values, count, index) for index in self._kept]
         columns = [self._digests(column) if index in self._masked else column for index, column in zip(self._kept, columns, strict=True)]
+        columns += added
         width = len(columns)
         order = np.arange(width * count).reshape(width, count).T.ravel()  # row by row, of columns that follow one another
         woven = pc.take(pa.concat_arrays(columns), pa.array(order)) if count else pa.array([], pa.string())
         return _lists(woven, present, width)
+
+    def _compute(self, values: pa.Array, count: int, is_whole: pa.Array) -> list[pa.Array]:
+        """Return the texts of computed columns; NULL for rows that are not whole."""
+        texts = {index: self._column(values, count, index).filter(is_whole) for index in self._inputs}
+        whole = pc.sum(is_whole).as_py() or 0
+        if not whole:
+            return [pa.nulls(count, pa.string()) for computed in self._computed for _ in computed.columns]
+        places = pc.if_else(is_whole, pc.subtract(pc.cumulative_sum(is_whole.cast(pa.int64())), 1), None)
+        return [pc.take(column, places) for computed in self._computed for column in computed.compute(texts, whole)]
 
     def _column(self, values: pa.Array, count: int, index: int) -> pa.Array:
         return pc.take(values, pa.array(np.arange(index, count * self._width, self._width)))
@@ -210,87 +239,3 @@ def _with(batch: pa.RecordBatch, columns: dict[str, pa.Array], schema_id: str) -
     return pa.RecordBatch.from_arrays(
         [arrays.get(field.name, batch[field.name]).cast(field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA
     )
-
-
-class RowFilter:
-    """A filter over the rows of one table. Raises BadExpression if it cannot be evaluated on them."""
-
-    def __init__(self, where: str, schema: TableSchema) -> None:
-        written = portable.parse(where)
-        if portable.reads_clock(written):
-            raise BadExpression(
-                "where: a pipeline's filter cannot contain now or today, since rows leave it without an event; write a literal"
-            )
-        columns = {column.name.lower(): (index, column) for index, column in enumerate(schema.columns)}
-        filter_columns: dict[str, FilterColumn] = {}
-        self._where = where
-        self._table = f"{schema.database}.{schema.table}"
-        self.indexes: list[int] = []
-        """The columns of the table that it reads."""
-        for name in portable.column_names(written):
-            if name.lower() not in columns:
-                raise BadExpression(
-                    f"where: {self._table} has no column {name!r}; its columns are {', '.join(c.name for c in schema.columns)}"
-                )
-            index, column = columns[name.lower()]
-            filter_columns[name] = _filter_column(column, f"c{index}", dialects.get("duckdb"))
-            self.indexes.append(index)
-        condition = portable.Renderer(filter_columns, "target", dialects.get("duckdb")).condition(portable.bind(written, None))
-        self._sql = f"SELECT COALESCE({condition}, FALSE) FROM rows ORDER BY n"
-
-    def select(self, texts: Mapping[int, pa.Array], count: int) -> pa.Array:
-        """Return for each of ``count`` rows whether it passes; ``texts`` are the columns that the filter reads, by index.
-
-        Raises ValueRefused for a value that cannot be compared, such as the date 2024-00-10.
-        """
-        import duckdb
-
-        rows = pa.table({"n": pa.array(np.arange(count)), **{f"c{index}": texts[index] for index in self.indexes}})
-        connection = _connection()
-        connection.register("rows", rows)
-        try:
-            passed = connection.sql(self._sql).to_arrow_table().column(0).combine_chunks()
-        except duckdb.Error as error:
-            reason = re.sub(r"'[^']*'|\"[^\"]*\"", "'...'", str(error).strip().splitlines()[0])  # it quotes a value
-            raise ValueRefused(f"where: {self._where} cannot be evaluated on a row of {self._table}: {reason}") from error
-        finally:
-            connection.unregister("rows")
-        return passed
-
-
-@cache
-def _connection() -> Any:
-    """Return the process's DuckDB, which holds no table."""
-    import duckdb
-
-    connection = duckdb.connect(":memory:")
-    connection.execute("SET threads = 1").fetchall()
-    for statement in dialects.get("duckdb").pin_statements(0):
-        connection.execute(statement).fetchall()
-    atexit.register(_connection.cache_clear)  # while the library is still loaded
-    return connection
-
-
-def _filter_column(column: ColumnSchema, name: str, dialect: Dialect) -> FilterColumn:
-    kind = source_kind(column)
-    if kind is None:
-        return _as_seen(column, name, Column(column.name, column.type, None, column.nullable), "VARCHAR", dialect)
-    try:
-        native = dialect.types.native_type(kind)
-    except LookupError:
-        native = "VARCHAR"
-    if kind.name == "decimal" and (kind.digits or 0) > dialect.types.MAX_DECIMAL_DIGITS:
-        raise BadExpression(f"where: {column.name} is {column.type}, and a filter of a pipeline computes with 38 digits at most")
-    value = f"CAST({name} AS {native})"
-    if kind.name in ("date", "timestamp", "timestamptz"):
-        # The date 0000-00-00 is less than every other on MySQL.
-        zero = f"CASE WHEN {name} LIKE '0000-00-00%' THEN CAST('-infinity' AS {native}) ELSE {value} END"
-        value = f"({zero})"
-    elif kind.name == "binary":
-        value = f"UNHEX({name})"
-    return _as_seen(column, value, Column(column.name, column.type, kind, column.nullable), native, dialect)
-
-
-def _as_seen(column: ColumnSchema, value: str, source: Column, native: str, dialect: Dialect) -> FilterColumn:
-    target = Column(column.name, native.lower(), dialect.types.kind(native) if source.kind else None, column.nullable)
-    return FilterColumn(column.name, {"source": value, "target": value}, {"source": source, "target": target})

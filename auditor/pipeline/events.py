@@ -172,6 +172,10 @@ class ColumnSchema:
     nullable: bool
     charset: str | None = None
     """The character set of its text, or of the labels of ENUM and SET; None for other types."""
+    computed: str | None = None
+    """By what the pipeline computes it: an expression, or a function; None for a column of the source."""
+    inputs: tuple[str, ...] = ()
+    """The columns of the source that the expression reads, each followed by its type: ``price decimal(10,2)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +205,17 @@ class TableSchema:
 
 @lru_cache(maxsize=10_000)
 def _json_of(schema: TableSchema) -> str:
-    return json.dumps(asdict(schema), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    body = asdict(schema)
+    for column in body["columns"]:
+        if column["computed"] is None:
+            del column["computed"], column["inputs"]
+    return json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 @lru_cache(maxsize=10_000)
 def _schema_of(text: str) -> TableSchema:
     body = json.loads(text)
-    columns = tuple(ColumnSchema(**column) for column in body["columns"])
+    columns = tuple(ColumnSchema(**{**column, "inputs": tuple(column.get("inputs", ()))}) for column in body["columns"])
     return TableSchema(body["database"], body["table"], columns, tuple(body["key"]))
 
 

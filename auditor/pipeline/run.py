@@ -86,7 +86,7 @@ def _projected(settings: Settings, name: str, schema: TableSchema, rows: Mapping
     excluded, renamed = {column.lower() for column in rules.exclude}, {old.lower(): new for old, new in rules.rename.items()}
     values = {renamed.get(column.lower(), column): value for column, value in rows.items() if column.lower() not in excluded}
     masked = {renamed.get(column.lower(), column).lower() for column in rules.mask}
-    if {column.lower() for column in values} != {column.name.lower() for column in schema.columns}:
+    if {column.lower() for column in values} != {column.name.lower() for column in schema.columns if not column.computed}:
         return None
     return {column: value for column, value in values.items() if column.lower() not in masked}
 

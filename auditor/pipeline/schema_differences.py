@@ -57,6 +57,9 @@ def _differences(old: TableSchema, new: TableSchema, old_names: Mapping[str, str
             is_narrowed = not _holds_all(before[origin], column)
             lost = ", which does not hold all that it held" if is_narrowed else ""
             yield SchemaDifference(f"{column.name} is {column.type} and was {before[origin].type}{lost}", is_narrowed)
+        if is_computed_anew(before[origin], column):
+            by, was = (one.computed or "the source" for one in (column, before[origin]))
+            yield SchemaDifference(f"{column.name} is computed by {by}, and was by {was}, of which columns may have other values now", True)
         if before[origin].nullable != column.nullable:
             yield SchemaDifference(f"{column.name} {'may be' if column.nullable else 'is never'} NULL", False)
     if [old_names.get(name) for name in new.key] != list(old.key):
@@ -64,6 +67,20 @@ def _differences(old: TableSchema, new: TableSchema, old_names: Mapping[str, str
     order = [old_names[column.name] for column in new.columns if column.name in old_names]
     if order != [name for name in before if name in stays]:
         yield SchemaDifference("the columns have another order", False)
+
+
+def is_computed_anew(before: ColumnSchema, after: ColumnSchema) -> bool:
+    """Return whether a column's values may be others because the pipeline computes them otherwise, or from columns of other types."""
+    if before.computed != after.computed:
+        return True
+    read, now_read = (dict(one.split(" ", 1) for one in column.inputs) for column in (before, after))
+    return read.keys() != now_read.keys() or not all(_keeps_text(native, now_read[name]) for name, native in read.items())
+
+
+def _keeps_text(before: str, after: str) -> bool:
+    """Return whether a column's change from one type to another keeps all values as expressions read them."""
+    old, new = (source_kind(ColumnSchema("", native, True)) for native in (before, after))
+    return old is not None and new is not None and old.scale == new.scale and keeps_values(old, new)
 
 
 def _holds_all(before: ColumnSchema, after: ColumnSchema) -> bool:

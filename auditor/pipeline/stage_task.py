@@ -200,7 +200,7 @@ def _apply(projection: Projection, batch: pa.RecordBatch) -> tuple[list[pa.Recor
             if half:
                 left += [batch.slice(half), batch.slice(0, half)]
             else:
-                notes += _refuse(batch, error)
+                notes += _refuse(batch, ValueRefused(f"{error}; {projection.name_row(batch)}"))
     return projected, notes
 
 

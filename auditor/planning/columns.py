@@ -21,12 +21,14 @@ from typing import NoReturn
 from auditor import canonical
 from auditor.canonical import Shared
 from auditor.compare import tolerance
-from auditor.config import Audit, DialectSql, Override, PerSide, Sql
+from auditor.config import Audit, Computed, DialectSql, Override, PerSide, TranslatedSql
 from auditor.errors import BadExpression, ColumnRefused, NoKey, NoSuchObject, PlanError
 from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Side
 from auditor.planning import times
 from auditor.planning.times import CLOCKS, check_fraction, with_rounding
+from auditor.sql import filter as portable
 from auditor.sql import user_sql
+from auditor.sql.filter import FilterColumn
 from dialects import Column, Dialect, Kind, Origins, Place, Table, get
 from dialects.hashes import PIECE_BYTES
 from dialects.kinds import FREE_TEXT_KINDS
@@ -202,9 +204,9 @@ class NameResolver:
         if source and target:
             return {"source": source, "target": target}
         if source:
-            raise BadExpression(f"where: the column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target', name)}")
+            raise BadExpression(f"the column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target', name)}")
         known = ", ".join(column.name for column in self.ends["source"].table.columns if self.find("target", column.name))
-        raise BadExpression(f"where: there is no column {name!r} in the source; use one of {known}, and write texts in single quotes")
+        raise BadExpression(f"there is no column {name!r} in the source; use one of {known}, and write texts in single quotes")
 
     def for_expressions(self, side: Side, shared: bool) -> dict[str, str]:
         """Map the names that may be used in filters and expressions, in lower case, to this side's column names.
@@ -221,7 +223,7 @@ class NameResolver:
         return names
 
 
-def translate_sql(sql: Sql, what: str, ends: Mapping[Side, Endpoint], names: NameResolver, side: Side) -> str:
+def translate_sql(sql: TranslatedSql, what: str, ends: Mapping[Side, Endpoint], names: NameResolver, side: Side) -> str:
     """Return SQL of the configuration in the dialect of a side. ``what`` names it in messages. Raises BadExpression or PlanError."""
     write = ends[side].dialect
     match sql:
@@ -245,13 +247,21 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
     requested = canonical.parse_kind(rule.kind) if rule.kind else None
     if rule.round is not None:
         requested = Kind("rounded", scale=rule.round)
-    if rule.expr is not None and requested:
+    computed = rule.expr if isinstance(rule.expr, Computed) else None
+    if rule.expr is not None and requested and not isinstance(rule.expr, Computed):
         return _plan_of_expression(audit, ends, names, name, method, rule, rule.expr, requested)
     both = {side: column for side, column in by_side.items() if column}
-    masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
-    native = {side: _native_kind(column, name, side, ends[side]) for side, column in both.items()}
     expression = {side: ends[side].dialect.names.quote(column.name) for side, column in both.items()}
-    taken_to = times.zones_of(audit, rule, name, native, {side: ends[side].zone for side in SIDES})
+    if computed and requested:
+        if "target" not in both:
+            raise NoSuchObject(f"column {name!r}, whose source is computed, is not in the target ({ends['target'].label})")
+        expression["source"], native_kind = _computed(computed.compute, name, requested, ends["source"])
+        both = {"source": Column(name, f"computed: {computed.compute}", native_kind, True), "target": both["target"]}
+    masked = rule.mask or any(column.name.lower() in ends[side].masks for side, column in both.items())
+    masked = masked or bool(computed and are_mentioned(ends["source"].masks, expression["source"]))
+    native = {side: _native_kind(column, name, side, ends[side]) for side, column in both.items()}
+    zones = {} if computed else {side: ends[side].zone for side in SIDES}
+    taken_to = times.zones_of(audit, rule, name, native, zones) if zones else {}
     for side, zone in taken_to.items():
         expression[side], native[side] = times.take_to(zone, expression[side], native[side], ends[side].dialect)
     allowed, fine = None, dict[Side, Kind]()
@@ -287,8 +297,31 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
     )
 
 
+def _computed(compute: str, name: str, kind: Kind, end: Endpoint) -> tuple[str, Kind]:
+    """Return the SQL of a value that the source's row yields, and its kind there. Raises BadExpression."""
+    with portable.naming(f"expr of {name}: {compute}", f"write columns: {{override: {{{name}: {{expr: {{source: ..., target: ...}}}}}}}}"):
+        written = portable.parse_value(compute)
+        columns: dict[str, FilterColumn] = {}
+        by_name = {column.name.lower(): column for column in end.table.columns}
+        for read in portable.column_names(written):
+            if (column := by_name.get(read.lower())) is None:
+                raise BadExpression(f"there is no column {read!r} in the source; use one of {', '.join(c.name for c in end.table.columns)}")
+            quoted = end.dialect.names.quote(column.name)
+            columns[read] = FilterColumn(column.name, dict.fromkeys(SIDES, quoted), dict.fromkeys(SIDES, column))
+        value = portable.Renderer(columns, "source", end.dialect).value(portable.bind_value(written))
+        typed = portable.of_kind(value, kind, end.dialect)
+    return f"({typed.sql})", typed.kind or kind
+
+
 def _plan_of_expression(
-    audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver, name: str, method: Method, rule: Override, expression: Sql, kind: Kind
+    audit: Audit,
+    ends: Mapping[Side, Endpoint],
+    names: NameResolver,
+    name: str,
+    method: Method,
+    rule: Override,
+    expression: TranslatedSql,
+    kind: Kind,
 ) -> ColumnPlan:
     """Return how a column is compared that the audit gives an expression and the kind of its values. Raises PlanError."""
     said = {side: translate_sql(expression, f"expr of {name}", ends, names, side) for side in SIDES}

@@ -49,7 +49,8 @@ def plan_filter(
     try:
         if isinstance(where, PerSide):
             return _plan_per_side(where, ends, names)
-        return _plan_portable(where, ends, names, clock) if where is not None else PlannedFilter()
+        with portable.naming("where"):
+            return _plan_portable(where, ends, names, clock) if where is not None else PlannedFilter()
     except BadExpression as error:
         problems.append(str(error))
         return PlannedFilter()
@@ -80,7 +81,7 @@ def _as_stored(column: FilterColumn, ends: Mapping[Side, Endpoint], audit: Audit
     rule = next((rule for name, rule in audit.columns.override.items() if name.lower() == column.name.lower()), Override())
     if times.zones_of(audit, rule, column.name, native, {side: ends[side].zone for side in SIDES}):
         raise BadExpression(
-            f"where: the column {column.name!r} holds times of a zone on one side and of UTC on the other, and a filter compares with UTC;"
+            f"the column {column.name!r} holds times of a zone on one side and of UTC on the other, and a filter compares with UTC;"
             f" {portable.WAY_OUT}"
         )
     stored = Kind("date") if column.in_days else native["target"]

@@ -27,7 +27,7 @@ from glob import glob
 from pathlib import Path
 
 import dialects
-from auditor.config import Audit, Columns, ConnectionSettings, DialectSql, Override, PerSide, Proxy, Sql, TableRef, Threshold
+from auditor.config import Audit, Columns, Computed, ConnectionSettings, DialectSql, Override, PerSide, Proxy, Sql, TableRef, Threshold
 from auditor.errors import ConfigError
 from auditor.model import Jaccard, Report, Verdict
 from dialects import Table
@@ -65,6 +65,8 @@ def split_audit(name: str, audit: Audit, connections: Mapping[str, ConnectionSet
             raise ConfigError(
                 f"audit {name}: {what} has one expression per side, and via: has a dump between them; write a single expression"
             )
+        if isinstance(sql, Computed):
+            raise ConfigError(f"audit {name}: {what} computes the source's value alone, and via: has a dump between; remove one of them")
         return sql if isinstance(sql, DialectSql) else DialectSql(sql=sql, dialect=written_in)
 
     rules = {

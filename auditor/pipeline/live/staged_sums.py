@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from auditor.errors import AuditorError, LiveSummariesWrong, StagingFailed, StagingFull, ValueRefused
 from auditor.model import Part
-from auditor.pipeline.columns import RowFilter
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.live.images import Images, columns_of, hash_rows, no_images
 from auditor.pipeline.live.published_epochs import PublishedEpoch, published
+from auditor.pipeline.row_expressions import RowFilter
 from auditor.pipeline.staged_parts import folder_name
 
 ADDING, REMOVING = pa.array(["insert", "update"]), pa.array(["delete", "update"])

@@ -11,7 +11,7 @@ from auditor.canonical import holds
 from auditor.errors import SchemaChanged, ValueRefused
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
 from auditor.pipeline.merge.column_origins import Origins
-from auditor.pipeline.schema_differences import CLOCKS, SIZED, is_longer, is_narrower, keeps_values
+from auditor.pipeline.schema_differences import CLOCKS, SIZED, is_computed_anew, is_longer, is_narrower, keeps_values
 from auditor.sql.literals import canonical_literal
 from auditor.sql.merge import STAGE
 from auditor.sql.table_definition import TableStatements
@@ -157,8 +157,14 @@ class Plan:
 
     def _keeps(self, new: ColumnSchema, old: str | None, target: Column) -> bool:
         """Return whether the target's column can stay, with the values that it has. Raises SchemaChanged."""
-        before = next((source_kind(column) for column in self.old.columns if column.name == old), None)
-        after = source_kind(new)
+        was_column = next((column for column in self.old.columns if column.name == old), None)
+        if was_column and is_computed_anew(was_column, new) and not self.is_empty:
+            raise SchemaChanged(
+                f"{self._name}.{new.name} is computed by {new.computed or 'the source'} and was by {was_column.computed or 'the source'},"
+                f" so that older rows have other values; run there: {self._drop(target)}, after which the column is added without"
+                " values, and send the table's rows again: auditor pipeline refresh"
+            )
+        before, after = source_kind(was_column) if was_column else None, source_kind(new)
         if old is None or after is None or before is None or keeps_values(before, after):
             return True
         if target.kind and holds(target.kind, after) and keeps_values(target.kind, after):
@@ -173,6 +179,9 @@ class Plan:
             f"{self._name}.{new.name} is {new.type} and was {was}, which may have changed values of older rows; run there:"
             f" {self._sql.retype_by_hand(target.name, native)}"
         )
+
+    def _drop(self, target: Column) -> str:
+        return f"ALTER TABLE {self.table.sql} DROP COLUMN {self.dialect.names.quote(target.name)}"
 
     def _dropped(self, there: Mapping[str, Column], kept: Sequence[tuple[ColumnSchema, Column]]) -> list[str]:
         stays = {column.name.lower() for _, column in kept}
@@ -195,6 +204,12 @@ class Plan:
         """Return a new column with what older rows get in it. Raises SchemaChanged if that is not known, or cannot be written."""
         native, value = self.natives[new.name], self.origins.values.get(new.name) or self.catalogue.get(new.name)
         if self.is_empty:
+            return Added(new.name, native)
+        if new.computed:
+            said.append(
+                f"{self._name}.{new.name} is computed by {new.computed}: older rows have NULL until they are sent again:"
+                " auditor pipeline refresh"
+            )
             return Added(new.name, native)
         if value is None:
             said.append(f"{self._name}.{new.name} is new, and nothing says what older rows have in it: they have NULL in the target")

@@ -18,6 +18,8 @@ from auditor.sql.filter._parser import WAY_OUT
 from auditor.sql.filter._tree import (
     FLIPPED,
     Arithmetic,
+    Call,
+    Case,
     Clock,
     Column,
     CompareOp,
@@ -31,10 +33,12 @@ from auditor.sql.filter._tree import (
     Like,
     Moment,
     Not,
+    Null,
     Number,
     Operand,
     Text,
     Truth,
+    reads_clock,
 )
 
 EXACT = Context(prec=200)
@@ -70,6 +74,13 @@ def bind(condition: Condition, now: dt.datetime | None) -> Condition:
             return condition
 
 
+def bind_value(value: Operand) -> Operand:
+    """Return a value with everything computed that no row decides. Raises BadExpression if it reads the clock."""
+    if reads_clock(value):
+        raise BadExpression("a value that is computed for each row cannot contain now or today, which change without it; write a literal")
+    return _operand(value, None)
+
+
 def _operand(operand: Operand, now: dt.datetime | None) -> Operand:
     match operand:
         case Clock(name=name):
@@ -78,6 +89,11 @@ def _operand(operand: Operand, now: dt.datetime | None) -> Operand:
             return Moment(now if name == "now" else dt.datetime.combine(now, dt.time()))
         case Arithmetic():
             return _arithmetic(operand, _operand(operand.left, now), _operand(operand.right, now))
+        case Case(branches=branches, otherwise=otherwise):
+            bound = tuple((bind(condition, now), _operand(value, now)) for condition, value in branches)
+            return Case(bound, _operand(otherwise, now))
+        case Call(name=name, arguments=arguments):
+            return Call(name, tuple(_operand(argument, now) for argument in arguments))
         case _:
             return operand
 
@@ -93,9 +109,9 @@ def _arithmetic(written: Arithmetic, left: Operand, right: Operand) -> Operand:
             return Moment(_shift(moment, right, 1 if op == "+" else -1))
         case _, Interval() if op in "+-" and not isinstance(left, Number | Text | Truth | Interval):
             return Arithmetic(op, left, right)
-    if any(isinstance(operand, Text | Truth | Moment | Interval) for operand in (left, right)):
+    if any(isinstance(operand, Text | Truth | Moment | Interval | Null) for operand in (left, right)):
         raise BadExpression(
-            "where: + - * calculate with numbers, and + - add an interval to a time (at < now - INTERVAL '7' day); write one of these"
+            "+ - * calculate with numbers, and + - add an interval to a time (at < now - INTERVAL '7' day); write one of these"
         )
     return Arithmetic(op, left, right)
 
@@ -107,7 +123,7 @@ def _shift(moment: dt.datetime, by: Interval, sign: int) -> dt.datetime:
         last = calendar.monthrange(year, month + 1)[1]
         return moment.replace(year=year, month=month + 1, day=min(moment.day, last)) + sign * by.duration
     except (OverflowError, ValueError):
-        raise BadExpression("where: a time with its interval is outside the years 1 to 9999; write a shorter interval") from None
+        raise BadExpression("a time with its interval is outside the years 1 to 9999; write a shorter interval") from None
 
 
 def _comparison(op: CompareOp, left: Operand, right: Operand) -> Condition:
@@ -117,7 +133,7 @@ def _comparison(op: CompareOp, left: Operand, right: Operand) -> Condition:
         by = left.right
         if by.months:
             raise BadExpression(
-                "where: months and years have no fixed length, so they are added to now, today or a literal only;"
+                "months and years have no fixed length, so they are added to now, today or a literal only;"
                 " write the interval on that side, or in days"
             )
         if not isinstance(right, Moment):
@@ -129,18 +145,18 @@ def _comparison(op: CompareOp, left: Operand, right: Operand) -> Condition:
     if not (isinstance(left, Constant) and isinstance(right, Constant)):
         return Comparison(op, left, right)
     if type(left) is not type(right):
-        raise BadExpression(f"where: {describe(left)} and {describe(right)} cannot be compared; write two values of one kind")
+        raise BadExpression(f"{describe(left)} and {describe(right)} cannot be compared; write two values of one kind")
     return Truth(COMPARE[op](*(operand.value.encode() if isinstance(operand, Text) else operand.value for operand in (left, right))))
 
 
 def _shifted() -> BadExpression:
-    return BadExpression(f"where: a column with an interval is compared with now, today or a literal only; {WAY_OUT}")
+    return BadExpression(f"a column with an interval is compared with now, today or a literal only; {WAY_OUT}")
 
 
 def _membership(operand: Operand, values: tuple[Operand, ...]) -> Condition:
     for value in values:
         if not isinstance(value, Constant):
-            raise BadExpression("where: IN takes literals, now and today; write a = b OR a = c to compare with columns")
+            raise BadExpression("IN takes literals, now and today; write a = b OR a = c to compare with columns")
     if isinstance(operand, Column) or (isinstance(operand, Arithmetic) and not isinstance(operand.right, Interval)):
         return In(operand, values)
     comparisons = tuple(_comparison("=", operand, value) for value in values)
@@ -164,3 +180,9 @@ def describe(operand: Operand) -> str:
             return "an interval"
         case Arithmetic():
             return "a number"
+        case Null():
+            return "NULL"
+        case Case():
+            return "a CASE"
+        case Call(name=name):
+            return f"the result of {name}"

@@ -1,21 +1,25 @@
-"""Parse a portable filter into its tree.
+"""Parse a portable filter, or a value of the same language, into its tree.
 
 ::
 
     condition  = all-of { OR all-of }
     all-of     = negation { AND negation }
     negation   = NOT negation | predicate
-    predicate  = sum [ comparison sum | [NOT] IN (sum, ...) | [NOT] BETWEEN sum AND sum | [NOT] LIKE text [ESCAPE text] | IS [NOT] NULL ]
+    predicate  = value [ comparison value | [NOT] IN (value, ...) | [NOT] BETWEEN value AND value | [NOT] LIKE text [ESCAPE text]
+                         | IS [NOT] NULL ]
+    value      = sum { || sum }
     sum        = product { (+ | -) product }
     product    = factor { * factor }
-    factor     = column | literal | now | today | - factor | ( condition )
+    factor     = column | literal | now | today | - factor | ( condition ) | function(value, ...)
+               | CASE { WHEN condition THEN result } [ ELSE result ] END
+    result     = value | NULL
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, cast
@@ -24,6 +28,8 @@ from auditor.errors import BadExpression
 from auditor.sql.filter._tree import (
     Arithmetic,
     ArithmeticOp,
+    Call,
+    Case,
     Clock,
     Column,
     CompareOp,
@@ -36,6 +42,7 @@ from auditor.sql.filter._tree import (
     Like,
     Moment,
     Not,
+    Null,
     Number,
     Operand,
     Text,
@@ -46,6 +53,8 @@ from auditor.sql.filter._tree import (
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 MAX_DIGITS = 38
 """Most digits of a number literal."""
+MAX_CHARACTERS = 1_000_000
+"""The greatest number that a function of texts takes."""
 MAX_DEPTH = 100
 """Most brackets and negations within each other."""
 UNITS = {
@@ -60,7 +69,24 @@ MONTHS = {"MONTH": 1, "YEAR": 12}
 WAY_OUT = 'write where: {source: "...", target: "..."}, each in its own dialect'
 """What to do with a filter that the language cannot express."""
 
-LANGUAGE = "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, IS NULL, + - *, now and today"
+TEXT_FUNCTIONS = frozenset({"UPPER", "LOWER", "TRIM", "LENGTH", "LEFT", "SUBSTRING", "REPLACE"})
+TIME_FUNCTIONS = frozenset({"DATE", "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
+FUNCTIONS = frozenset({"COALESCE", "ROUND", "ABS"}) | TEXT_FUNCTIONS | TIME_FUNCTIONS
+"""The functions of the language; ``||``, which joins texts, is a `Call`, too."""
+
+FORMS = {
+    "ROUND": "ROUND(number, digits)",
+    "LEFT": "LEFT(text, characters)",
+    "SUBSTRING": "SUBSTRING(text, first, characters), the first character of a text being 1",
+    "REPLACE": "REPLACE(text, 'old', 'new')",
+    "COALESCE": "COALESCE(value, value, ...)",
+}
+"""How functions are written that take more than one value."""
+
+LANGUAGE = (
+    "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, IS NULL, + - * ||, CASE, now, today and the functions "
+    + ", ".join(sorted(FUNCTIONS))
+)
 """What the language consists of, for messages."""
 
 RESERVED = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "NOW", "TODAY"})
@@ -68,7 +94,6 @@ RESERVED = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS
 
 FOREIGN_OPERANDS = frozenset(
     {
-        "CASE",
         "EXISTS",
         "SELECT",
         "BINARY",
@@ -121,7 +146,7 @@ _TOKEN = re.compile(
       | (?P<quoted>"(?:[^"]|"")+"|`(?:[^`]|``)+`)
       | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?![\w.]))
       | (?P<word>[^\W\d]\w*)
-      | (?P<symbol><>|!=|<=|>=|[=<>(),+*-])""",
+      | (?P<symbol><>|!=|<=|>=|\|\||[=<>(),+*-])""",
     re.VERBOSE,
 )
 
@@ -129,6 +154,11 @@ _TOKEN = re.compile(
 def parse(text: str) -> Condition:
     """Return the tree of a filter. Raises BadExpression, whose one sentence says what to write instead."""
     return _Parser(tokenize(text)).parse()
+
+
+def parse_value(text: str) -> Operand:
+    """Return the tree of a value, such as ``price - discount``. Raises BadExpression."""
+    return _Parser(tokenize(text)).parse_value()
 
 
 class _Parser:
@@ -141,11 +171,21 @@ class _Parser:
 
     def parse(self) -> Condition:
         if self._peek().sort == "end":
-            raise BadExpression("where: the filter is empty; remove it, or write a condition such as status <> 'draft'")
+            raise BadExpression("the filter is empty; remove it, or write a condition such as status <> 'draft'")
         condition = self._as_condition(self._disjunction())
         if self._peek().sort != "end":
             raise self._unexpected("AND or OR")
         return condition
+
+    def parse_value(self) -> Operand:
+        if self._peek().sort == "end":
+            raise BadExpression("the expression is empty; write a value such as price * amount")
+        value = self._disjunction()
+        if self._peek().sort != "end":
+            raise self._unexpected("an operator such as +")
+        if isinstance(value, Comparison | In | Like | IsNull | Not | Junction | Truth):
+            raise BadExpression("a condition is no value; write CASE WHEN ... THEN 1 ELSE 0 END")
+        return value
 
     # conditions
 
@@ -173,16 +213,16 @@ class _Parser:
         return condition
 
     def _predicate(self) -> Operand | Condition:
-        left = self._sum()
+        left = self._concatenation()
         token = self._peek()
         if token.sort == "symbol" and token.value in COMPARISONS:
             self._next += 1
-            return Comparison(cast(CompareOp, token.value), self._as_operand(left), self._as_operand(self._sum()))
+            return Comparison(cast(CompareOp, token.value), self._as_operand(left), self._as_operand(self._concatenation()))
         if self._take_word("IS"):
             negated = self._take_word("NOT")
             self._expect_word("NULL", "NULL, as in IS NULL or IS NOT NULL")
             if not isinstance(left, Column):
-                raise BadExpression(f"where: IS NULL {token.place} takes one column; write column IS NULL")
+                raise BadExpression(f"IS NULL {token.place} takes one column; write column IS NULL")
             return Not(IsNull(left)) if negated else IsNull(left)
         negated = self._at_word("NOT") and self._take_word("NOT")
         for word, parse_rest in (("IN", self._in), ("BETWEEN", self._between), ("LIKE", self._like)):
@@ -195,16 +235,16 @@ class _Parser:
 
     def _in(self, operand: Operand) -> Condition:
         self._expect_symbol("(")
-        values = [self._as_operand(self._sum())]
+        values = [self._as_operand(self._concatenation())]
         while self._take_symbol(","):
-            values.append(self._as_operand(self._sum()))
+            values.append(self._as_operand(self._concatenation()))
         self._expect_symbol(")")
         return In(operand, tuple(values))
 
     def _between(self, operand: Operand) -> Condition:
-        low = self._as_operand(self._sum())
+        low = self._as_operand(self._concatenation())
         self._expect_word("AND", "AND, as in BETWEEN 1 AND 9")
-        high = self._as_operand(self._sum())
+        high = self._as_operand(self._concatenation())
         return Junction("AND", (Comparison(">=", operand, low), Comparison("<=", operand, high)))
 
     def _like(self, operand: Operand) -> Condition:
@@ -213,15 +253,24 @@ class _Parser:
         if self._take_word("ESCAPE"):
             escape = self._expect_text("one character, as in ESCAPE '!'")
             if len(escape) != 1 or escape in "%_":
-                raise BadExpression("where: ESCAPE takes one character other than % and _, as in ESCAPE '!'")
+                raise BadExpression("ESCAPE takes one character other than % and _, as in ESCAPE '!'")
         elif "\\" in pattern:
             raise BadExpression(
-                "where: engines read a backslash in a pattern of LIKE in different ways; write LIKE '...' ESCAPE '\\' if it escapes,"
+                "engines read a backslash in a pattern of LIKE in different ways; write LIKE '...' ESCAPE '\\' if it escapes,"
                 " and ESCAPE '!' if it means itself"
             )
         return Like(operand, _split_pattern(pattern, escape))
 
     # operands
+
+    def _concatenation(self) -> Operand | Condition:
+        left = self._sum()
+        if not (self._peek().sort == "symbol" and self._peek().value == "||"):
+            return left
+        parts = [self._as_operand(left)]
+        while self._take_symbol("||"):
+            parts.append(self._as_operand(self._sum()))
+        return Call("||", tuple(parts))
 
     def _sum(self) -> Operand | Condition:
         left = self._product()
@@ -255,7 +304,7 @@ class _Parser:
                 return _number(token)
             case "text":
                 if "\0" in token.value:
-                    raise BadExpression("where: a text cannot contain the character U+0000, which some engines cannot hold; remove it")
+                    raise BadExpression("a text cannot contain the character U+0000, which some engines cannot hold; remove it")
                 return Text(token.value)
             case "quoted":
                 return self._column(token.value, token)
@@ -271,15 +320,19 @@ class _Parser:
         if self._peek().sort == "text" and token.value == "INTERVAL":
             return self._interval(self._take())
         if token.value == "INTERVAL" and self._peek().sort == "number":
-            raise BadExpression(f"where: the number of an interval is written in quotes: INTERVAL '{self._peek().written}' day")
+            raise BadExpression(f"the number of an interval is written in quotes: INTERVAL '{self._peek().written}' day")
+        if token.value == "CASE":
+            return self._case()
         if self._peek().sort == "symbol" and self._peek().value == "(":
-            raise _foreign(token, f"{token.written}()")
+            if token.value not in FUNCTIONS:
+                raise _foreign(token, f"{token.written}()")
+            return self._call(token)
         if token.value in ("NOW", "TODAY"):
             return Clock("now" if token.value == "NOW" else "today")
         if token.value in ("TRUE", "FALSE"):
             return Truth(token.value == "TRUE")
         if token.value == "NULL":
-            raise BadExpression(f"where: a comparison with NULL {token.place} is never true; write IS NULL or IS NOT NULL")
+            raise BadExpression(f"a comparison with NULL {token.place} is never true; write IS NULL or IS NOT NULL")
         if token.value in RESERVED:
             self._next -= 1
             raise self._unexpected("a column or a value")
@@ -287,12 +340,39 @@ class _Parser:
             raise _foreign(token, token.written)
         return self._column(token.written, token)
 
+    def _case(self) -> Operand:
+        self._enter()
+        if not self._at_word("WHEN"):
+            raise BadExpression("CASE is followed by conditions; write CASE WHEN status = 'paid' THEN 1 ELSE 0 END")
+        branches: list[tuple[Condition, Operand]] = []
+        while self._take_word("WHEN"):
+            condition = self._as_condition(self._disjunction())
+            self._expect_word("THEN", "THEN, as in CASE WHEN status = 'paid' THEN 1 ELSE 0 END")
+            branches.append((condition, self._result()))
+        otherwise = self._result() if self._take_word("ELSE") else Null()
+        self._expect_word("END", "END, as in CASE WHEN status = 'paid' THEN 1 ELSE 0 END")
+        self._depth -= 1
+        return Case(tuple(branches), otherwise)
+
+    def _result(self) -> Operand:
+        return Null() if self._take_word("NULL") else self._as_operand(self._concatenation())
+
+    def _call(self, token: Token) -> Operand:
+        self._enter()
+        self._expect_symbol("(")
+        arguments = [self._as_operand(self._concatenation())]
+        while self._take_symbol(","):
+            arguments.append(self._as_operand(self._concatenation()))
+        self._expect_symbol(")")
+        self._depth -= 1
+        if not _fits(token.value, arguments):
+            raise BadExpression(f"{token.written}() {token.place} is written {FORMS.get(token.value, f'{token.value}(value)')}")
+        return Call(token.value, tuple(arguments))
+
     def _column(self, name: str, token: Token) -> Column:
         following = self._peek()
         if following.sort == "text":
-            raise BadExpression(
-                f"where: {token.written} before a text is no literal; write DATE '...', TIMESTAMP '...' or INTERVAL '...' day"
-            )
+            raise BadExpression(f"{token.written} before a text is no literal; write DATE '...', TIMESTAMP '...' or INTERVAL '...' day")
         return Column(name)
 
     def _interval(self, number: Token) -> Interval:
@@ -300,7 +380,7 @@ class _Parser:
         name = unit.value.removesuffix("S") if unit.sort == "word" else ""
         if not re.fullmatch(r"\d{1,9}", number.value) or name not in {*UNITS, *MONTHS}:
             raise BadExpression(
-                f"where: INTERVAL {number.written} takes a whole number and a unit; write INTERVAL '7' day, with the unit"
+                f"INTERVAL {number.written} takes a whole number and a unit; write INTERVAL '7' day, with the unit"
                 " second, minute, hour, day, week, month or year"
             )
         self._next += 1
@@ -308,9 +388,7 @@ class _Parser:
         try:
             return Interval(count * MONTHS.get(name, 0), count * UNITS.get(name, dt.timedelta()))
         except OverflowError:
-            raise BadExpression(
-                f"where: INTERVAL {number.written} {unit.written} is longer than all of time; write a shorter one"
-            ) from None
+            raise BadExpression(f"INTERVAL {number.written} {unit.written} is longer than all of time; write a shorter one") from None
 
     # tokens
 
@@ -350,14 +428,14 @@ class _Parser:
     def _enter(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise BadExpression(f"where: more than {MAX_DEPTH} brackets within each other; write fewer")
+            raise BadExpression(f"more than {MAX_DEPTH} brackets within each other; write fewer")
 
     def _unexpected(self, wanted: str) -> BadExpression:
         """Return the error that something else than ``wanted`` is next."""
         token = self._peek()
         if token.sort == "word" and token.value in FOREIGN_OPERATORS | FOREIGN_OPERANDS:
             return _foreign(token, token.written)
-        return BadExpression(f"where: {wanted} is missing {token.place}")
+        return BadExpression(f"{wanted} is missing {token.place}")
 
     def _as_condition(self, node: Operand | Condition) -> Condition:
         """Return a column of truth values as the condition that it is TRUE. Raises BadExpression for any other operand."""
@@ -365,27 +443,48 @@ class _Parser:
             return Comparison("=", node, Truth(True))
         if isinstance(node, Truth | Comparison | In | Like | IsNull | Not | Junction):
             return node
-        raise BadExpression("where: a value alone is no condition; compare it, as in amount > 0")
+        raise BadExpression("a value alone is no condition; compare it, as in amount > 0")
 
     def _as_operand(self, node: Operand | Condition) -> Operand:
         if isinstance(node, Comparison | In | Like | IsNull | Not | Junction):
-            raise BadExpression("where: a condition cannot be compared or calculated with; join conditions with AND, OR and NOT")
+            raise BadExpression("a condition cannot be compared or calculated with; join conditions with AND, OR and NOT")
         return node
+
+
+def _fits(name: str, arguments: Sequence[Operand]) -> bool:
+    """Return whether a function has the arguments that it needs."""
+    others = arguments[1:]
+    match name:
+        case "COALESCE":
+            return bool(others)
+        case "ROUND":
+            return len(others) == 1 and _is_count(others[0], 0)
+        case "LEFT":
+            return len(others) == 1 and _is_count(others[0], 1)
+        case "SUBSTRING":
+            return len(others) in (1, 2) and all(_is_count(other, 1) for other in others)
+        case "REPLACE":
+            return len(others) == 2 and all(isinstance(other, Text) for other in others) and others[0] != Text("")
+    return not others
+
+
+def _is_count(operand: Operand, least: int) -> bool:
+    return isinstance(operand, Number) and operand.value == int(operand.value) and least <= operand.value < MAX_CHARACTERS
 
 
 def _foreign(token: Token, name: str) -> BadExpression:
     """Return the error for a word of SQL that is not in the language."""
     if token.value in ("NOW", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "SYSDATE", "GETDATE", "UTC_TIMESTAMP", "LOCALTIME"):
-        return BadExpression(f"where: {name} would be each server's own clock; write now, which is the source's for both sides")
+        return BadExpression(f"{name} would be each server's own clock; write now, which is the source's for both sides")
     if token.value in ("CURRENT_DATE", "CURDATE", "UTC_DATE"):
-        return BadExpression(f"where: {name} would be each server's own clock; write today, which is the source's for both sides, in UTC")
-    return BadExpression(f"where: {name} (character {token.at + 1}) is not part of the portable language, which has {LANGUAGE}; {WAY_OUT}")
+        return BadExpression(f"{name} would be each server's own clock; write today, which is the source's for both sides, in UTC")
+    return BadExpression(f"{name} (character {token.at + 1}) is not part of the portable language, which has {LANGUAGE}; {WAY_OUT}")
 
 
 def _number(token: Token) -> Number:
     digits = token.value.replace(".", "").lstrip("0")
     if len(digits) > MAX_DIGITS:
-        raise BadExpression(f"where: the number {token.place} has more than {MAX_DIGITS} digits; write a shorter one")
+        raise BadExpression(f"the number {token.place} has more than {MAX_DIGITS} digits; write a shorter one")
     return Number(Decimal(token.value))
 
 
@@ -399,7 +498,7 @@ def _moment(word: str, literal: Token) -> Moment:
         moment = dt.datetime.fromisoformat(literal.value.replace(" +", "+").replace(" -", "-").replace(" Z", "Z"))
         return Moment(moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment)
     except (ValueError, OverflowError):
-        raise BadExpression(f"where: {word} {literal.written} is no {word.lower()}; write {example}") from None
+        raise BadExpression(f"{word} {literal.written} is no {word.lower()}; write {example}") from None
 
 
 def _split_pattern(pattern: str, escape: str) -> tuple[str | Wildcard, ...]:
@@ -412,7 +511,7 @@ def _split_pattern(pattern: str, escape: str) -> tuple[str | Wildcard, ...]:
             continue
         plain = next(characters, "") if character == escape else character
         if character == escape and plain not in ("%", "_", escape):
-            raise BadExpression(f"where: in a pattern of LIKE, {escape} must be followed by %, _ or {escape}; write it so")
+            raise BadExpression(f"in a pattern of LIKE, {escape} must be followed by %, _ or {escape}; write it so")
         if parts and isinstance(parts[-1], str):
             parts[-1] += plain
         else:
@@ -465,13 +564,13 @@ def _describe_foreign(text: str, at: int) -> str:
     """Return what is wrong with the character at a position, and what to write instead."""
     rest = text[at:]
     if rest[0] in "'\"`":
-        return f"where: the quote at character {at + 1} is not closed; a quote within quotes is written twice"
+        return f"the quote at character {at + 1} is not closed; a quote within quotes is written twice"
     if re.match(r"--|/\*|#", rest):
-        return f"where: a filter has no comments (character {at + 1}); write them in the configuration file, after #"
+        return f"a filter has no comments (character {at + 1}); write them in the configuration file, after #"
     if rest[0].isdigit():
-        return f"where: {rest[:20]!r} (character {at + 1}) is no number; write digits with or without a decimal point, such as 12.50"
+        return f"{rest[:20]!r} (character {at + 1}) is no number; write digits with or without a decimal point, such as 12.50"
     if rest[0] == ".":
-        return f"where: a column is written without its table (character {at + 1}); write its name alone"
+        return f"a column is written without its table (character {at + 1}); write its name alone"
     operator = re.match(r"<=>|->>?|[|&!^~/%:?@$.\\;{}\[\]]+|.", rest, re.DOTALL)
     name = operator.group() if operator else rest[0]
-    return f"where: {name!r} (character {at + 1}) is not part of the portable language, which has {LANGUAGE}; {WAY_OUT}"
+    return f"{name!r} (character {at + 1}) is not part of the portable language, which has {LANGUAGE}; {WAY_OUT}"

@@ -10,19 +10,24 @@ threshold, is what the source's column is compared with.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from typing import Literal, NoReturn
 
 from auditor.errors import BadExpression
 from auditor.model import SIDES, Side
-from auditor.sql.filter._bind import EXACT, describe
+from auditor.sql.filter import _values
+from auditor.sql.filter._bind import describe
 from auditor.sql.filter._parser import WAY_OUT
+from auditor.sql.filter._terms import Term, arithmetic_term, compare_number, compare_terms, literal_term, number_in
 from auditor.sql.filter._tree import (
     Arithmetic,
+    Call,
+    Case,
     Column,
     CompareOp,
     Comparison,
@@ -34,12 +39,14 @@ from auditor.sql.filter._tree import (
     Like,
     Moment,
     Not,
+    Null,
     Number,
     Operand,
     Text,
     Truth,
     Wildcard,
 )
+from auditor.sql.filter._values import Value
 from dialects import Column as TableColumn
 from dialects import Dialect, Kind
 from dialects.kinds import Rounding
@@ -58,11 +65,6 @@ INTEGER_DIGITS = {"tinyint": 3, "utinyint": 3, "smallint": 5, "usmallint": 5, "m
 TRUE, FALSE = "1 = 1", "1 = 0"
 EXAMPLES = {"text": "= 'draft'", "number": "<> 0", "float": "> 0.5", "truth": "= TRUE", "time": ">= DATE '2026-11-01'"}
 """What can be done with a column, by its sort, for messages."""
-
-MAX_DIGITS = 38
-"""Most digits of a decimal on every engine that ships here; another may hold fewer."""
-MAX_SCALE = 30
-"""Most digits after the point of a decimal on every engine."""
 
 SECOND = 10**9
 """Nanoseconds, in which times are counted here, from the beginning of 1970."""
@@ -154,14 +156,8 @@ class FilterColumn:
     @property
     def shortened_to(self) -> int | None:
         """Return the digits of a second that the target holds if the source's times have more; None if they came whole, or as dates."""
-        source, target = (_fraction_digits(self.native(side)) for side in SIDES)
+        source, target = (_values.fraction_digits(self.native(side)) for side in SIDES)
         return target if not self.in_days and source > target else None
-
-
-def _fraction_digits(kind: Kind) -> int:
-    if kind.name == "date":
-        return 0
-    return 6 if kind.scale is None else kind.scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +187,62 @@ class Renderer:
                 return self._constant(op, left, right, helped) if isinstance(right, Constant) else self._operands(op, left, right)
             case In(operand=operand, values=values):
                 return self._in(operand, values, helped)
+            case Like(operand=Call() | Case() as operand, pattern=pattern):
+                computed = self.value(operand)
+                if computed.sort != "text":
+                    raise BadExpression(f"LIKE takes a text, and {describe(operand)} is {_values.SORTS[computed.sort]}")
+                return self.dialect.text.like(computed.sql, _pattern(pattern))
             case Like(operand=operand, pattern=pattern):
                 text = self._column(operand)
                 if text is None or text.sort != "text":
-                    raise BadExpression(f"where: LIKE takes a column of text, and {self._what(operand)}; {WAY_OUT}")
+                    raise BadExpression(f"LIKE takes a column of text, and {self._what(operand)}; {WAY_OUT}")
                 return like(text, pattern, self.side, self.dialect, helped)
 
+    def value(self, value: Operand) -> Value:
+        """Return SQL of a bound value, with what it is. Raises BadExpression for one that no engine computes alike."""
+        match value:
+            case Column(name=name):
+                return self._value_of_column(self.columns[name])
+            case Text(value=text):
+                return Value(self.dialect.text.characters(self.dialect.names.string_literal(text)), Kind("text"))
+            case Number() | Arithmetic():
+                return _values.number_value(self._term(value), self.dialect)
+            case Moment(value=moment):
+                return _values.moment_value(moment, self.dialect)
+            case Null():
+                return _values.NULL
+            case Case(branches=branches, otherwise=otherwise):
+                conditions = [self.condition(condition, helped=False) for condition, _ in branches]
+                results = [*(self.value(result) for _, result in branches), self.value(otherwise)]
+                return _values.case_value(conditions, results, self.dialect)
+            case Call(name="COALESCE", arguments=arguments):
+                return _values.coalesce_value([self.value(argument) for argument in arguments], self.dialect)
+            case Call(name="||", arguments=arguments):
+                return _values.joined_value([self.value(argument) for argument in arguments], self.dialect)
+            case Call(name=name, arguments=arguments):
+                written = arguments[1:]
+                counts = [int(argument.value) for argument in written if isinstance(argument, Number)]
+                texts = [argument.value for argument in written if isinstance(argument, Text)]
+                return _values.function_value(name, [self.value(arguments[0])], counts, texts, self.dialect)
+        raise BadExpression(f"{describe(value)} is no value of a row; write a text, a number, a date or time, or CASE")
+
+    def _value_of_column(self, column: FilterColumn) -> Value:
+        native = column.native(self.side)
+        match column.sort:
+            case "text":
+                return Value(_characters(column, self.side, self.dialect), Kind("text"))
+            case "number":
+                return _values.number_value(column_term(column, self.side, self.dialect), self.dialect)
+            case "time" if column.shortened_to is None and not (column.in_days and native.name != "date"):
+                digits = min(_values.fraction_digits(column.native(side)) for side in SIDES)
+                return Value(column.sql[self.side], native if native.name == "date" else dataclasses.replace(native, scale=digits))
+            case "truth":
+                raise BadExpression(f"the column {column.name!r} is a condition; write CASE WHEN {column.name} THEN 1 ELSE 0 END")
+        raise BadExpression(f"nothing is computed from the column {column.name!r} ({column.types()}), which engines do not hold alike")
+
     def _constant(self, op: CompareOp, left: Operand, value: Operand, helped: bool) -> str:
+        if isinstance(left, Call | Case):
+            return self._values(op, left, value)
         column = self._column(left)
         match value:
             case Text(value=text) if column and column.sort == "text":
@@ -216,6 +261,8 @@ class Renderer:
 
     def _operands(self, op: CompareOp, left: Operand, right: Operand) -> str:
         """Return the comparison of two operands that depend on the row."""
+        if isinstance(left, Call | Case) or isinstance(right, Call | Case):
+            return self._values(op, left, right)
         if self._is_number(left) and self._is_number(right):
             return compare_terms(op, self._term(left), self._term(right), self.dialect)
         first, other = self._column(left), self._column(right)
@@ -231,6 +278,17 @@ class Renderer:
                 case "truth" if op in ("=", "<>"):
                     return f"({self._truth(first)}) {op} ({self._truth(other)})"
         return self._refuse(left, right, op)
+
+    def _values(self, op: CompareOp, left: Operand, right: Operand) -> str:
+        """Return the comparison of two values of which one is computed."""
+        if isinstance(right, Number) and (term := self.value(left).term):
+            return compare_number(op, term, right.value)
+        first, other = _values.unify([self.value(left), self.value(right)], op, self.dialect)
+        if first.term and other.term:
+            return compare_terms(op, first.term, other.term, self.dialect)
+        if first.sort == "text":
+            return f"{self.dialect.text.exact_text(first.sql)} {op} {self.dialect.text.exact_text(other.sql)}"
+        return f"{first.sql} {op} {other.sql}"
 
     def _in(self, operand: Operand, values: tuple[Operand, ...], helped: bool) -> str:
         column = self._column(operand)
@@ -263,13 +321,15 @@ class Renderer:
                 return literal_term(value)
             case Column(name=name) if self.columns[name].sort == "number":
                 return column_term(self.columns[name], self.side, self.dialect)
-        raise BadExpression(f"where: + - * calculate with whole numbers and decimals, and {self._what(operand)}; {WAY_OUT}")
+            case Call() | Case() if term := self.value(operand).term:
+                return term
+        raise BadExpression(f"+ - * calculate with whole numbers and decimals, and {self._what(operand)}; {WAY_OUT}")
 
     def _refuse(self, left: Operand, right: Operand, op: CompareOp) -> NoReturn:
         """Raise the error for operands that cannot be compared; it says what the column can be compared with."""
         column = self._column(left) or self._column(right)
         example = f"write {column.name} {EXAMPLES[column.sort]}, or " if column and column.sort != "other" else ""
-        raise BadExpression(f"where: {self._named(left)} cannot be compared with {self._named(right)} by {op}; {example}{WAY_OUT}")
+        raise BadExpression(f"{self._named(left)} cannot be compared with {self._named(right)} by {op}; {example}{WAY_OUT}")
 
     def _named(self, operand: Operand) -> str:
         """Return an operand for a message, a column with its types."""
@@ -280,37 +340,6 @@ class Renderer:
         """Return the clause that an operand is something else, for a message."""
         column = self._column(operand)
         return f"the column {column.name!r} is {column.types()}" if column else f"{describe(operand)} is none"
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """SQL of a number, with what its type can hold."""
-
-    sql: str
-    digits: int | None
-    """Most digits; None if unlimited."""
-    scale: int | None
-    """Digits after the point; None if unlimited."""
-    least: Decimal | None = None
-    """The least value, inclusive; None if only the digits limit it."""
-    greatest: Decimal | None = None
-    """The greatest value, inclusive; None where ``least`` is."""
-    is_cast: bool = False
-    """Whether ``sql`` is a decimal of exactly these digits."""
-
-    @property
-    def whole(self) -> int | None:
-        """Return the most digits before the point."""
-        return None if self.digits is None or self.scale is None else self.digits - self.scale
-
-    def limits(self) -> tuple[Decimal, Decimal] | None:
-        """Return the least and greatest value, or None if there are none."""
-        if self.least is not None and self.greatest is not None:
-            return self.least, self.greatest
-        if self.digits is None or self.scale is None:
-            return None
-        most = Decimal(10**self.digits - 1).scaleb(-self.scale, EXACT)
-        return -most, most
 
 
 def column_term(column: FilterColumn, side: Side, dialect: Dialect) -> Term:
@@ -326,105 +355,9 @@ def column_term(column: FilterColumn, side: Side, dialect: Dialect) -> Term:
     return Term(sql, digits, scale, Decimal(least), Decimal(greatest))
 
 
-def literal_term(value: Decimal) -> Term:
-    """Return a literal as it is."""
-    exponent = value.normalize(EXACT).as_tuple().exponent
-    scale = max(0, -exponent) if isinstance(exponent, int) else 0
-    return Term(f"{value:f}", max(1, scale, len(f"{abs(value):f}".split(".", maxsplit=1)[0].lstrip("0")) + scale), scale)
-
-
-def arithmetic_term(node: Arithmetic, left: Term, right: Term, dialect: Dialect) -> Term:
-    """Return a sum, difference or product, in decimals that hold every result. Raises BadExpression if it needs too many digits."""
-    sql = f"({cast_number(left, dialect).sql} {node.op} {cast_number(right, dialect).sql})"
-    if left.digits is None or left.scale is None or right.digits is None or right.scale is None:
-        return Term(sql, None, None, is_cast=True)
-    if node.op == "*":
-        quotient = Term(sql, left.digits + right.digits + 1, left.scale + right.scale, is_cast=True)
-    else:
-        scale = max(left.scale, right.scale)
-        quotient = Term(sql, max(left.digits - left.scale, right.digits - right.scale) + 1 + scale, scale, is_cast=True)
-    _check_size(quotient.digits or 0, quotient.scale or 0, dialect)
-    return quotient
-
-
-def _check_size(digits: int, scale: int, dialect: Dialect) -> None:
-    most = min(MAX_DIGITS, dialect.types.MAX_DECIMAL_DIGITS)
-    if digits > most or scale > MAX_SCALE:
-        limited = "engines hold" if most == MAX_DIGITS else f"{dialect.name} holds"
-        raise BadExpression(
-            f"where: this calculation may need {digits} digits, {scale} of them after the point, and {limited} {most} and {MAX_SCALE};"
-            f" {WAY_OUT}"
-        )
-
-
-def cast_number(term: Term, dialect: Dialect) -> Term:
-    """Return a term as a decimal of its digits, so that calculating with it cannot overflow."""
-    if term.is_cast:
-        return term
-    if term.digits is None or term.scale is None:
-        decimal = "NUMERIC"  # only PostgreSQL has decimals without a limit
-    else:
-        _check_size(term.digits, term.scale, dialect)
-        decimal = dialect.types.native_type(Kind("decimal", max(term.digits, dialect.numbers.MIN_CALCULATED_DIGITS), term.scale))
-    return Term(f"CAST({term.sql} AS {decimal})", term.digits, term.scale, term.least, term.greatest, is_cast=True)
-
-
-def compare_terms(op: CompareOp, left: Term, right: Term, dialect: Dialect) -> str:
-    """Return the comparison of two numbers, neither of which is a literal."""
-    if (left.digits, left.scale, left.is_cast) != (right.digits, right.scale, right.is_cast):
-        left, right = cast_number(left, dialect), cast_number(right, dialect)
-        if left.whole is not None and right.whole is not None:
-            scale = max(left.scale or 0, right.scale or 0)
-            _check_size(max(left.whole, right.whole) + scale, scale, dialect)
-    return f"{left.sql} {op} {right.sql}"
-
-
-def compare_number(op: CompareOp, term: Term, value: Decimal) -> str:
-    """Return the comparison of a number with a literal, as one with a literal that the number's own type holds."""
-    limits = term.limits()
-    if limits and (value < limits[0] or value > limits[1]):
-        holds = value > limits[1] if op in ("<", "<=") else value < limits[0] if op in (">", ">=") else op == "<>"
-        return _always(term) if holds else _never(term)
-    if term.scale is None:
-        return f"{term.sql} {op} {value:f}"
-    low, high = (_round(value, term.scale, how) for how in (ROUND_FLOOR, ROUND_CEILING))
-    if low != high and op in ("=", "<>"):
-        return _never(term) if op == "=" else _always(term)
-    return f"{term.sql} {op} {_plain_number(high if op in ('<', '>=') else low)}"
-
-
-def number_in(term: Term, values: Sequence[Decimal]) -> str:
-    """Return whether a number equals one of several literals."""
-    limits = term.limits()
-    within = [value for value in values if not limits or limits[0] <= value <= limits[1]]
-    possible = [value for value in within if term.scale is None or _round(value, term.scale, ROUND_FLOOR) == value]
-    return f"{term.sql} IN ({', '.join(_plain_number(value) for value in possible)})" if possible else _never(term)
-
-
 def float_literal(value: Decimal, dialect: Dialect) -> str:
     """Return the double nearest to a literal."""
     return dialect.numbers.double_literal(repr(float(value)))
-
-
-def _never(term: Term) -> str:
-    """Return a condition that is false, and unknown for NULL."""
-    return f"{term.sql} <> {term.sql}"
-
-
-def _always(term: Term) -> str:
-    """Return a condition that is true, and unknown for NULL."""
-    return f"{term.sql} = {term.sql}"
-
-
-def _round(value: Decimal, scale: int, how: str) -> Decimal:
-    return value.quantize(Decimal(1).scaleb(-scale, EXACT), how, Context(prec=200))
-
-
-def _plain_number(value: Decimal) -> str:
-    """Return the digits of a number, without zeros at the end of its fraction."""
-    text = f"{value:f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text in ("-0", "") else text
 
 
 def _characters(column: FilterColumn, side: Side, dialect: Dialect) -> str:
@@ -455,12 +388,15 @@ def text_in(column: FilterColumn, values: Sequence[str], side: Side, dialect: Di
 
 def like(column: FilterColumn, pattern: Sequence[str | Wildcard], side: Side, dialect: Dialect, helped: bool) -> str:
     """Return whether a column has the form of a pattern; ``helped`` adds its fixed beginning where an index serves that."""
-    parts = (part.value if isinstance(part, Wildcard) else _escape(part) for part in pattern)
-    exact = dialect.text.like(_characters(column, side, dialect), "".join(parts))
+    exact = dialect.text.like(_characters(column, side, dialect), _pattern(pattern))
     begin = pattern[0] if pattern else ""
     has_begin = helped and dialect.text.INDEX_SERVES_LIKE and isinstance(begin, str) and begin != ""
     plain = _plain_literals(column, [_escape(str(begin)) + "%"], side, dialect) if has_begin else []
     return f"({column.sql[side]} LIKE {plain[0]} ESCAPE '{ESCAPE}' AND {exact})" if plain else exact
+
+
+def _pattern(parts: Sequence[str | Wildcard]) -> str:
+    return "".join(part.value if isinstance(part, Wildcard) else _escape(part) for part in parts)
 
 
 def _plain_literals(column: FilterColumn, values: Sequence[str], side: Side, dialect: Dialect) -> list[str]:
@@ -550,7 +486,7 @@ class _Times:
 
     def _refuse(self) -> NoReturn:
         raise BadExpression(
-            f"where: the column {self.name!r} is compared with a time that the target stores outside the years 1 to 9999;"
+            f"the column {self.name!r} is compared with a time that the target stores outside the years 1 to 9999;"
             f" write one within these years, or {WAY_OUT}"
         )
 
@@ -604,7 +540,5 @@ def compare_time_columns(op: CompareOp, left: FilterColumn, right: FilterColumn,
         days = column.in_days and column.native(side).name != "date"
         if days or column.shortened_to is not None:
             how = "by its date" if column.in_days else "as the target stores it"
-            raise BadExpression(
-                f"where: the column {column.name!r} is {column.types()}: it is compared {how}, and with literals only; {WAY_OUT}"
-            )
+            raise BadExpression(f"the column {column.name!r} is {column.types()}: it is compared {how}, and with literals only; {WAY_OUT}")
     return f"{left.sql[side]} {op} {right.sql[side]}"

@@ -1,4 +1,4 @@
-"""The tree of a portable filter: operands, which have values, and conditions, which are true, false or unknown."""
+"""The tree of a portable filter or value: operands, which have values, and conditions, which are true, false or unknown."""
 
 from __future__ import annotations
 
@@ -84,6 +84,27 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Null:
+    """NULL, as what a case yields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The operand of the first condition that is true; ``otherwise`` if none is."""
+
+    branches: tuple[tuple[Condition, Operand], ...]
+    otherwise: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of operands, by its name in capitals; ``||`` is one, too."""
+
+    name: str
+    arguments: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A comparison of two operands; unknown if either is NULL."""
 
@@ -132,7 +153,7 @@ class Junction:
 
 Constant = Text | Number | Truth | Moment
 """An operand whose value is known before any row is read."""
-Operand = Column | Text | Number | Truth | Moment | Clock | Interval | Arithmetic
+Operand = Column | Text | Number | Truth | Moment | Clock | Interval | Arithmetic | Null | Case | Call
 Condition = Comparison | In | Like | IsNull | Not | Junction | Truth
 
 
@@ -156,16 +177,26 @@ def operands(condition: Condition) -> list[Operand]:
 
 
 def _with_parts(operand: Operand) -> list[Operand]:
-    if isinstance(operand, Arithmetic):
-        return [operand, *_with_parts(operand.left), *_with_parts(operand.right)]
+    match operand:
+        case Arithmetic(left=left, right=right):
+            return [operand, *_with_parts(left), *_with_parts(right)]
+        case Call(arguments=arguments):
+            return [operand, *(part for argument in arguments for part in _with_parts(argument))]
+        case Case(branches=branches, otherwise=otherwise):
+            parts = [part for condition, value in branches for part in (*operands(condition), *_with_parts(value))]
+            return [operand, *parts, *_with_parts(otherwise)]
     return [operand]
 
 
-def reads_clock(condition: Condition) -> bool:
-    """Return whether a filter contains ``now`` or ``today``."""
-    return any(isinstance(operand, Clock) for operand in operands(condition))
+def _all_parts(written: Condition | Operand) -> list[Operand]:
+    return operands(written) if isinstance(written, Comparison | In | Like | IsNull | Not | Junction | Truth) else _with_parts(written)
 
 
-def column_names(condition: Condition) -> list[str]:
-    """Return the names of a filter's columns as they are written, each once, in order."""
-    return list(dict.fromkeys(operand.name for operand in operands(condition) if isinstance(operand, Column)))
+def reads_clock(written: Condition | Operand) -> bool:
+    """Return whether a filter or value contains ``now`` or ``today``."""
+    return any(isinstance(operand, Clock) for operand in _all_parts(written))
+
+
+def column_names(written: Condition | Operand) -> list[str]:
+    """Return the names of the columns of a filter or value as they are written, each once, in order."""
+    return list(dict.fromkeys(operand.name for operand in _all_parts(written) if isinstance(operand, Column)))
