@@ -184,8 +184,45 @@ def _times(depth: int) -> Drawn:
 
 def _chosen(inner: Drawn) -> Drawn:
     """Values that one of several is, by a condition or because others are NULL."""
-    case = st.tuples(st.lists(st.tuples(filters.filters(), inner), min_size=1, max_size=2), st.none() | inner).map(_case)
+    conditions = filters.filters() | _compared()
+    case = st.tuples(st.lists(st.tuples(conditions, inner), min_size=1, max_size=2), st.none() | inner).map(_case)
     return case | st.lists(inner, min_size=2, max_size=3).map(_coalesced)
+
+
+def _compared() -> st.SearchStrategy[filters.Filter]:
+    """Conditions that compare computed values."""
+    pairs = [st.tuples(one, one) for one in (_calculations(), _texts(0) | _foldings(), _dates(0), _times(0))]
+    compared = st.tuples(st.one_of(pairs), st.sampled_from(sorted(filters.COMPARE))).map(_comparison)
+    likes = st.tuples(_foldings(), st.sampled_from(["a", "Ä", "x", "dr"])).map(
+        lambda parts: filters.Filter(f"{parts[0].text} LIKE '%{parts[1]}%'", _on(lambda text: parts[1] in text, parts[0]))
+    )
+    return compared | likes
+
+
+def _calculations() -> Drawn:
+    return st.tuples(_numbers(0), st.sampled_from("+-*"), _numbers(0)).map(_calculated) | st.tuples(_numbers(0), st.integers(0, 3)).map(
+        _rounded
+    )
+
+
+def _foldings() -> Drawn:
+    folded = st.sampled_from(TEXTS).map(
+        lambda one: Computed(f"UPPER({one.text})", _on(lambda text: canonical.fold_case(text, "upper"), one), "text")
+    )
+    return (
+        folded
+        | st.lists(_texts(0), min_size=2, max_size=2).map(_joined)
+        | st.tuples(st.sampled_from(TEXTS), st.integers(1, 3), st.none()).map(_substring)
+    )
+
+
+def _comparison(parts: tuple[tuple[Computed, Computed], str]) -> filters.Filter:
+    (left, right), op = parts
+
+    def compare(a: Any, b: Any) -> bool:
+        return filters.COMPARE[op](a.encode(), b.encode()) if left.sort == "text" else filters.COMPARE[op](a, b)
+
+    return filters.Filter(f"{left.text} {op} {right.text}", _on(compare, left, right))
 
 
 def _case(parts: tuple[list[tuple[filters.Filter, Computed]], Computed | None]) -> Computed:

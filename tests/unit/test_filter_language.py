@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dialects
+from auditor import canonical
 from auditor.errors import BadExpression
 from auditor.model import SIDES, Side
 from auditor.sql import filter as portable
@@ -65,7 +67,7 @@ FOREIGN = (
     "CAST(n AS CHAR) = '1'", "SUBSTR(status, -2) = 'ft'", "status REGEXP '^d'", "status RLIKE 'd'", "IFNULL(status, '') = ''",
     "n / 2 = 1", "n % 2 = 0", "n DIV 2 = 1", "MOD(n, 2) = 0", "n <=> 3",
     "BINARY status = 'draft'", "status COLLATE utf8mb4_bin = 'draft'", "status ILIKE 'd%'",
-    "EXISTS (SELECT 1)", "n = 1 XOR id = 2", "n & 1 = 1", "status::text = 'a'", "doc->'a' = 1", "CONCAT(status, note) = 'a'", "n = ?", "n = :n",
+    "EXISTS (SELECT 1)", "n = 1 XOR id = 2", "n & 1 = 1", "status::text = 'a'", "doc->'a' = 1", "CONCAT(note) = 'a'", "n = ?", "n = :n",
     "n = @n", "id = 1 LIMIT 5", "id = 1; DELETE FROM t", "id = 1 UNION SELECT 1", "n IS TRUE", "n IS DISTINCT FROM 1",
     "~n = 1", "n ^ 2 = 1",
 )  # fmt: skip
@@ -243,6 +245,67 @@ def test_plain_comparisons_are_added_for_an_index_only_where_they_are_not_negate
         assert "AND" not in render(text)[0], "no fixed beginning, no such characters in Latin-1, or an enum"
 
 
+def compute(text: str, kind: str = "text") -> str:
+    """Return the SQL of a value on MySQL."""
+    engine = dialects.get("mysql")
+    found = {name: dataclasses.replace(one, columns=dict.fromkeys(SIDES, one.columns["source"])) for name, one in columns(TYPES).items()}
+    value = portable.Renderer(found, "source", engine).value(portable.bind_value(portable.parse_value(text)))
+    return portable.of_kind(value, canonical.parse_kind(kind), engine).sql
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("", "text", "the expression is empty"),
+        ("n = 1", "integer", "a condition is no value; write CASE WHEN ... THEN 1 ELSE 0 END"),
+        ("price * rate", "decimal(12,2)", "it has up to 6 digits after the point, and decimal(12,2) has 2; write ROUND(..., 2)"),
+        ("price", "integer", "write ROUND(..., 0)"),
+        ("n", "text", "it is a number, and the kind says text"),
+        ("status", "date", "it is a text, and the kind says date"),
+        ("made", "date", "a time is no date; write DATE(...) of it"),
+        ("made", "timestamp(3)", "it has 6 digits of a second, and timestamp(3) fewer; write the kind timestamp(6)"),
+        ("weight + 1", "decimal(12,2)", "calculate with whole numbers and decimals"),
+        ("COALESCE(weight, 1)", "decimal(12,2)", "nothing is computed from the column 'weight'"),
+        ("doc", "text", "nothing is computed from the column 'doc'"),
+        ("COALESCE(n, status)", "text", "COALESCE cannot have a number beside a text"),
+        ("CASE WHEN n = 1 THEN n ELSE 'x' END", "text", "CASE cannot have a number beside a text"),
+        ("CASE WHEN n = 1 THEN NULL END", "text", "CASE yields nothing but NULL"),
+        ("CASE n WHEN 1 THEN 2 END", "integer", "CASE is followed by conditions"),
+        ("CASE WHEN n = 1 THEN 2", "integer", "END, as in CASE WHEN"),
+        ("COALESCE(n)", "integer", "is written COALESCE(value, value, ...)"),
+        ("ROUND(price)", "integer", "is written ROUND(number, digits)"),
+        ("ROUND(price, n)", "integer", "is written ROUND(number, digits)"),
+        ("SUBSTRING(status, 0)", "text", "is written SUBSTRING(text, first, characters)"),
+        ("REPLACE(status, '', 'x')", "text", "is written REPLACE(text, 'old', 'new')"),
+        ("UPPER(n)", "text", "UPPER() takes a text, and this is a number"),
+        ("YEAR(status)", "integer", "YEAR() takes a date or time, and this is a text"),
+        ("HOUR(day)", "integer", "HOUR() takes a time, and this is a date"),
+        ("status || made", "text", "|| joins texts and numbers, and a date or time is neither"),
+        ("now", "timestamp(6)", "cannot contain now or today"),
+        ("made + INTERVAL '1' day", "timestamp(6)", "calculate with whole numbers"),
+        ("wide * wide", "decimal(38,20)", "this calculation may need"),
+        ("CONCAT(status, note)", "text", "CONCAT() (character 1) is not part of the portable language"),
+        ("n + 1 2", "integer", "an operator such as + is missing"),
+        ("NULL", "integer", "NULL"),
+    ],
+)  # fmt: skip
+def test_a_value_that_no_engine_computes_alike_is_refused_with_what_to_write(text: str, kind: str, words: str) -> None:
+    with pytest.raises(BadExpression) as caught:
+        compute(text, kind)
+    assert words in str(caught.value) and "\n" not in str(caught.value), str(caught.value)
+
+
+def test_errors_begin_with_the_setting_and_end_with_its_own_way_out() -> None:
+    with pytest.raises(BadExpression) as caught, portable.naming("compute x", "write a function"):
+        compute("n / 2", "integer")
+    assert str(caught.value).startswith("compute x: ") and str(caught.value).endswith("; write a function")
+
+
+def test_functions_may_stand_in_filters() -> None:
+    for text in ("UPPER(status) = 'DRAFT'", "COALESCE(n, 0) > 3", "YEAR(day) IN (2024, 2025)", "LEFT(code, 2) LIKE 'A%'"):
+        assert all(render(text)), text
+
+
 @given(st.text(max_size=60) | st.text("abn'\"`()=<>,.*+- 0123_%!\\ANDORINLIKEtoday", max_size=40))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
@@ -251,6 +314,8 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         assert str(error)
     else:
         assert isinstance(portable.column_names(condition), list)
+    with suppress(BadExpression):
+        portable.parse_value(text)
 
 
 DOCUMENTED: Mapping[str, tuple[str, str]] = {
