@@ -129,7 +129,9 @@ class SchemaColumn(ApiModel):
     type: str = Field(description="Its type in the source.", examples=["decimal(12,2)"])
     nullable: bool
     in_key: bool
-    doc: str = Field(description="What it holds, as the configuration says; empty if it does not.")
+    doc: str = Field(
+        description="What it holds: as the configuration says, else the source's comment on it, else what the pipeline computes it by."
+    )
 
 
 class SchemaChange(ApiModel):
@@ -155,7 +157,9 @@ class SchemaVersion(ApiModel):
     statements: list[str] = Field(description="The source's statements that changed the table since the version before.")
     columns: list[SchemaColumn]
     owner: str = Field(description="Who answers for the table, as the configuration says; empty if it does not.")
-    doc: str = Field(description="What it holds, as the configuration says; empty if it does not.")
+    doc: str = Field(
+        description="What it holds: as the configuration says, else the source's comment on it, else what the pipeline computes it by."
+    )
     changes: list[SchemaChange] = Field(description="What differs from the version before; empty for the first.")
     targets: list[str] = Field(description="The targets that hold the table under this version.")
 

@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COLUMNS = """\
-SELECT column_name, column_type, is_nullable, column_default, extra, generation_expression
+SELECT column_name, column_type, is_nullable, column_default, extra, generation_expression, column_comment
 FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{table}'"""
 
 
 def read_values(settings: Settings, name: str, schemas: Mapping[str, TableSchema]) -> dict[str, dict[str, Value]]:
-    """Return by schema what `added_value` says of each column of pipelines' tables, by the target's names, over one connection.
+    """Return by schema what `added_value` says of each column of pipelines' tables, by the target's names, and the ``comment`` on it.
 
     A table that has other columns by now is left out, and so are all that the source cannot be asked for: nothing waits for it.
     """
@@ -94,7 +94,11 @@ def _projected(settings: Settings, name: str, schema: TableSchema, rows: Mapping
 def _read(connection: Any, schema: TableSchema, is_bare: bool) -> dict[str, Value]:
     names = {"database": _quoted(schema.database), "table": _quoted(schema.table)}
     rows = [[None if value is None else _text(value) for value in row] for row in query(connection, COLUMNS.format(**names))]
-    return {str(row[0]): _value(row[1:], is_bare) for row in rows}
+    values = {str(name): _value(row, is_bare) for name, *row, _ in rows}
+    for name, *_, comment in rows:
+        if comment:
+            values[str(name)]["comment"] = comment
+    return values
 
 
 def _value(row: list[str | None], is_bare: bool) -> Value:

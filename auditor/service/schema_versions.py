@@ -71,7 +71,7 @@ def _versions(
             position=one.position,
             first_seen=one.at,
             statements=[str(note.body["statement"]) for note in between if note.body.get("statement")],
-            columns=_columns(schema, rules) if schema else [],
+            columns=_columns(schema, rules, one.catalogue or {}) if schema else [],
             owner=rules.owner,
             doc=rules.doc,
             changes=_changes(schemas[before.schema_id] if before else None, schema, between),
@@ -81,7 +81,7 @@ def _versions(
         )
 
 
-def _columns(schema: TableSchema, rules: PipelineColumns) -> list[SchemaColumn]:
+def _columns(schema: TableSchema, rules: PipelineColumns, catalogue: Mapping[str, Mapping[str, str]]) -> list[SchemaColumn]:
     renamed = {old.lower(): new.lower() for old, new in rules.rename.items()}
     docs = {renamed.get(name.lower(), name.lower()): doc for name, doc in rules.docs.items()}
     return [
@@ -90,7 +90,9 @@ def _columns(schema: TableSchema, rules: PipelineColumns) -> list[SchemaColumn]:
             type=column.type,
             nullable=column.nullable,
             in_key=column.name in schema.key,
-            doc=docs.get(column.name.lower(), ""),
+            doc=docs.get(column.name.lower())
+            or catalogue.get(column.name, {}).get("comment")
+            or (f"computed by {column.computed}" if column.computed else ""),
         )
         for column in schema.columns
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,6 +12,10 @@ from auditor import config
 from auditor.api_models.pipeline import SchemaVersion
 from auditor.cli import main
 from auditor.errors import ConfigError
+from auditor.pipeline.folders import folder_at
+from auditor.pipeline.run import read_values
+from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
+from auditor.pipeline.staging import Staging
 from auditor.service import schema_versions
 from auditor.store import pipelines
 from tests.binlog import LiveLog
@@ -125,6 +131,29 @@ def test_owner_and_docs_are_shown(road: Road, capsys: pytest.CaptureFixture[str]
     assert main(["pipeline", "schemas", PIPELINE, "orders", "--config", str(road.config_file)]) == 0
     told = capsys.readouterr().out
     assert "  owner: shop team\n  holds: what customers ordered\n" in told and "  label varchar(40): what it is called\n" in told
+
+
+@pytest.mark.parametrize("source", [pytest.param(one, marks=getattr(pytest.mark, one)) for one in ("mysql", "mariadb")])
+def test_the_comments_of_the_source_say_what_columns_hold(source: str, road: Road, engines: Engines) -> None:
+    log = LiveLog(engines.live(source).url)
+    log.run(
+        "DROP TABLE IF EXISTS told",
+        "CREATE TABLE told (id bigint PRIMARY KEY, item varchar(40) COMMENT 'what it''s called', n int COMMENT 'x')",
+    )
+    about = 'told: {docs: {n: how many}, compute: {two: {kind: integer, expr: "n * 2"}}}'
+    text = road.config_file.read_text().replace("columns: {", f"columns: {{{about}, ").replace("mysql://nobody@localhost/shop", log.url)
+    road.config_file.write_text(text)
+    road.settings = config.load(road.config_file)
+    told = replace(table("told", id="bigint", item="varchar(40) null", n="int null"), database=log.database)
+    rules = TableRules(road.settings.pipeline(PIPELINE), b"salt")
+    rows = [row for one in stage_task(str(road.root), rules, [batch(comes(told, 10, ["1", "pen", "2"]))]) for row in one.to_pylist()]
+    staging = Staging(road.store, PIPELINE, folder_at(str(road.root)), rules)
+    staging.complete = partial(read_values, road.settings, PIPELINE)
+    staging.record_batch(read_entries(rows)[0], None)
+    [version] = schema_versions.list_versions(road.settings, road.store, PIPELINE, "told")
+    assert {column.name: column.doc for column in version.columns} == {
+        "id": "", "item": "what it's called", "n": "how many", "two": "computed by n * 2",
+    }  # fmt: skip
 
 
 class Noting(LiveRoad):

@@ -415,8 +415,9 @@ def _renamed(changes: Changes, selection: Selection) -> dict[Name, list[Op]]:
 
 
 class Value(TypedDict, total=False):
-    """What rows have: one of these."""
+    """What rows have: one of these; and the ``comment`` that a catalogue has on their column."""
 
+    comment: str
     text: str | None
     """None for NULL."""
     hex: str
