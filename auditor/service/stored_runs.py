@@ -6,12 +6,12 @@ import dataclasses
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor import telemetry
-from auditor.config import Audit, Settings, find_carriers
+from auditor.config import Audit, Pipeline, Settings, find_carriers
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import NotResumable, StoreError
 from auditor.escaping import shell_word
@@ -270,11 +270,23 @@ def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Ou
 
 
 def notes_on_pipelines(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:
-    """Return sentences on each stretch of events of the audited table that never reached the target, and on the pipelines' sources.
-
-    Raises StoreError.
+    """Return sentences on each stretch of events of the audited table that never reached the target, on the pipelines' sources, and on who
+    owns the table and what it holds, as its pipelines say. Raises StoreError.
     """
-    return tuple(dict.fromkeys(line for carrier in _carried(settings, audit) for line in _lines(store, *carrier)))
+    carried = _carried(settings, audit)
+    told = [line for name, _, table in carried for line in _about(name, table, settings.pipeline(name))]
+    return tuple(dict.fromkeys([*(line for carrier in carried for line in _lines(store, *carrier)), *told]))
+
+
+def _about(name: str, table: str, pipeline: Pipeline) -> Iterator[str]:
+    """Yield who owns a table, what it holds, and what its columns hold."""
+    rules = pipeline.columns_of(table.partition(".")[2])
+    if rules.owner:
+        yield f"pipeline {name}: {rules.owner} owns {table}"
+    if rules.doc:
+        yield f"pipeline {name}: {table} holds: {rules.doc}"
+    if rules.docs:
+        yield f"pipeline {name}: columns of {table}: {'; '.join(f'{column}: {doc}' for column, doc in rules.docs.items())}"
 
 
 def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:

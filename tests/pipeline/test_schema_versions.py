@@ -11,12 +11,13 @@ import pytest
 from auditor import config
 from auditor.api_models.pipeline import SchemaVersion
 from auditor.cli import main
+from auditor.config import Audit
 from auditor.errors import ConfigError
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.run import read_values
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staging import Staging
-from auditor.service import schema_versions
+from auditor.service import schema_versions, stored_runs
 from auditor.store import pipelines
 from tests.binlog import LiveLog
 from tests.live import Engines, engine_params
@@ -131,6 +132,19 @@ def test_owner_and_docs_are_shown(road: Road, capsys: pytest.CaptureFixture[str]
     assert main(["pipeline", "schemas", PIPELINE, "orders", "--config", str(road.config_file)]) == 0
     told = capsys.readouterr().out
     assert "  owner: shop team\n  holds: what customers ordered\n" in told and "  label varchar(40): what it is called\n" in told
+
+
+def test_reports_of_audits_say_who_owns_the_table(road: Road) -> None:
+    about = "orders: {owner: shop team, doc: what customers ordered, docs: {item: what it is called}}"
+    road.config_file.write_text(road.config_file.read_text().replace("columns: {", f"columns: {{{about}, "))
+    settings = config.load(road.config_file)
+    source, target = {"connection": "source", "table": "orders"}, {"connection": "warehouse", "table": f"{road.schema}.orders"}
+    stage(road)
+    assert stored_runs.notes_on_pipelines(settings, road.store, Audit.model_validate({"source": source, "target": target})) == (
+        "pipeline shop: shop team owns shop.orders",
+        "pipeline shop: shop.orders holds: what customers ordered",
+        "pipeline shop: columns of shop.orders: item: what it is called",
+    )
 
 
 @pytest.mark.parametrize("source", [pytest.param(one, marks=getattr(pytest.mark, one)) for one in ("mysql", "mariadb")])
