@@ -122,6 +122,7 @@ class Computed(Strict):
     """What the source's value is computed by, in the portable language of filters; the target holds it in a column."""
 
     compute: str
+    """Its value, over the source's columns: ``price - discount``."""
 
 
 def _check_sql(value: Any) -> Any:

@@ -127,7 +127,7 @@ def test_unknown_kind_lists_the_valid_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sql", ["5", "[a]", "{sql: a}", "{source: a}", "{source: a, target: b, dialect: c}", "{source: a, target: 5}"])
 def test_malformed_sql_setting_is_one_error(tmp_path: Path, sql: str) -> None:
-    sentence = "write SQL as text in quotes, or {source: ..., target: ...}, or {sql: ..., dialect: ...}"
+    sentence = "write SQL as text in quotes, or {source: ..., target: ...}, or {sql: ..., dialect: ...}, or {compute: ...}"
     line = f"    columns: {{override: {{v: {{kind: text, expr: {sql}}}}}}}\n"
     assert problems_of(tmp_path, GOOD + line) == [f"auditor.yaml:7: audits.x.columns.override.v.expr: {sentence}"]
 

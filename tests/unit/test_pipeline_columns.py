@@ -23,6 +23,14 @@ def project(schema: TableSchema, **columns: Any) -> Projection:
     return Projection(schema, Rules(PipelineColumns(**columns), SALT))
 
 
+def computed(expr: str, kind: str = "decimal(12,2)") -> dict[str, Any]:
+    return {"compute": {"made": {"kind": kind, "expr": expr}}}
+
+
+def transformed(function: str, kind: str = "integer") -> dict[str, Any]:
+    return {"transform": {"function": function, "columns": {"made": kind}}}
+
+
 def outcome(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in ("kind", "position", "row", "before", "after")) for row in batch.to_pylist()]
 
@@ -111,6 +119,15 @@ def test_projection_equals_the_plain_one(changes: list[tuple[str, Any, Any]]) ->
         ({"where": "land = 'DE'"}, BadExpression, "shop.orders has no column 'land'"),
         ({"where": "at > now - INTERVAL '1' day"}, BadExpression, "a pipeline's filter cannot contain now or today"),
         ({"where": "country LIKE"}, BadExpression, "where"),
+        (computed("amount / 2"), BadExpression, "compute made: amount / 2: '/' (character 8) is not part of the portable language"),
+        (computed("amount / 2"), BadExpression, "or compute it by a function: transform: {function: package.module:function"),
+        (computed("price"), BadExpression, "shop.orders has no column 'price'"),
+        (computed("amount", "integer"), BadExpression, "it has up to 2 digits after the point, and integer has 0; write ROUND(..., 0)"),
+        ({**computed("email", "text"), "mask": ["email"]}, ColumnRefused, "'email' is masked, so nothing is computed from its clear text"),
+        ({"compute": {"Amount": {"kind": "integer", "expr": "id"}}}, ColumnRefused, "two columns would be named 'amount'"),
+        (transformed("nowhere_at_all:f"), ColumnRefused, "transform: nowhere_at_all:f cannot be imported"),
+        (transformed("json:nothing"), ColumnRefused, "transform: json:nothing cannot be imported"),
+        (transformed("json:__name__"), ColumnRefused, "transform: json:__name__ is no function"),
     ],
 )
 def test_rules_that_cannot_be_applied_are_refused(columns: dict[str, Any], error: type[AuditorError], sentence: str) -> None:
@@ -166,3 +183,54 @@ def test_bounds_of_a_masked_key_are_dropped() -> None:
     chunk = refresh(by_email, 10, ["1", "a@b.c"], bounds=([None, "a"], [None, "b"]))
     found = project(by_email, mask=["email"]).apply(batch(chunk))
     assert outcome(found) == [("refresh", 10, 1, None, ["1", digest(SALT, "a@b.c")])]
+
+
+@pytest.mark.parametrize(
+    ("expr", "kind", "row", "made"),
+    [
+        ("amount * 2", "decimal(9,2)", ["1", None, None, "-0.50", None], "-1.00"),
+        ("COALESCE(amount, 0)", "decimal(9,2)", ["1", None, None, None, None], "0.00"),
+        ("at", "timestamp(3)", ["1", None, None, None, "0001-01-01 00:00:00.001"], "0001-01-01 00:00:00.001"),
+        ("DATE(at)", "date", ["1", None, None, None, "9999-12-31 23:59:59.999"], "9999-12-31"),
+        ("DATE(at)", "date", ["1", None, None, None, "0000-00-00 00:00:00.000"], None),
+        ("YEAR(at)", "integer", ["1", None, None, None, "0000-00-00 00:00:00.000"], None),
+        ("UPPER(email)", "text", ["1", "straße é\n", None, None, None], "STRAßE é\n"),
+        ("country || '|'", "text", ["1", None, "D", None, None], "D|"),
+        ("LENGTH(email)", "integer", ["1", "a\u0308😀 ", None, None, None], "4"),
+        ("'it''s'", "text(4)", ["1", None, None, None, None], "it's"),
+    ],
+)
+def test_a_value_is_computed_as_the_source_prints_it(expr: str, kind: str, row: list[str | None], made: str | None) -> None:
+    [found] = project(ORDERS, **computed(expr, kind)).apply(batch(insert(ORDERS, 1, row))).to_pylist()
+    assert found["after"] == [*row, made]
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "sentence"),
+    [
+        (computed("at", "timestamp(3)"), ["1", None, None, None, "0000-00-00 00:00:00.000"], "made of shop.orders is a zero date in a row"),
+        (computed("YEAR(at)", "integer"), ["1", None, None, None, "2024-00-10 00:00:00.000"], "cannot be computed of a row of shop.orders"),
+        (computed("amount * amount", "decimal(9,4)"), ["1", None, None, "99999999.99", None], "cannot be computed of a row"),
+        (computed("email", "text(3)"), ["1", "long", None, None, None], "made of shop.orders has 4 characters in a row, and is varchar(3)"),
+        (transformed(f"{__name__}:half"), ["1", "x", None, "1.50", None], "returned values in made that are no integer"),
+        (transformed(f"{__name__}:half", "text"), ["2", "x", None, "1.50", None], "returned 2 values in made for 1 rows"),
+        (transformed(f"{__name__}:half"), ["3", "x", None, "1.50", None], "returned no column 'made'"),
+        (transformed(f"{__name__}:half"), ["4", "x", None, "1.50", None], "raised KeyError (line "),
+    ],
+)
+def test_a_row_that_cannot_be_computed_is_refused_without_its_values(columns: dict[str, Any], row: list[str | None], sentence: str) -> None:
+    with pytest.raises(ValueRefused) as raised:
+        project(ORDERS, **columns).apply(batch(insert(ORDERS, 1, row)))
+    assert sentence in str(raised.value) and "99999999" not in str(raised.value) and "long" not in str(raised.value)
+
+
+def half(rows: pa.RecordBatch) -> Any:
+    """Return what a wrong transform returns, by the key of the row."""
+    match rows["id"][0].as_py():
+        case "1":
+            return {"made": ["1.5"]}
+        case "2":
+            return {"made": ["a", "b"]}
+        case "3":
+            return rows
+    raise KeyError(rows["id"][0])

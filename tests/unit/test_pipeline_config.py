@@ -61,6 +61,15 @@ def test_settings_of_a_pipeline(tmp_path: Path) -> None:
         ("mask: [email]", "mask: [password]", "pipelines.shop.columns.orders: 'password' is excluded, so it cannot be masked or renamed"),
         ("{zip: postcode}", "{zip: b, c: B}", "pipelines.shop.columns.orders: rename gives two columns the name 'b'; write another"),
         ("columns: {orders", "columns: {customer", "pipelines.shop: columns: 'customer' is none of the source's tables (orders, crm_*)"),
+        (
+            "{zip: postcode}",
+            "{zip: net}, compute: {net: {kind: integer, expr: a}}",
+            "columns.orders: two columns would be named 'net'; write another name for the computed one",
+        ),
+        ("{zip: postcode}", "{}, compute: {net: {kind: float64, expr: a}}", "'float64' is no kind of a computed column; write integer"),
+        ("{zip: postcode}", "{}, compute: {net: {kind: 'decimal(40,2)', expr: a}}", "a computed number has 1 to 38 digits"),
+        ("{zip: postcode}", "{}, transform: {function: shop.rules, columns: {a: text}}", "columns.orders.transform.function"),
+        ("{zip: postcode}", "{}, transform: {function: 'shop:rules', columns: {}}", "columns.orders.transform.columns"),
         (', tables: [orders, "crm_*"]', "", "pipelines.shop.source.tables: this setting is required; add it"),
         ("every: 10s", "every: often", "pipelines.shop.targets.warehouse.every: 'often' is not a duration; write 90s, 15m or 2h"),
         ("exclude:", "excluded:", "pipelines.shop.columns.orders.excluded: unknown setting 'excluded'; did you mean 'exclude'?"),
@@ -79,6 +88,14 @@ def test_wrong_settings_name_what_is_wrong(tmp_path: Path, old: str, new: str, s
     with pytest.raises(ConfigError) as raised:
         load(tmp_path, GOOD.replace(old, new))
     assert sentence in str(raised.value)
+
+
+def test_a_service_runs_the_functions_alone_that_it_allows(tmp_path: Path) -> None:
+    made = GOOD.replace("{zip: postcode}", "{}, transform: {function: 'rules:score', columns: {score: integer}}")
+    assert load(tmp_path, made).pipeline("shop").transforms[0].function == "rules:score"
+    with pytest.raises(ConfigError, match=r"service\.functions: the pipeline 'shop' runs 'rules:score', which is not allowed here; add it"):
+        load(tmp_path, f"{made}service: {{pipelines: [shop]}}\n")
+    assert load(tmp_path, f"{made}service: {{pipelines: [shop], functions: ['rules:score']}}\n").service.pipelines == ("shop",)
 
 
 @pytest.mark.parametrize(("table", "settle"), [("orders", "heartbeat: {}, barrier: 60s"), ("crm_leads", "heartbeat: {}, barrier: 1h")])
