@@ -42,10 +42,12 @@ class Changes:
     """The names that columns get, by those that they have."""
     retyped: Sequence[Retyped] = ()
     added: Sequence[Added] = ()
+    key: Sequence[str] = ()
+    """The primary key that the table gets, by the names that its columns have then; empty to keep its own."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
-        return bool(self.dropped or self.renamed or self.retyped or self.added)
+        return bool(self.dropped or self.renamed or self.retyped or self.added or self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,25 @@ class Altering:
         """Return the statements that change a described table."""
         retyped = [text for one in changes.retyped for text in self._retype(session, table, one, name_of(one, changes))]
         renamed = rename_columns(session, table, changes)
-        statements = [*self._drop(session, table, changes), *renamed, *retyped, *self._add(session, table, changes)]
-        return Alteration(statements, moves_rows=rewrites(changes))
+        changed = [*self._drop(session, table, changes), *renamed, *retyped, *self._add(session, table, changes)]
+        if changes.key:
+            changed = [*self._drop_key(session, table), *changed, *self._add_key(session, table, changes)]
+        return Alteration(changed, moves_rows=rewrites(changes))
 
     def rename_at_once(self, pairs: Sequence[tuple[str, str]]) -> str:
         """Return the statement that renames tables in this order, each given and wanted as SQL text; only where it commits by itself."""
         raise NotImplementedError
+
+    def _drop_key(self, session: Any, table: Table) -> Sequence[str]:
+        """Return the statement that drops the primary key; none if there is none."""
+        name, literal = session.dialect.names, session.dialect.names.literal
+        schema, own = (literal(part) for part in table.names[-2:])
+        rows = session.query(session.dialect.catalogue_query("key_constraint", {"schema": schema, "table": own}))
+        return [f"ALTER TABLE {table.sql} DROP CONSTRAINT {name.quote(str(constraint))}" for (constraint,) in rows]
+
+    def _add_key(self, session: Any, table: Table, changes: Changes) -> Sequence[str]:
+        """Return the statement that adds the primary key."""
+        return [f"ALTER TABLE {table.sql} ADD PRIMARY KEY ({', '.join(map(session.dialect.names.quote, changes.key))})"]
 
     def _drop(self, session: Any, table: Table, changes: Changes) -> Sequence[str]:
         return [f"ALTER TABLE {table.sql} DROP COLUMN {session.dialect.names.quote(name)}" for name in changes.dropped]

@@ -26,10 +26,16 @@ class MySQLAltering(Altering):
         for one in changes.retyped:
             if one.column.name not in forms:
                 return Alteration(refused=f"{one.column.name} of {table.sql} is computed there: change it by hand")
-            defined = f"{one.native} {'NULL' if one.column.nullable else 'NOT NULL'}{forms[one.column.name].rest}"
+            may_be_null = one.column.nullable and name_of(one, changes) not in changes.key
+            defined = f"{one.native} {'NULL' if may_be_null else 'NOT NULL'}{forms[one.column.name].rest}"
             clauses.append(f"CHANGE COLUMN {quote(one.column.name)} {quote(name_of(one, changes))} {defined}")
-        clauses += [f"ADD COLUMN {quote(one.name)} {one.native} NULL{_default(one)}" for one in changes.added]
-        return Alteration([f"ALTER TABLE {table.sql} " + ", ".join(clauses)] if clauses else [], moves_rows=rewrites(changes))
+        for added in changes.added:
+            null = "NOT NULL" if added.name in changes.key else "NULL"
+            clauses.append(f"ADD COLUMN {quote(added.name)} {added.native} {null}{_default(added)}")
+        if changes.key:
+            clauses += [*(["DROP PRIMARY KEY"] if table.primary_key else []), f"ADD PRIMARY KEY ({', '.join(map(quote, changes.key))})"]
+        moves_rows = rewrites(changes) or bool(changes.key)
+        return Alteration([f"ALTER TABLE {table.sql} " + ", ".join(clauses)] if clauses else [], moves_rows=moves_rows)
 
     def rename_at_once(self, pairs: Sequence[tuple[str, str]]) -> str:
         return "RENAME TABLE " + ", ".join(f"{old} TO {new}" for old, new in pairs)

@@ -45,20 +45,14 @@ class RedshiftAltering(Altering):
                 return Alteration(refused=why)
         keyed = [one for one in moved if one.column.name in table.primary_key]
         before = [f"ALTER TABLE {table.sql} ALTER COLUMN {session.dialect.names.quote(one.column.name)} TYPE {one.native}" for one in grown]
-        made = super().alter(session, table, replace(changes, retyped=moved)).statements
-        statements = [*self._without_key(session, table), *made, self._with_key(session, table, changes)] if keyed else made
-        return Alteration(statements, before, moves_rows=bool(moved))
+        key = changes.key or ([changes.renamed.get(name, name) for name in table.primary_key] if keyed else ())
+        made = super().alter(session, table, replace(changes, retyped=moved, key=key)).statements
+        return Alteration(made, before, moves_rows=bool(moved))
 
-    def _without_key(self, session: Any, table: Table) -> Sequence[str]:
-        """Return the statement that drops the primary key, which is no more than a hint."""
-        name, literal = session.dialect.names, session.dialect.names.literal
-        schema, own = (literal(part) for part in table.names[-2:])
-        rows = session.query(session.dialect.catalogue_query("key_constraint", {"schema": schema, "table": own}))
-        return [f"ALTER TABLE {table.sql} DROP CONSTRAINT {name.quote(str(constraint))}" for (constraint,) in rows]
-
-    def _with_key(self, session: Any, table: Table, changes: Changes) -> str:
-        key = ", ".join(session.dialect.names.quote(changes.renamed.get(column, column)) for column in table.primary_key)
-        return f"ALTER TABLE {table.sql} ADD PRIMARY KEY ({key})"
+    def _add_key(self, session: Any, table: Table, changes: Changes) -> Sequence[str]:
+        # It is no more than a hint, and only for columns that may not be NULL, which none becomes later.
+        never_null = {changes.renamed.get(column.name, column.name) for column in table.columns if not column.nullable}
+        return super()._add_key(session, table, changes) if set(changes.key) <= never_null else []
 
     def _retype(self, session: Any, table: Table, one: Retyped, name: str) -> Sequence[str]:
         quote = session.dialect.names.quote

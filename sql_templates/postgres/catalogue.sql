@@ -306,3 +306,11 @@ WHERE EXISTS (
   JOIN pg_catalog.pg_depend d ON d.objid = w.oid AND d.classid = CAST('pg_catalog.pg_rewrite' AS regclass)
   WHERE d.refclassid = CAST('pg_catalog.pg_proc' AS regclass)
 )
+
+-- name: key_constraint
+-- One row with the name of a table's primary key, if it has one.
+SELECT k.conname
+FROM pg_catalog.pg_constraint k
+JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE k.contype = 'p' AND n.nspname = ${schema} AND c.relname = ${table}

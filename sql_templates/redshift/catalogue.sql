@@ -161,11 +161,3 @@ WHERE NOT EXISTS (
 SELECT column_name, column_default IS NOT NULL, encoding, distkey, sortkey
 FROM svv_redshift_columns
 WHERE database_name = ${database} AND schema_name = ${schema} AND table_name = ${table}
-
--- name: key_constraint
--- One row with the name of a table's primary key, if it has one.
-SELECT k.conname
-FROM pg_catalog.pg_constraint k
-JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE k.contype = 'p' AND n.nspname = ${schema} AND c.relname = ${table}

@@ -34,6 +34,7 @@ STORY = {
     "add": ["ALTER TABLE moving ADD COLUMN c int NOT NULL DEFAULT 5"],
     "rename": ["ALTER TABLE moving RENAME COLUMN c TO e, RENAME COLUMN b TO c"],
     "widen": ["ALTER TABLE moving MODIFY d decimal(12,4), MODIFY v bigint"],
+    "key": ["ALTER TABLE moving DROP PRIMARY KEY, ADD PRIMARY KEY (id, d)"],
     "drop": ["ALTER TABLE moving DROP COLUMN e"],
     "swap": ["CREATE TABLE _moving_gho LIKE moving", "ALTER TABLE _moving_gho ADD COLUMN n int NOT NULL DEFAULT 7",
              "INSERT INTO _moving_gho (id, v, c, d) SELECT id, v, c, d FROM moving",
