@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import PipelineColumns
-from auditor.errors import ColumnRefused
+from auditor.errors import BadExpression, ColumnRefused
 from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, ColumnSchema, TableSchema
 from auditor.pipeline.row_expressions import ComputedColumns, RowFilter
 from auditor.pipeline.transforms import TransformedColumns
+from auditor.sql import filter as portable
 
 DIGEST_DIGITS = 32
 """Hexadecimal digits of a masked value's digest: 128 bits, so that no two of the values of a table ever have the same."""
@@ -36,6 +38,15 @@ class Rules:
 
     columns: PipelineColumns
     salt: bytes = dataclasses.field(repr=False)
+
+    def computed_from(self, column: str) -> list[str]:
+        """Return the names of the computed columns whose expressions read a column of the source."""
+        found = []
+        for name, one in self.columns.compute.items():
+            with suppress(BadExpression):  # which refuses the table where its columns are known
+                if column.lower() in {read.lower() for read in portable.column_names(portable.parse_value(one.expr))}:
+                    found.append(name)
+        return found
 
 
 class Projection:

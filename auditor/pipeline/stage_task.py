@@ -47,11 +47,13 @@ def project_ops(body: ChangeBody, table: str, rules: Rules) -> ChangeBody:
 def _project(op: Op, rules: Rules) -> list[Op]:
     if op["op"] == "rename":
         return _renamed(op, rules)
+    if op["op"] == "key":
+        return [{**op, "columns": [_name(column, rules) for column in op["columns"]]}]
     if "column" not in op:
         return [op]
     column = op["column"]
     if _is_in(column, rules.columns.exclude):
-        return []
+        return _computed_anew(op, rules)
     projected = {**op, "column": _name(column, rules)}
     if "type" in op and _is_in(column, rules.columns.mask):
         projected["type"] = ""  # the digests of values, which may have changed
@@ -59,6 +61,13 @@ def _project(op: Op, rules: Rules) -> list[Op]:
         text = op["value"].get("hex", op["value"].get("text"))
         projected["value"] = {"text": digest(rules.salt, text)} if text is not None else op["value"]
     return [projected]
+
+
+def _computed_anew(op: Op, rules: Rules) -> list[Op]:
+    """Return what another type of an excluded column is to the columns that are computed from it: values that may be others."""
+    if op["op"] != "modify" or "type" not in op:
+        return []
+    return [{**op, "column": name, "type": ""} for name in rules.computed_from(op["column"])]
 
 
 def _renamed(op: Op, rules: Rules) -> list[Op]:

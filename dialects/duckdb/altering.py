@@ -23,11 +23,11 @@ class DuckDBAltering(Altering):
     def alter(self, session: Any, table: Table, changes: Changes) -> Alteration:
         if not changes.key:
             return super().alter(session, table, changes)
-        if replace(changes, key=()):
+        if replace(changes, key=(), dropped=()):
             return Alteration(refused=f"{table.sql} gets another key and other columns at once: make it again by hand")
         if _has_more(session, table):
             return Alteration(refused=f"{table.sql} has more constraints or indexes than its key: give it the key by hand")
-        return Alteration(_made_again(session, table, changes.key, (), {}), moves_rows=True)
+        return Alteration(_made_again(session, table, changes.key, changes.dropped, {}), moves_rows=True)
 
     def _drop(self, session: Any, table: Table, changes: Changes) -> Sequence[str]:
         # Where it has more than a primary key and columns that may not be NULL, which a table that is made again would not have, these are

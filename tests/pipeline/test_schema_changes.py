@@ -294,6 +294,18 @@ def test_another_key_is_followed_where_rows_have_it(road: Road) -> None:
     assert sorted(road.rows("parts")) == [(1, 8, "ink"), (2, 7, "cap")]
 
 
+def test_a_column_of_the_key_that_is_dropped(road: Road) -> None:
+    """MySQL then has the key of the others."""
+    parts = table("parts", ("n", "id"), n="int", id="bigint", item="varchar(40) null")
+    road.stage_task(batch(comes(parts, 10, ["7", "1", "pen"], ["7", "2", None])))
+    loader = road.loader()
+    loader.merge_all()
+    new = table("parts", ("id",), id="bigint", item="varchar(40) null")
+    road.stage_task(batch(change("parts", 20, {"op": "drop", "column": "n"}), comes(new, 30, ["3", "ink"]), delete(new, 31, ["1", "pen"])))
+    loader.merge_all()
+    assert report(road, "parts").reason == "" and sorted(road.rows("parts"), key=str) == [(2, None), (3, "ink")]
+
+
 def test_another_key_with_another_column(road: Road) -> None:
     loader = begin(road)
     new = table("orders", ("id", "part"), id="bigint", item="varchar(40) null", amount="decimal(10,2) null", part="int")

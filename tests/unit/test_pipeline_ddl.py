@@ -73,6 +73,16 @@ def test_columns(statement: str, found: list[tuple[str, str]]) -> None:
     assert [(one["op"], one["column"]) for one in ops(statement)] == found
 
 
+def test_another_key() -> None:
+    for added in (
+        "PRIMARY KEY (id, `a b`)",
+        "CONSTRAINT PRIMARY KEY (id, `a b`(10))",
+        "CONSTRAINT c PRIMARY KEY USING BTREE (id ASC, `a b`)",
+    ):
+        assert ops(f"ALTER TABLE t DROP PRIMARY KEY, ADD {added}") == [{"op": "key", "columns": ["id", "a b"], "strict": False}], added
+    assert ops("ALTER TABLE t ADD CONSTRAINT c UNIQUE (a), ADD INDEX (b), ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES p (a)") == []
+
+
 def test_renamed_columns() -> None:
     swap = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN `b` TO a, CHANGE COLUMN c `d e` varchar(4) NOT NULL DEFAULT ''"
     assert [(one["from"], one["to"]) for one in ops(swap)] == [("a", "b"), ("b", "a"), ("c", "d e")]

@@ -34,6 +34,21 @@ def test_excluded_masked_and_renamed_columns() -> None:
     assert projected({"op": "add", "column": "email", "value": {"text": None}})[0]["value"] == {"text": None}
 
 
+def test_another_type_of_an_excluded_column_is_one_of_what_is_computed_from_it() -> None:
+    compute = {
+        "domain": {"kind": "text", "expr": "UPPER(Secret)"},
+        "net": {"kind": "integer", "expr": "a"},
+        "wrong": {"kind": "text", "expr": "("},
+    }
+    rules = Rules(PipelineColumns.model_validate({"exclude": ["secret"], "compute": compute}), b"salt")
+    modify = {"op": "modify", "column": "secret", "type": "char(2)", "nullable": True, "charset": "", "strict": True}
+    assert project_ops({"ops": [modify]}, "shop.orders", rules)["ops"] == [{**modify, "column": "domain", "type": ""}]
+    assert project_ops({"ops": [{"op": "drop", "column": "secret"}]}, "shop.orders", rules)["ops"] == []
+    assert projected({"op": "key", "columns": ["id", "zip"], "strict": False}) == [
+        {"op": "key", "columns": ["id", "postcode"], "strict": False}
+    ]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "ops"),
     [

@@ -57,6 +57,8 @@ def test_what_every_session_changes_is_found(before: str, statements: list[str])
         ("varchar(9)", ["MODIFY c varchar(9) CHARACTER SET latin1", "MODIFY c varchar(9) CHARACTER SET utf8mb4"]),
         ("text", ["CONVERT TO CHARACTER SET latin1", "CONVERT TO CHARSET utf8mb4"]),
         ("text", ["MODIFY c tinytext", "MODIFY c text"]),
+        ("int", ["DROP PRIMARY KEY, ADD PRIMARY KEY (id, c)"]),
+        ("varchar(9)", ["DROP PRIMARY KEY, ADD CONSTRAINT `k` PRIMARY KEY USING BTREE (`C`(4) DESC, id)"]),
     ],
 )
 def test_what_a_session_changes_that_is_not_strict_is_found(before: str, statements: list[str]) -> None:
@@ -73,6 +75,7 @@ def test_what_a_session_changes_that_is_not_strict_is_found(before: str, stateme
         ("set('a','b')", "MODIFY c set('a','b','c')", "set('a','b','c')"), ("datetime(3)", "MODIFY c datetime(6)", "datetime(6)"),
         ("tinyint(1)", "MODIFY c bool", "tinyint(1)"), ("int", "ADD KEY (c), ALTER c SET DEFAULT 5", "int"),
         ("enum('it''s','b')", "MODIFY c enum('it''s','b')", "enum('it''s','b')"), ("text", "CONVERT TO CHARACTER SET utf8mb4", "text"),
+        ("int", "ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES u (c), ADD UNIQUE (c)", "int"), ("int", "ADD CONSTRAINT CHECK (c > 0)", "int"),
         ("decimal(10,2)", "MODIFY c decimal(10,1)", "decimal(10,1)"),  # which the schemas show
     ],
 )  # fmt: skip

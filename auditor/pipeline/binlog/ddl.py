@@ -27,6 +27,7 @@ Op = dict[str, Any]
 """A change of one table: ``op`` and what belongs to it.
 
 ``add`` (``column``, and ``value``, see `added_value`), ``drop`` (``column``), ``rename`` (``from``, ``to``), ``modify`` (``column``);
+``key`` (``columns``): the primary key has these columns, none of which is NULL from then on;
 ``convert`` (``charset``): all texts got another character set; ``clear``: all rows went; ``create`` (``sure``: there was no such table),
 ``gone``; ``rows`` (``why``): rows came or went that are not in the log; ``unread`` (``text``); ``short_year`` (``column``): a YEAR(2) that
 the table has by the time the statement is read, which no statement may have said.
@@ -224,7 +225,7 @@ def _alter(reader: _Reader, changes: Changes, text: str, sql_mode: int) -> None:
         except (IndexError, ValueError):
             ops = [{"op": "unread", "text": " ".join(text.split())[:SHOWN]}]
         for op in ops:
-            changes.add(table, op | {"strict": strict} if "charset" in op else op)
+            changes.add(table, op | {"strict": strict} if "charset" in op or op["op"] == "key" else op)
         if any(op["op"] == "rows" for op in ops) and (other := _other_table(spec)):
             changes.add(other, {"op": "rows", "why": f"it exchanged rows with {'.'.join(table)} without a word of them in the log"})
 
@@ -307,7 +308,7 @@ def _charset(spec: _Reader) -> str:
 def _added(spec: _Reader) -> list[Op]:
     is_column = spec.take("COLUMN")
     if not is_column and spec.left[0].is_word(*NOT_COLUMNS):
-        return []
+        return [{"op": "key", "columns": key}] if (key := _key_columns(spec)) else []
     spec.take("IF", "NOT", "EXISTS")
     if spec.left[0].text == "(" and spec.left[0].kind == "sign":
         inner = spec.left[1 : len(spec.left) - 1 - [token.text for token in spec.left[::-1]].index(")")]
@@ -319,6 +320,16 @@ def _added(spec: _Reader) -> list[Op]:
         for part in parts
         if is_column or not part[0].is_word(*NOT_COLUMNS)
     ]
+
+
+def _key_columns(spec: _Reader) -> list[str]:
+    """Return the columns of the primary key that is added; none if something else is."""
+    while spec.left and not spec.take("PRIMARY", "KEY"):  # CONSTRAINT name
+        if spec.left.pop(0).text == "(":
+            return []
+    while spec.left and spec.left[0].text != "(":  # USING BTREE
+        spec.left.pop(0)
+    return [part[0].text for part in split(spec.left[1:-1] if spec.left[-1:] and spec.left[-1].text == ")" else spec.left[1:]) if part]
 
 
 def _dropped(spec: _Reader) -> list[Op]:

@@ -28,6 +28,9 @@ _ALL_CHARACTERS = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
 """Character sets that have each character of every other one."""
 
 
+FILLED = "became part of the key in a session that is not strict, which made other values of NULLs"
+
+
 @dataclass(frozen=True, slots=True)
 class _Type:
     """A type as a statement or the catalogue writes it."""
@@ -52,6 +55,10 @@ def find_hidden(old: TableSchema, new: TableSchema, changes: Sequence[TableNote]
             name = str(op.get("column", op.get("from", ""))).lower()
             if op["op"] == "convert":
                 doubts += [(note.position, one, why) for one, column in before.items() if (why := _converted(column, op))]
+            if op["op"] == "key":
+                filled = [one for name in op["columns"] if (one := str(name).lower()) in before and before[one].nullable]
+                doubts += [(note.position, one, FILLED) for one in filled if not op["strict"]]
+                before |= {one: replace(before[one], nullable=False) for one in filled}
             if op["op"] in ("drop", "add"):
                 before.pop(name, None)
                 origins.pop(name, None)
