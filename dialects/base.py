@@ -463,6 +463,10 @@ class Loading(ABC):
         """Insert the rows of files that ``store_lines`` wrote below ``folder``, all or none; names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine reads no files of lines")
 
+    def count_slices(self) -> int:
+        """Return how many files of one ``copy_stored`` are read side by side; 0 where the server does not say it to this user."""
+        return 0
+
     def remove_stored(self, folder: str) -> int:
         """Delete what lies below a folder of ``store_lines``, and return how many files that were. Raises UnloadFailed."""
         raise StatementRefused("this engine reads no files of lines")
