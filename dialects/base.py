@@ -448,6 +448,13 @@ class Loading(ABC):
         """Insert rows given as lines of the dialect's LINES, in blocks of whole lines in UTF-8; names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine takes no lines")
 
+    def analyze(self, table: str) -> str:
+        """Renew the statistics of a table, by the dialect's ANALYZE; ``table`` is its name as SQL text.
+
+        Returns what the server says of a statement that it passes by without an error, '' if it carried it out. Raises EngineError.
+        """
+        raise StatementRefused("this engine has no statement that renews statistics")
+
     def why_no_files(self) -> str:
         """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
         return ""

@@ -78,6 +78,14 @@ class RedshiftLoading(DriverLoading):
     def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
         copy_stored(self._unloading, table, columns, folder, files, self.session.execute)
 
+    def analyze(self, table: str) -> str:
+        notices = self.session.connection.notices
+        notices.clear()
+        super().analyze(table)
+        said = [(notice.get(b"S", b"").decode(), notice.get(b"M", b"").decode()) for notice in notices]
+        # That too little has changed for new statistics comes as INFO. https://docs.aws.amazon.com/redshift/latest/dg/r_ANALYZE.html
+        return " ".join(f"{severity}: {message}" for severity, message in said if severity == "WARNING")
+
     def count_slices(self) -> int:
         if self._slices is None:
             try:
