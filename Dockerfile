@@ -32,6 +32,14 @@ RUN python -m venv /opt/auditor \
 COPY --from=wheel /wheels /wheels
 RUN /opt/auditor/bin/pip install --no-cache-dir --no-deps /wheels/auditor-*.whl
 
+# The trial installation of docker-compose.yml: also what imitates S3 there.
+FROM ${PYTHON} AS environment-trial
+COPY requirements/trial.txt /requirements/
+RUN python -m venv /opt/auditor \
+ && /opt/auditor/bin/pip install --no-cache-dir --require-hashes --requirement /requirements/trial.txt
+COPY --from=wheel /wheels /wheels
+RUN /opt/auditor/bin/pip install --no-cache-dir --no-deps /wheels/auditor-*.whl
+
 FROM ${PYTHON} AS base
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/auditor --create-home auditor \
  && mkdir /etc/auditor \
@@ -48,6 +56,9 @@ CMD ["serve", "--host", "0.0.0.0", "--port", "8080"]
 
 FROM base AS spark
 COPY --from=environment-spark /opt/auditor /opt/auditor
+
+FROM base AS trial
+COPY --from=environment-trial /opt/auditor /opt/auditor
 
 # The last stage is the one that is built without --target.
 FROM base AS service

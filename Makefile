@@ -101,7 +101,8 @@ pins: pyproject.toml ## Pin what the demonstration and the images install, to th
 	$(PYTHON) -m venv build/uv
 	build/uv/bin/pip install --quiet uv
 	for pins in demo:demo service:service,mysql,postgres,redshift,s3 \
-			spark:service,demo,connect,mysql,postgres,redshift,s3; do \
+			spark:service,demo,connect,pipeline,mysql,postgres,redshift,s3 \
+			trial:service,demo,connect,pipeline,mysql,postgres,redshift,s3,trial; do \
 		build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 			--custom-compile-command 'make pins' $$(echo $${pins#*:} | sed -E 's/[^,]+/--extra &/g; s/,/ /g') \
 			--output-file requirements/$${pins%%:*}.txt pyproject.toml; \

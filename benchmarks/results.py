@@ -278,6 +278,11 @@ def _stream_table(streams: Sequence[Stream]) -> str:
     return _table(["per CPU second", *(f"{stream.engine} {stream.server.partition('-')[0]}" for stream in ran)], body) + left_out
 
 
+def _manifest(road: Road) -> str:
+    """Return the bytes of a road's greatest manifest, and of the files that it names, with their number if that was measured."""
+    return " / ".join(f"{size:,} bytes" for size in road.manifests[:2]) + "".join(f" in {count:,}" for count in road.manifests[2:])
+
+
 def _road_table(roads: Sequence[Road]) -> str:
     ran = [road for road in roads if road.seconds]
     figures: list[tuple[str, Callable[[Road], str]]] = [
@@ -285,7 +290,7 @@ def _road_table(roads: Sequence[Road]) -> str:
         ("load at the start", lambda road: f"{road.load:.1f}"),
         ("sustained, events/s", lambda road: f"{road.sustained:,.0f}"),
         ("from the start, events/s", lambda road: f"{road.events / road.seconds:,.0f}"),
-        ("greatest manifest, and its files", lambda road: " / ".join(f"{size:,} bytes" for size in road.manifests)),
+        ("greatest manifest, and its files", _manifest),
         ("mysql-replication with upserts, events/s", lambda road: f"{road.row_by_row:,.0f}" if road.row_by_row else ""),
         ("sustained, times that", lambda road: f"{road.sustained / road.row_by_row:.1f}" if road.row_by_row else ""),
         ("latency p50", lambda road: f"{median(road.latencies):.2f} s" if road.latencies else ""),

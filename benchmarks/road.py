@@ -39,7 +39,11 @@ from tests.servers.redshift import StandIn
 ENGINES = stream.ENGINES
 PIPELINE, SCHEMA, TABLE = "road", "road", stream.TABLE_NAME
 PG, BOTH, S3 = "PostgreSQL", "PostgreSQL and DuckDB", "Redshift stand-in, by COPY from S3"
-TARGETS = {PG: ("pg",), BOTH: ("pg", "duck"), S3: ("red",)}
+LARGE = "Redshift stand-in, by merges of 10,000,000"
+TARGETS = {PG: ("pg",), BOTH: ("pg", "duck"), S3: ("red",), LARGE: ("red",)}
+
+LARGE_MERGE = 10_000_000
+"""Rows of a transaction, as a warehouse has them."""
 
 MAX_ROW_BY_ROW = 20_000
 """Inserts that mysql-replication and the upserts have to carry: the log begins with them."""
@@ -100,7 +104,7 @@ class Road:
     memory: dict[str, int] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
     manifests: list[int] = field(default_factory=list)
-    """Bytes of the greatest manifest of a COPY, and of the files that it names."""
+    """Bytes of the greatest manifest of a COPY, and of the files that it names, and how many these are."""
     row_by_row: float = 0.0
     """Events per second of mysql-replication with an upsert for each row; 0 if it was not measured."""
     why: str = ""
@@ -121,7 +125,7 @@ def measure(servers: Servers, engine: str, rows: int, words: Sequence[str] = ())
         with tempfile.TemporaryDirectory(prefix="road-", dir=servers.directory) as folder:
             urls = {"pg": target.url, "duck": f"duckdb:///{folder}/warehouse.duckdb"}
             try:
-                through: AbstractContextManager[Through] = _stand_in(servers, road) if targets == S3 else nullcontext(("", {}))
+                through: AbstractContextManager[Through] = _stand_in(servers, road) if targets in (S3, LARGE) else nullcontext(("", {}))
                 with through as (redshift, environment):
                     start = _run(road, Path(folder), source.url, {**urls, "red": redshift}, environment, rows)
             except Unavailable as reason:
@@ -163,13 +167,18 @@ def _watch_manifests(client: Any, road: Road, done: threading.Event) -> None:
         objects = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
         sizes = [stored["Size"] for stored in objects if stored["Key"].endswith("manifest")]
         if sizes and max(sizes) > (road.manifests or [0])[0]:
-            road.manifests = [max(sizes), sum(stored["Size"] for stored in objects) - sum(sizes)]
+            road.manifests = [max(sizes), sum(stored["Size"] for stored in objects) - sum(sizes), len(objects) - len(sizes)]
 
 
 def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environment: Mapping[str, str], rows: int) -> Place:
     """Let a pipeline catch up with a written log, and then carry single rows; return where the log begins."""
     names = TARGETS[road.targets]
-    chosen = ", ".join(f"{name}: {{connection: {name}, schema: {SCHEMA}, every: 0s}}" for name in names)
+    merges = "every: 0s"
+    if road.targets == LARGE:
+        merges = (
+            f"every: 60s, merge_at: {{rows: {min(rows, LARGE_MERGE)}}}, max_transaction: {LARGE_MERGE}, analyze: {{after_rows: {rows}}}"
+        )
+    chosen = ", ".join(f"{name}: {{connection: {name}, schema: {SCHEMA}, {merges}}}" for name in names)
     connections = "\n".join(f'  {name}: {{url: "{urls[name]}", write: {{url: "{urls[name]}"}}}}' for name in names)
     values = {"source": source, "connections": connections, "folder": folder, "pipeline": PIPELINE, "table": TABLE}
     (folder / "auditor.yaml").write_text(CONFIGURATION.format(**values, targets=chosen))

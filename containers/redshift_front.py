@@ -1,28 +1,31 @@
-"""The front end of the Redshift stand-in for other containers: the one of the tests, but listening on all addresses, not on loopback.
+"""The front end of the Redshift stand-in for other containers: the one of the tests, which also copies from the bucket and unloads to it.
 
-python serve.py PORT UPSTREAM_HOST UPSTREAM_PORT
+python redshift_front.py ADDRESS PORT UPSTREAM_HOST UPSTREAM_PORT NAME
+
+ADDRESS is where it listens, NAME the host by which the PostgreSQL upstream reaches it. $AWS_ENDPOINT_URL_S3 is the URL of S3.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import tempfile
+from pathlib import Path
 
-from redshift_front import Front  # beside this file in the container
+from tests.servers.redshift_serve import StrictFront  # mounted beside this file
 
-
-class Reachable(Front):
-    """The front end, listening on all addresses."""
-
-    async def listen(self, port: int) -> None:
-        """Accept connections on ``port`` until cancelled."""
-        server = await asyncio.start_server(self._converse, "0.0.0.0", port)
-        await server.serve_forever()
+DATABASE = "audit"
 
 
-def main(port: str, upstream_host: str, upstream_port: str) -> None:
-    """Serve until the process is terminated; the log of the clients' statements is discarded."""
-    asyncio.run(Reachable((upstream_host, int(upstream_port)), None).listen(int(port)))
+def main(address: str, port: str, upstream_host: str, upstream_port: str, name: str) -> None:
+    """Serve until the process is terminated; no statement is logged, and none is refused that PostgreSQL takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        switches = Path(folder, f"{DATABASE}.switches")
+        switches.write_text("")
+        switches.with_suffix(".s3").write_text(os.environ["AWS_ENDPOINT_URL_S3"])
+        front = StrictFront((upstream_host, int(upstream_port)), None, Path(folder), address, name)
+        asyncio.run(front.listen(int(port)))
 
 
 if __name__ == "__main__":

@@ -448,6 +448,13 @@ class Loading(ABC):
         """Insert rows given as lines of the dialect's LINES, in blocks of whole lines in UTF-8; names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine takes no lines")
 
+    def analyze(self, table: str) -> str:
+        """Renew the statistics of a table, by the dialect's ANALYZE; ``table`` is its name as SQL text.
+
+        Returns what the server says of a statement that it passes by without an error, '' if it carried it out. Raises EngineError.
+        """
+        raise StatementRefused("this engine has no statement that renews statistics")
+
     def why_no_files(self) -> str:
         """Return why this session cannot load files of lines, as a clause that says what to do; '' if it can."""
         return ""
@@ -462,6 +469,10 @@ class Loading(ABC):
     def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
         """Insert the rows of files that ``store_lines`` wrote below ``folder``, all or none; names as SQL text. Raises EngineError."""
         raise StatementRefused("this engine reads no files of lines")
+
+    def count_slices(self) -> int:
+        """Return how many files of one ``copy_stored`` are read side by side; 0 where the server does not say it to this user."""
+        return 0
 
     def remove_stored(self, folder: str) -> int:
         """Delete what lies below a folder of ``store_lines``, and return how many files that were. Raises UnloadFailed."""

@@ -390,6 +390,10 @@ class DriverLoading(Loading):
         self.session.statements += 1
         return changed
 
+    def analyze(self, table: str) -> str:
+        self.session.execute(self.session.dialect.writing.ANALYZE.format(table=table))
+        return ""
+
 
 class InProcessSession(Session):
     """A session of an engine in this process. Such engines have no statement timeout, so a thread cancels statements."""

@@ -165,6 +165,9 @@ class Writing:
     STAGING_TABLE: ClassVar[str] = "TABLE"
     """What follows CREATE for a table whose rows may be lost with the server, or with the session where it loads alone."""
 
+    ANALYZE: ClassVar[str] = ""
+    """The statement that renews what the engine knows of a ``{table}`` for its plans; empty where it has none."""
+
     MERGE_SETTINGS: ClassVar[Sequence[str]] = ()
     """Statements, after WRITE_SETTINGS, with which a session begins that merges changes."""
 

@@ -33,9 +33,9 @@ PACKAGES = ("auditor", "dialects", "sql_templates")
 WHEEL_ALONE = re.compile(r"(auditor|dialects|sql_templates)/|auditor-[^/]+\.dist-info/")
 NOT_RELEASED = re.compile(r"(^|/)(tests?|benchmarks|scripts|docs|build|dist|\.venv|\.git|__pycache__)(/|$)|\.db$|\.pyc$")
 EXTRAS = frozenset(PROJECT["optional-dependencies"])
-EXTRAS_FOR_DEVELOPMENT = frozenset({"bench", "docs", "mutation", "release", "test", "testing"})
-PINS = ("demo", "service", "spark")
-"""Files of requirements/: what the demonstration installs, and the two images."""
+EXTRAS_FOR_DEVELOPMENT = frozenset({"bench", "docs", "mutation", "release", "test", "testing", "trial"})
+PINS = ("demo", "service", "spark", "trial")
+"""Files of requirements/: what the demonstration installs, and the images."""
 
 DEMO = "2,150 rows missing, 300 extra, 785 changed"
 """What the demonstration finds."""

@@ -34,6 +34,7 @@ from auditor.config._methods import Counts, Ladder
 from auditor.config._notify import Channel, Notify, Occasion
 from auditor.config._pipeline import (
     ANEW,
+    AnalyzeSettings,
     ComputedColumn,
     MergeAt,
     MigrateSettings,
@@ -57,6 +58,7 @@ __all__ = [
     "ANEW",
     "MAX_KEY",
     "MIN_KEY",
+    "AnalyzeSettings",
     "Audit",
     "AuditGroup",
     "Budget",

@@ -201,6 +201,13 @@ class MergeAt(Strict):
     """Bytes of them."""
 
 
+class AnalyzeSettings(Strict):
+    """When the statistics of a target's table are renewed."""
+
+    after_rows: int = Field(ge=1)
+    """Events merged into a table since then, by the same process, from which they are renewed after a merge."""
+
+
 class PipelineTarget(Strict):
     """A target of a pipeline: a connection with ``write``, and a schema in its database."""
 
@@ -214,6 +221,8 @@ class PipelineTarget(Strict):
     """Seconds between two merges; 0: as soon as something is staged."""
     merge_at: MergeAt = MergeAt()
     """What lets a merge begin before ``every`` has passed."""
+    analyze: AnalyzeSettings | None = None
+    """When the engine's ANALYZE is run for a table after a merge; None to leave statistics to the engine."""
     consistency: Literal["target", "table"] | None = None
     """``target``: all tables are at one moment of the source, which is the default where the engine commits them together; ``table``: each
     is merged by itself."""

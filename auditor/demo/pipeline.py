@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ import dialects
 from auditor import config, service
 from auditor.config import Settings
 from auditor.connections.writer import open_writer
+from auditor.demo import shop
 from auditor.demo.servers import start_postgres, start_source
 from auditor.durations import durations
 from auditor.errors import AuditorError, PackageMissing
@@ -34,13 +34,6 @@ from auditor.store import pipelines as stored
 from dialects import extras
 
 PIPELINE, TARGETS = "shop", ("duck", "pg")
-
-TABLES = (
-    "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer INT NOT NULL, item VARCHAR(40), price DECIMAL(10,2), placed DATETIME(6),"
-    " KEY (customer)) CHARACTER SET utf8mb4",
-    "CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(60), email VARCHAR(80), password VARCHAR(40), country CHAR(2))"
-    " CHARACTER SET utf8mb4",
-)
 
 CONFIGURATION = """\
 connections:
@@ -106,7 +99,7 @@ class Demonstration:
             futures = [pool.submit(servers.enter_context, start) for start in starts]
         source, postgres = (future.result() for future in futures)
         with closing(dialects.connect(source.url, 60.0, 10.0)) as session:
-            for statement in TABLES:
+            for statement in shop.TABLES:
                 session.execute(statement)
         path = self.folder / "auditor.yaml"
         path.write_text(CONFIGURATION.format(source=source.url, postgres=postgres.url, folder=self.folder))
@@ -129,9 +122,9 @@ class Demonstration:
 
     def _write(self, settings: Settings, store: Store) -> None:
         self._say("A writer inserts, updates and deletes rows, and gives some another key, in transactions of 1 to 2,000 rows:")
-        stop, writer = threading.Event(), _Writer(settings.connections["source"].url)
+        stop, writer = threading.Event(), shop.Writer(settings.connections["source"].url)
         with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(writer.run, stop)
+            done = pool.submit(writer.run, stop, durations().demo_pause)
             try:
                 began, has_arrived = time.monotonic(), False
                 least, limit = began + durations().demo_writing, began + durations().demo_pipeline
@@ -237,47 +230,3 @@ def _named(report: Report) -> set[tuple[str, str]]:
     """Return the kinds and keys of the differences that a report names."""
     named = report.differences.named if report.differences is not None else ()
     return {(difference.kind, str(difference.key["id"])) for difference in named}
-
-
-class _Writer:
-    """Writes to the source: transactions of one row up to 2,000, drawn alike in every demonstration."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.transactions = 0
-        self._random = random.Random(1)
-        self._next = 1
-
-    def run(self, stop: threading.Event) -> None:
-        """Write until ``stop`` is set."""
-        with closing(dialects.connect(self.url, 60.0, 10.0)) as session:
-            customers = [f"({n}, 'Näme {n}', 'mail{n}@shop', 'hush', '{('DE', 'FR', 'XX')[n % 3]}')" for n in range(1, 501)]
-            self._commit(session, f"INSERT INTO customers VALUES {', '.join(customers)}")
-            self._commit(session, self._orders(100))
-            while not stop.wait(durations().demo_pause):
-                self._commit(session, self._orders(self._random.choice((1, 1, 5, 50, 2000))))
-                for statement in self._random.sample(_changes(self._random.randrange(20, self._next)), 2):
-                    self._commit(session, statement)
-
-    def _orders(self, count: int) -> str:
-        first, self._next = self._next, self._next + count
-        rows = [
-            f"({n}, {n % 500 + 1}, 'item {n % 97}', {n % 1000}.25, '2026-03-01 12:00:00.{n % 1000000:06d}')"
-            for n in range(first, self._next)
-        ]
-        return f"INSERT INTO orders VALUES {', '.join(rows)}"
-
-    def _commit(self, session: dialects.Session, statement: str) -> None:
-        session.execute(statement)
-        self.transactions += 1
-
-
-def _changes(low: int) -> list[str]:
-    """Return statements of which each is a transaction; none touches the first orders, which are broken later."""
-    return [
-        f"UPDATE orders SET price = price + 1, item = 'changed' WHERE id BETWEEN {low} AND {low + 30}",
-        f"DELETE FROM orders WHERE id BETWEEN {low} AND {low + 3}",
-        f"UPDATE orders SET id = id + 1000000000 WHERE id BETWEEN {low} AND {low + 2}",
-        f"UPDATE customers SET country = 'XX', email = NULL WHERE id = {low % 500 + 1}",
-        f"UPDATE customers SET country = 'DE', email = 'new{low}@shop' WHERE id = {low % 500 + 1}",
-    ]

@@ -28,6 +28,7 @@ from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
 from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
 from auditor.pipeline.merge.positions import is_at_one_moment
+from auditor.pipeline.merge.table_statistics import check_analyze
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.sql.merge import is_own_table
 from dialects import Place, Session, Table, versions
@@ -303,6 +304,7 @@ def check_target(settings: Settings, name: str, target: str, schemas: list[Table
         with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
             findings += [Finding("note", f"target {target}", note) for note in session.notes]
             is_at_one_moment(session, chosen)
+            check_analyze(session, chosen)
             for schema in schemas:
                 try:
                     table = f"{schema.database}.{schema.table}"

@@ -12,6 +12,7 @@ from dialects.duckdb.writing import DuckDBWriting
 class DeltaWriting(DuckDBWriting):
     """How Delta tables, and those of Parquet with a pointer, are written."""
 
+    ANALYZE = ""  # its readers plan by what stands in the commits
     WRITES_COMMITS = True
     altering: ClassVar[Altering] = DeltaAltering()
     MERGES_LITERALS = False

@@ -45,6 +45,10 @@ class DuckDBLoading(Loading):
             rows = self.session.connection.execute(sql).fetchall()
         return int(rows[0][0]) if rows else 0
 
+    def analyze(self, table: str) -> str:
+        self.session.execute(self.session.dialect.writing.ANALYZE.format(table=table))
+        return ""
+
     def load(self, table: str, columns: Mapping[str, Kind], rows: Any) -> int:
         names = [self.session.dialect.names.quote(name) for name in columns]
         values = [f"UNHEX({name})" if kind.name == "binary" else name for name, kind in zip(names, columns.values(), strict=True)]

@@ -12,6 +12,8 @@ from dialects.writing import LineFormat, Loads, Writing
 class DuckDBWriting(Writing):
     """How DuckDB is written to."""
 
+    ANALYZE = "ANALYZE {table}"
+    """https://duckdb.org/docs/stable/sql/statements/analyze"""
     LOADS: ClassVar[Loads] = "alone"
     MERGES_LITERALS: ClassVar[bool] = True
     """A statement takes about a millisecond, and a staging table several; its session ends with the merge, so that each merge makes it."""

@@ -26,6 +26,11 @@ class MySQLLoading(DriverLoading):
     _several: bool | None = None
     """Whether the server takes several statements at once; None until it was asked."""
 
+    def analyze(self, table: str) -> str:
+        # An error of a table is a row of the result. https://dev.mysql.com/doc/refman/9.4/en/analyze-table.html
+        rows = self.session.query(self.session.dialect.writing.ANALYZE.format(table=table))
+        return " ".join(f"{kind}: {text}" for _, _, kind, text in rows if kind.lower() in ("error", "warning"))
+
     def write_each(self, statements: Sequence[str]) -> list[int]:
         if len(statements) < 2 or not self._takes_several():
             return super().write_each(statements)

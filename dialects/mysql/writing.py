@@ -32,6 +32,9 @@ LINES = LineFormat(
 class MySQLWriting(Writing):
     """How MySQL and MariaDB are written to."""
 
+    ANALYZE = "ANALYZE NO_WRITE_TO_BINLOG TABLE {table}"
+    """Its replicas have statistics of their own. https://mariadb.com/kb/en/analyze-table/"""
+
     LOADS: ClassVar[Loads] = "alone"
     LINES: ClassVar[LineFormat] = LINES
 

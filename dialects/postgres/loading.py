@@ -34,6 +34,13 @@ class PostgresLoading(DriverLoading):
         )
         return f"INSERT INTO {table} ({', '.join(map(quote, columns))}) VALUES ({'), ('.join(lines)})"
 
+    def analyze(self, table: str) -> str:
+        notices = self.session.connection.notices
+        notices.clear()
+        super().analyze(table)
+        # A table of another owner is skipped with a warning. https://www.postgresql.org/docs/current/sql-analyze.html
+        return " ".join(notice.strip() for notice in notices)
+
     def load_lines(self, table: str, columns: Sequence[str], blocks: Iterable[bytes]) -> None:
         with self.session.connection.cursor() as cursor:
             stream = LineStream(blocks)

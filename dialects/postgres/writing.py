@@ -22,6 +22,9 @@ LINES = LineFormat(between="\t", null="\\N", escapes=ESCAPES, binary=("\\\\x", "
 class PostgresWriting(Writing):
     """How PostgreSQL is written to."""
 
+    ANALYZE = "ANALYZE {table}"
+    """https://www.postgresql.org/docs/current/sql-analyze.html"""
+
     def __init__(self, engine: str, *, merges_at_once: bool = True) -> None:
         super().__init__(engine)
         self.MERGES_AT_ONCE = merges_at_once

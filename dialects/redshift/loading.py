@@ -11,19 +11,22 @@ s3:PutObject, s3:ListBucket and s3:DeleteObject there, the role s3:GetObject and
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from dialects.errors import BadUrl, FilesUnreachable, StatementRefused
+from dialects.errors import AccessDenied, BadUrl, FilesUnreachable, NoSuchObject, StatementRefused
 from dialects.kinds import Kind
 from dialects.redshift.unload import LINES, Unloading, unloading
 from dialects.session import DriverLoading, DriverSession
 from dialects.text_lines import lines_in_utf8, text_lines
 from dialects.url import Url
 from dialects.writing import StoredFile
+
+log = logging.getLogger(__name__)
 
 LONGEST_LINE = 4 << 20
 """Bytes of the longest row that COPY reads. https://docs.aws.amazon.com/redshift/latest/dg/r_COPY.html"""
@@ -35,6 +38,10 @@ ONE_REQUEST = 5 << 30
 """Bytes of a file that is sent by one request, so that it is there as a whole or not at all: of a larger one, a process that is killed
 leaves pieces that no list of the folder shows. https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html"""
 
+SLICES = "SELECT COUNT(*) FROM stv_slices WHERE type = 'D'"
+"""How many slices hold data, each of which reads a file at a time. Serverless and Multi-AZ refuse STV relations.
+https://docs.aws.amazon.com/redshift/latest/dg/r_STV_SLICES.html"""
+
 WHY_NO_FILES = "its files go through S3: add unload_to=s3://bucket/folder and unload_role=ARN to write: url"
 
 
@@ -45,6 +52,7 @@ class RedshiftLoading(DriverLoading):
         """``folder`` returns where files go; None if the URL does not say so."""
         super().__init__(session)
         self._folder = folder
+        self._slices: int | None = None
 
     @property
     def _unloading(self) -> Unloading:
@@ -69,6 +77,24 @@ class RedshiftLoading(DriverLoading):
 
     def copy_stored(self, table: str, columns: Sequence[str], folder: str, files: Sequence[StoredFile]) -> None:
         copy_stored(self._unloading, table, columns, folder, files, self.session.execute)
+
+    def analyze(self, table: str) -> str:
+        notices = self.session.connection.notices
+        notices.clear()
+        super().analyze(table)
+        said = [(notice.get(b"S", b"").decode(), notice.get(b"M", b"").decode()) for notice in notices]
+        # That too little has changed for new statistics comes as INFO. https://docs.aws.amazon.com/redshift/latest/dg/r_ANALYZE.html
+        return " ".join(f"{severity}: {message}" for severity, message in said if severity == "WARNING")
+
+    def count_slices(self) -> int:
+        if self._slices is None:
+            try:
+                [(count,)] = self.session.query(SLICES)
+                self._slices = int(count)
+            except (AccessDenied, NoSuchObject, StatementRefused) as error:
+                log.info("%s does not say how many slices it has: %s", self.session.server, error, extra={"action": "slices_unknown"})
+                self._slices = 0
+        return self._slices
 
     def remove_stored(self, folder: str) -> int:
         return remove_stored(self._unloading, folder)

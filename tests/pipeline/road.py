@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from auditor import config
-from auditor.config import MergeAt, MigrateSettings, TargetKeys
+from auditor.config import AnalyzeSettings, MergeAt, MigrateSettings, TargetKeys
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
@@ -111,11 +111,12 @@ pipelines:
         on_breaking: Literal["follow", "stop"] = "follow",
         auto_rows: int = 10_000_000,
         merge_at: MergeAt | None = None,
+        analyze: AnalyzeSettings | None = None,
     ) -> Loader:
         """A loader of the target."""
         about = (str(self.config_file), "warehouse", self.schema, str(self.root))
         given: dict[str, Any] = {"consistency": consistency, "max_transaction": max_transaction, "on_breaking": on_breaking}
-        given |= {"migrate": MigrateSettings(auto_rows=auto_rows), "merge_at": merge_at or MergeAt()}
+        given |= {"migrate": MigrateSettings(auto_rows=auto_rows), "merge_at": merge_at or MergeAt(), "analyze": analyze}
         given |= {"tables": keys} if keys else {}
         chosen = self.settings.pipelines[PIPELINE].targets["wh"].model_copy(update=given)
         where = Where(self.store, pipeline, *about, run_here, "wh", chosen)

@@ -16,12 +16,12 @@ from auditor.errors import ColumnRefused, ConfigError
 from auditor.pipeline.merge import load_files, shared_load
 from auditor.pipeline.merge.load_files import folder_of
 from auditor.store import pipelines
-from dialects.writing import StoredFile
 from tests.live import Engines, engine_params
 from tests.pipeline.conftest import BUCKET, ROLE
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 from tests.servers.redshift import StandIn
+from tests.servers.redshift_strict import STRICT
 
 pytestmark = pytest.mark.parametrize("engine", engine_params("redshift"), indirect=True)
 
@@ -108,8 +108,8 @@ def test_a_file_that_is_not_as_it_was_written_fails_the_whole_copy(
 
     def store_file(task: load_files.FileTask) -> Any:
         found = written(task)
-        assert isinstance(found, StoredFile)  # each file is harmed, because parts that fail together are tried one by one
-        harm(boto3.client("s3", region_name="us-east-1"), found.url.partition(f"{BUCKET}/")[2])
+        for file in found:  # each is harmed, because parts that fail together are tried one by one
+            harm(boto3.client("s3", region_name="us-east-1"), file.url.partition(f"{BUCKET}/")[2])
         return found
 
     loader = road.loader(clock=lambda: now[0])
@@ -121,6 +121,33 @@ def test_a_file_that_is_not_as_it_was_written_fails_the_whole_copy(
     assert road.rows() == [] and stored() == [] and report(road).position == 0
     now[0] += 100
     assert loader.merge_all() == 2 and len(road.rows()) == 2
+
+
+@pytest.mark.parametrize(("refused", "slices"), [(frozenset[str](), 4), (frozenset({"serverless"}), load_files.UNKNOWN_SLICES)])
+@pytest.mark.parametrize("parts", [1, 3, 40])
+def test_files_of_a_copy_are_as_many_as_the_slices(
+    road: Road, engines: Engines, monkeypatch: pytest.MonkeyPatch, refused: frozenset[str], slices: int, parts: int
+) -> None:
+    server, written, rows = engines.server("redshift"), load_files.store_file, 80
+    assert isinstance(server, StandIn)
+    stored_files: list[Any] = []
+
+    def store_file(task: load_files.FileTask) -> Any:
+        stored_files.extend(found := written(task))
+        return found
+
+    monkeypatch.setattr(load_files, "store_file", store_file)
+    monkeypatch.setattr(load_files, "LEAST_FILE", 1)  # else a test would take many mebibytes
+    road.stage(batch(announce(ORDERS, 1), *(insert(ORDERS, 10 + row, [str(row), "a", None]) for row in range(rows // parts))))
+    for part in range(1, parts):
+        first = part * (rows // parts)
+        road.stage(batch(*(insert(ORDERS, 10 + first + row, [str(first + row), "a", None]) for row in range(rows // parts))))
+    with server.behaving(STRICT - {"serverless"} | refused):
+        assert road.loader().merge_all() == parts * (rows // parts)
+    assert len(stored_files) == slices
+    counts = [file.rows for file in stored_files]
+    assert sum(counts) == parts * (rows // parts) and max(counts) <= 2 * -(-sum(counts) // slices)
+    assert len(road.rows()) == sum(counts) and stored() == []
 
 
 def test_values_beyond_the_bytes_of_a_column_are_refused_by_name(road: Road) -> None:

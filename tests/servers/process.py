@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -124,14 +124,16 @@ def own_directory(parent: Path, name: str, account: str | None = None) -> Path:
     return directory
 
 
-def run(command: Sequence[str | Path], directory: Path, account: str | None = None) -> None:
+def run(command: Sequence[str | Path], directory: Path, account: str | None = None, environment: Mapping[str, str] | None = None) -> None:
     """Run one preparing command to its end."""
     log = directory / "prepare.log"
-    if _spawn(command, directory, log, account).wait() != 0:
+    if _spawn(command, directory, log, account, environment).wait() != 0:
         raise Unavailable(f"{Path(command[0]).name} failed: {_what_it_said(log)}")
 
 
-def _spawn(command: Sequence[str | Path], directory: Path, log: Path, account: str | None) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: Sequence[str | Path], directory: Path, log: Path, account: str | None, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     entry = pwd.getpwnam(account) if account else None
     with log.open("wb") as output:
         return subprocess.Popen(
@@ -140,6 +142,7 @@ def _spawn(command: Sequence[str | Path], directory: Path, log: Path, account: s
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            env=environment,
             start_new_session=True,  # Ctrl-C is for the tests, which then stop their servers in order
             user=entry.pw_uid if entry else None,
             group=entry.pw_gid if entry else None,
@@ -169,11 +172,14 @@ class Daemon:
         *,
         account: str | None = None,
         stop_signal: signal.Signals = signal.SIGKILL,
+        environment: Mapping[str, str] | None = None,
+        patience: float = 20,
     ) -> None:
+        """``patience``: seconds after which a process is killed that ``stop_signal`` does not end."""
         self._directory = directory
         self._log = directory / "server.log"
-        self._stop_signal = stop_signal
-        self._process = _spawn(command, directory, self._log, account)
+        self._stop_signal, self._patience = stop_signal, patience
+        self._process = _spawn(command, directory, self._log, account, environment)
         self._watchman = subprocess.Popen(
             ["/bin/sh", "-c", _WATCHMAN, "watchman", str(self._process.pid), str(directory)],
             stdin=subprocess.PIPE,
@@ -199,6 +205,15 @@ class Daemon:
             self.stop()
             raise Unavailable(reason)
 
+    @property
+    def pid(self) -> int:
+        """The number of the process, and of the group that it leads."""
+        return self._process.pid
+
+    def output(self) -> str:
+        """Return what it printed so far."""
+        return self._log.read_text(errors="replace")
+
     def stop(self) -> None:
         """End the process and remove its directory; the data is worth nothing, so the end may be abrupt."""
         assert self._watchman.stdin is not None
@@ -207,7 +222,7 @@ class Daemon:
         if self._process.poll() is None:
             self._process.send_signal(self._stop_signal)
         try:
-            self._process.wait(timeout=20)
+            self._process.wait(self._patience)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -46,7 +46,7 @@ class Copying:
             raise ValueError("S3ServiceException: Access Denied,Status 403,Error AccessDenied")
         number = f"copy {next(_NUMBERS)}"
         self._unloads.contents[number] = fetch(found.group(3), self._endpoint.read_text().strip())
-        program = f"bash -c 'exec 3<>/dev/tcp/127.0.0.1/{self._unloads.port}; echo {number} >&3; cat <&3'"
+        program = f"bash -c 'exec 3<>/dev/tcp/{self._unloads.host}/{self._unloads.port}; echo {number} >&3; cat <&3'"
         table, columns, source = (part.replace("'", "''") for part in (found.group(1), found.group(2), program))
         return f"SELECT redshift_functions.copy_from('{table}', '{columns}', '{source}')"
 

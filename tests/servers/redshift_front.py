@@ -93,15 +93,16 @@ class Manner:
 
 
 class Front:
-    """Listens on a loopback port, and talks to the PostgreSQL behind it, until the process is ended."""
+    """Listens on a port of ``address``, and talks to the PostgreSQL behind it, until the process is ended."""
 
-    def __init__(self, upstream: tuple[str, int], logs: Path | None) -> None:
+    def __init__(self, upstream: tuple[str, int], logs: Path | None, address: str = "127.0.0.1") -> None:
         self._upstream = upstream
         self._logs = logs
+        self._address = address
 
     async def listen(self, port: int) -> None:
         """Serve every connection."""
-        server = await asyncio.start_server(self._converse, "127.0.0.1", port)
+        server = await asyncio.start_server(self._converse, self._address, port)
         await server.serve_forever()
 
     async def _converse(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:

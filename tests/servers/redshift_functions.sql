@@ -225,6 +225,9 @@ create view stv_recents as
          (extract(epoch from clock_timestamp() - query_start) * 1000000)::bigint as duration, usename::text as user_name,
          datname::text as db_name, query::text, pid
   from pg_stat_activity where datname = current_database();
+-- Two nodes of two slices, and a slice that computes alone.
+create view stv_slices as
+  select slice / 2 as node, slice, slice % 2 as localslice, case when slice < 4 then 'D' else 'C' end as type from generate_series(0, 4) slice;
 create view stv_sessions as
   select backend_start as starttime, pid as process, usename::text as user_name, datname::text as db_name
   from pg_stat_activity where datname = current_database();

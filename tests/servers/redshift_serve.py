@@ -20,16 +20,18 @@ from tests.servers.redshift_unload import Unloading, Unloads
 
 
 class StrictFront(Front):
-    """The front of the tests."""
+    """The front of the tests, which finds the switches of databases in ``switches``; ``name``: the host where PostgreSQL reaches it."""
 
-    def __init__(self, upstream: tuple[str, int], logs: Path) -> None:
-        super().__init__(upstream, logs)
-        self._switches = logs
-        self._unloads = Unloads()
+    def __init__(
+        self, upstream: tuple[str, int], logs: Path | None, switches: Path, address: str = "127.0.0.1", name: str = "127.0.0.1"
+    ) -> None:
+        super().__init__(upstream, logs, address)
+        self._switches = switches
+        self._unloads = Unloads(name)
 
     async def listen(self, port: int) -> None:
         """Serve every connection, and receive what is unloaded."""
-        await self._unloads.listen()
+        await self._unloads.listen(self._address)
         await super().listen(port)
 
     def _manner(self, database: str) -> Manner:
@@ -80,4 +82,4 @@ def _failure(state: str, message: str) -> str:
 def main() -> None:
     """Serve until the process is ended."""
     port, upstream_host, upstream_port, logs = sys.argv[1:]
-    asyncio.run(StrictFront((upstream_host, int(upstream_port)), Path(logs)).listen(int(port)))
+    asyncio.run(StrictFront((upstream_host, int(upstream_port)), Path(logs), Path(logs)).listen(int(port)))

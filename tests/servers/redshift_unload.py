@@ -36,6 +36,8 @@ _OPTIONS = re.compile(
 class Unloads:
     """The files that one front writes."""
 
+    host: str = "127.0.0.1"
+    """Where the PostgreSQL behind the front reaches it."""
     port: int = 0
     places: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By the number of an UNLOAD: where its files go, and the URL of S3."""
@@ -43,9 +45,9 @@ class Unloads:
     contents: dict[str, bytes] = field(default_factory=dict)
     """By the number of a COPY from S3: what it reads."""
 
-    async def listen(self) -> None:
-        """Receive what COPY prints, and send what it reads."""
-        server = await asyncio.start_server(self._receive, "127.0.0.1", 0, limit=1 << 26)
+    async def listen(self, address: str) -> None:
+        """Receive what COPY prints, and send what it reads, on a free port of ``address``."""
+        server = await asyncio.start_server(self._receive, address, 0, limit=1 << 26)
         self.port = int(server.sockets[0].getsockname()[1])
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +89,7 @@ class Unloading:
             raise ValueError("S3ServiceException: Access Denied,Status 403,Error AccessDenied")
         number = str(next(_NUMBERS))
         self._unloads.places[number] = to, self._endpoint.read_text().strip()
-        send = f"exec 3<>/dev/tcp/127.0.0.1/{self._unloads.port}; echo {number} >&3; cat >&3; echo {END} >&3"
+        send = f"exec 3<>/dev/tcp/{self._unloads.host}/{self._unloads.port}; echo {number} >&3; cat >&3; echo {END} >&3"
         keep = 'read -r answer pid count <&3; test "$answer" = ok && echo $count > unload_count_$pid'
         rows = "SELECT CAST(pg_backend_pid() AS TEXT) UNION ALL SELECT CAST(row_to_json(u) AS TEXT) FROM ({query}) u"
         return query, f"COPY ({rows}) TO PROGRAM 'bash -c ''{send}; {keep}''' WITH (FORMAT csv)"

@@ -104,7 +104,13 @@ def test_program_that_fails_is_a_failed_check_with_its_last_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pins", "extras"), [("demo", ["demo"]), ("service", ["service", *DRIVERS]), ("spark", ["service", "demo", "connect", *DRIVERS])]
+    ("pins", "extras"),
+    [
+        ("demo", ["demo"]),
+        ("service", ["service", *DRIVERS]),
+        ("spark", ["service", "demo", "connect", "pipeline", *DRIVERS]),
+        ("trial", ["service", "demo", "connect", "pipeline", "trial", *DRIVERS]),
+    ],
 )
 def test_pins_hold_all_that_the_extras_need(pins: str, extras: list[str]) -> None:
     text = (release_check.ROOT / "requirements" / f"{pins}.txt").read_text()

@@ -54,6 +54,7 @@ from auditor.pipeline.merge.table_merge import (
     merge_next,
     plan,
 )
+from auditor.pipeline.merge.table_statistics import TableStatistics, check_analyze
 from auditor.pipeline.merge.target_identity import Identity, check_target, note_whole, read_target, whole_of
 from auditor.pipeline.merge.target_table import TargetTable, folding
 from auditor.pipeline.poison import report_poison
@@ -127,10 +128,13 @@ class Loader:
     """Set when the loader is to end after the transaction under way."""
     _holding: Holding = field(init=False)
     """What audits hold."""
+    _statistics: TableStatistics = field(init=False)
+    """What changed since statistics were renewed."""
 
     def __post_init__(self) -> None:
         self.where = replace(self.where, target=self.target)
         self._holding = Holding(self.where)
+        self._statistics = TableStatistics(self.where, self.target)
 
     def service(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
         """Return what merges every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is.
@@ -210,6 +214,7 @@ class Loader:
             self._take_positions(session, tables)
             self._held = {**self._held, **begin_late(session, self.where, self._held, tables)}
             self._failures.pop("", None)
+            check_analyze(session, self.where.chosen)
             if is_at_one_moment(session, self.where.chosen):
                 if tables.keys() - self._known:
                     self._known = set(tables)
@@ -219,6 +224,7 @@ class Loader:
                 total = self._merge_one_by_one(session, tables)
             if total and not isinstance(session, Committing):  # which carries the pipeline's incarnation with each position
                 self._note_whole(session, tables, offset)
+            self._statistics.renew(session, {table: held.position for table, held in self._held.items()}, self._is_asked_away)
         return total
 
     def _take_positions(self, session: Session, tables: Mapping[str, StagedTable]) -> None:
@@ -535,6 +541,7 @@ class Loader:
             self._failures.pop(table, None)
             self._held[table] = one.held
             self._moved = self._moved or one.moved
+        self._statistics.count({table: one.events for table, one in merged.items()})
         self._report(merged, self.clock() - began)
 
     def _isolate(self, session: Session, table: str, held: Held, error: AuditorError) -> int:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from auditor.errors import AuditorError, ConnectionLost, MergeFailed, StatementRefused
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.merge.load_files import target_of
+from auditor.pipeline.merge.load_files import EXPANSION, count_files, pack, target_of
 from auditor.pipeline.merge.load_tasks import HERE_BYTES, LoadTask, read_last_changes
 from auditor.pipeline.staged_parts import read_ahead
 from auditor.sql.shared_stage import COLUMNS, MOST_COLUMNS, SharedStage
@@ -31,7 +31,7 @@ SHARED_BYTES = 1 << 20
 holds all of them in memory."""
 
 FILE_BYTES = HERE_BYTES
-"""Bytes of the parts that one file is made of: to run one more task takes longer than to read so few."""
+"""Bytes of the parts that one file is made of, at least: to run one more task takes longer than to read so few."""
 
 TablesTasks: TypeAlias = Mapping[str, Sequence[LoadTask]]
 """The parts to load of each table."""
@@ -103,19 +103,15 @@ def can_share(tasks: Sequence[LoadTask]) -> bool:
     return sum(task.part.bytes for task in tasks) <= SHARED_BYTES and len(tasks[0].table.statements.columns) <= MOST_COLUMNS
 
 
-def shared_files(tables: TablesTasks, folder: str) -> list[SharedFile]:
-    """Return the files to write for these tables."""
+def shared_files(tables: TablesTasks, folder: str, slices: int) -> list[SharedFile]:
+    """Return the files to write for these tables: as many as ``slices`` load best."""
     numbers = {table: number for number, table in enumerate(tables)}
-    packed, size = list[dict[str, Sequence[LoadTask]]](), 0
-    for table, tasks in tables.items():
-        own = sum(task.part.bytes for task in tasks)
-        if not packed or size + own > FILE_BYTES:
-            packed.append({})
-            size = 0
-        packed[-1][table] = tasks
-        size += own
+    sizes = {table: sum(task.part.bytes for task in tasks) for table, tasks in tables.items()}
+    count = count_files(sum(sizes.values()) * EXPANSION, slices, FILE_BYTES * EXPANSION)
+    packed = pack(list(tables), count, sizes.__getitem__)
     return [
-        SharedFile(one, {table: numbers[table] for table in one}, folder, f"shared-{number:06}.txt") for number, one in enumerate(packed)
+        SharedFile({table: tables[table] for table in some}, {table: numbers[table] for table in some}, folder, f"shared-{number:06}.txt")
+        for number, some in enumerate(packed)
     ]
 
 

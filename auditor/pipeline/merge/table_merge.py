@@ -22,7 +22,7 @@ from auditor.model import Part
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums, merge_by_commits
-from auditor.pipeline.merge.load_files import PartFile, RunFileTasks, files_removed, folder_of, store_files
+from auditor.pipeline.merge.load_files import PartFiles, RunFileTasks, files_removed, folder_of, part_files, slices_of, store_files
 from auditor.pipeline.merge.load_tasks import HERE_BYTES, LastChanges, LoadTask, load_part, load_task, read_last_changes
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
@@ -363,22 +363,35 @@ def _loaded(session: Session, where: Where, steps: Sequence[Step], alone: Collec
 def _store_files(session: Session, run_tasks: RunFileTasks, steps: Sequence[Step], alone: Collection[str], folder: str) -> _Loaded:
     """Let tasks write the changes of steps to files below a folder: those of small tables to few that they share."""
     small = {step.table: step.tasks for step in steps if step.table not in alone and can_share(step.tasks)}
-    together = shared_files(small, folder)
-    parts = [task for step in steps if step.table not in small for task in step.tasks]
-    written = store_files(run_tasks, [*together, *_part_files(parts, folder)])
+    slices = slices_of(session)
+    together = shared_files(small, folder, slices)
+    apart = _files_of([step for step in steps if step.table not in small], folder, slices)
+    written = store_files(run_tasks, [*together, *apart])
     stored = _stored(steps, together, written)
     rows = {table: count for one in stored for table, count in one.rows.items()}
-    files = _by_part(steps, parts, written[len(together) :])
-    left = [task for table, tasks in small.items() if table not in rows for task in tasks]
-    if left:
-        files |= _by_part(steps, left, store_files(run_tasks, _part_files(left, f"{folder}/left")))
+    files = _by_table(steps, apart, written[len(together) :])
+    if left := [step for step in steps if step.table in small and step.table not in rows]:
+        alone_after_all = _files_of(left, folder, slices)
+        files |= _by_table(steps, alone_after_all, store_files(run_tasks, alone_after_all))
     numbers = {table: number for one in together for table, number in one.numbers.items()}
     shared = SharedLoad(folder, [one.file for one in stored if one.rows], numbers, rows)
     return _Loaded(partial(_load_files, session, folder, files), shared)
 
 
-def _part_files(tasks: Sequence[LoadTask], folder: str) -> list[PartFile]:
-    return [PartFile(task, folder, f"{number:06}.txt") for number, task in enumerate(tasks)]
+def _files_of(steps: Sequence[Step], folder: str, slices: int) -> list[PartFiles]:
+    return [files for step in steps for files in part_files(step.tasks, f"{folder}/{step.attempt}", slices)]
+
+
+def _by_table(
+    steps: Sequence[Step], tasks: Sequence[PartFiles], results: Sequence[Sequence[StoredFile] | AuditorError]
+) -> dict[str, list[StoredFile]]:
+    """Return the files that tasks wrote by the table. Raises StepFailed with the first error."""
+    found = dict[str, list[StoredFile]]()
+    for task, result in zip(tasks, results, strict=True):
+        if isinstance(result, AuditorError):
+            raise StepFailed(next(step for step in steps if step.table == task.loads[0].part.table), result)
+        found.setdefault(task.loads[0].part.table, []).extend(result)
+    return found
 
 
 def _stored(steps: Sequence[Step], together: Sequence[SharedFile], written: Sequence[StoredTables | AuditorError]) -> list[StoredTables]:
@@ -405,11 +418,11 @@ def _by_part(steps: Sequence[Step], tasks: Sequence[LoadTask], results: Sequence
     return found
 
 
-def _load_files(session: Session, folder: str, files: Mapping[tuple[str, int], StoredFile], step: Step) -> int:
+def _load_files(session: Session, folder: str, files: Mapping[str, Sequence[StoredFile]], step: Step) -> int:
     for statement in step.target.statements.create_stage():
         session.execute(statement)
     names = [session.dialect.names.quote(name) for name in step.target.stage_columns]
-    stored = [files[task.part.table, task.part.first] for task in step.tasks]
+    stored = files[step.table]
     session.loading.copy_stored(step.target.statements.stage, names, f"{folder}/{step.attempt}", stored)
     return _check_staged(session, step, sum(file.rows for file in stored))
 
