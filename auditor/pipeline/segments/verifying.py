@@ -13,30 +13,33 @@ import pyarrow as pa
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.pipeline.poison import place_text
-from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
+from auditor.pipeline.segments.event_text import TEXTS, text_bytes
 from auditor.pipeline.segments.folders import SegmentFolder
 
 LENGTH = 60
 """Characters of a value that are shown."""
 
 
-def digest_of(events: pa.Table) -> str:
-    """Return the SHA-256 of events, as a segment has it."""
+def digest_of(events: pa.Table, version: int) -> str:
+    """Return the SHA-256 of events, as a segment has it whose text has this version."""
     found = hashlib.sha256()
     for batch in events.to_batches():
-        found.update(text_bytes(event_texts(batch)))
+        found.update(text_bytes(TEXTS[version](batch)))
     return found.hexdigest()
 
 
 def check_segment(folder: SegmentFolder, segment: Segment) -> str:
     """Return what is wrong with a segment where it is kept; '' if that holds what was hashed, at the places that the manifest says."""
-    if segment.encoding != VERSION:
-        return f"its digest has version {segment.encoding}, and this release makes {VERSION}; it cannot be verified"
+    digests = {**segment.older, segment.encoding: segment.sha256}
+    known = [version for version in sorted(digests, reverse=True) if version in TEXTS]
+    if not known:
+        said, made = (", ".join(map(str, sorted(versions))) for versions in (digests, TEXTS))
+        return f"its digest is of version {said} of the events' text, and this release makes {made}; it cannot be verified"
     try:
         events = folder.read(segment)
     except SegmentFailed as error:
         return str(error)
-    if digest_of(events) != segment.sha256:
+    if any(digest_of(events, version) != digests[version] for version in known):
         return f"{folder.place_of(segment)} does not hold the events that were hashed: it has {events.num_rows:,} of {segment.rows:,}"
     return _check_places(folder, segment, events)
 
