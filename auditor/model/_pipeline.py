@@ -159,6 +159,32 @@ def compare_segment(segment: RegisteredSegment, other: RegisteredSegment | None)
 
 
 @dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """How many events with one value of a column differ between the two sides of a segment audit."""
+
+    value: str | None
+    """The text of events, cut if it is long; None for NULL; of a masked column `auditor.masking.MASK`, which stands for all its values."""
+    lacking: tuple[int, int]
+    """Events that each side lacks and the other one has."""
+    altered: int = 0
+    """Events that both have, with other texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifferences:
+    """Whose events differ in a stretch that two sides do not have alike."""
+
+    by: str
+    """The source's column with the values."""
+    values: tuple[ValueDifference, ...] = ()
+    """Those with most events that differ, in this order."""
+    more: int = 0
+    """How many values more have events that differ."""
+    refused: str = ""
+    """Why the values are not known; empty if they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Who let a stopped table go on without some events, when and why."""
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from auditor import config
 from auditor.errors import PositionLost
 from auditor.model import State, Verdict
-from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.segments.registering import registrations_of
-from auditor.pipeline.segments.writer import open_writer
-from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
-from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.service import segment_audits, segment_files
-from auditor.store import Store, open_store, parts, pipelines, salt
+from auditor.store import open_store
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
-from tests.staged_files import Rows, change_rows
+from tests.pipeline.live_segments import LogWriter
+from tests.staged_files import Rows
 
 pytestmark = pytest.mark.alone  # it reads where the log ends
 
@@ -47,12 +40,15 @@ def test_the_log_read_anew_is_the_other_side(engine: LiveEngine, tmp_path: Path)
         assert segment_audits.run(settings, store, "log").reasons == (
             "pipeline shop has read nothing yet; start it, and run the audit again",
         )
-        end = _write_and_stage(log, settings, path, store, range(10), "latest")
+        shop = LogWriter(settings, path, store, "shop")
+        _write(log, range(10))
+        shop.read()
         first = segment_audits.run(settings, store, "log")
         assert first.verdict is Verdict.MATCH and first.reasons[0].startswith("3 segments with 9 events"), first.reasons
         kept = list((tmp_path / "staging/anew-log/segments").glob("*"))
         assert kept == [], "files that equal the other side's are not kept"
-        _write_and_stage(log, settings, path, store, range(10, 30), json.dumps(end), damage=True)
+        _write(log, range(10, 30))
+        shop.read(_damage)
         second = segment_audits.run(settings, store, "log")
         assert second.verdict is Verdict.MISMATCH, second.reasons
         [verified] = segment_files.verify(settings, store, "log")
@@ -68,36 +64,14 @@ def test_the_log_read_anew_is_the_other_side(engine: LiveEngine, tmp_path: Path)
         assert gone.reasons[0].endswith("; begin anew where shop stands now: auditor segments reset log")
 
 
-def _write_and_stage(log: LiveLog, settings: Any, config_file: Path, store: Store, keys: range, start: str, damage: bool = False) -> Any:
-    """Write rows, stage them as the pipeline does, without Spark, and cut them; return where the log ended."""
-    options = {"config": str(config_file), "connection": "shop", "tables": "anew", "start": start}
-    reader: Any = MySQLBinlog(options).streamReader(EVENT_TYPE)
-    begin = reader.initialOffset()
+def _write(log: LiveLog, keys: range) -> None:
     for key in keys:
         log.run(f"INSERT INTO anew VALUES ({key}, 'row {key}', 'secret {key}')")
-    end = reader.latestOffset(begin, None)
-    root = Path(settings.pipeline("shop").staging.path)
-    LocalFolder(root).make()
-    rules = TableRules(settings.pipeline("shop"), salt.get_salt(store))
-    ranges = reader.partitions(begin, end)
-    rows = [row for one in ranges for batch in stage_task(str(root), rules, reader.read(one)) for row in batch.to_pylist()]
-    reader.stop()
-    found, _ = read_entries(rows)
-    schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
-    listed = [one.part for one in found if one.part.rows]
-    if damage:  # as a pipeline does it that decodes wrongly: the part has the bytes that it wrote
-        blocks, checksum = change_rows(root / listed[0].path, _damage)
-        listed[0] = replace(listed[0], blocks=blocks, checksum=checksum)
-    parts.record_batch(store, "shop", listed, schemas, end)
-    writer = open_writer(store, "shop", settings.pipeline("shop"), registrations_of(settings, "shop"))
-    while writer.step():
-        pass
-    assert pipelines.get_pipeline(store, "shop").source_offset == end
-    return end
 
 
 def _damage(rows: Rows) -> Rows:
     """Change a value on the way from the log to the segments."""
-    [hit] = [row for row in rows if row["after"][1] == "row 20"]
-    hit["after"][1] = "DAMAGED"
+    for row in rows:
+        if row["kind"] == "insert" and row["after"][1] == "row 20":
+            row["after"][1] = "DAMAGED"
     return rows

@@ -27,16 +27,24 @@ Drawn = list[tuple[str, str | None, str | None]]
 
 
 def events_of(found: Drawn) -> list[dict[str, object]]:
-    made = []
+    made: list[dict[str, object]] = []
     for number, (kind, old, new) in enumerate(found, 1):
         before, after = [str(number), old], [str(number), new]
-        made += {
-            "insert": lambda at, _, row: insert(ORDERS, at, row),
-            "update": lambda at, row, changed: update(ORDERS, at, (row, changed)),
-            "delete": lambda at, row, _: delete(ORDERS, at, row),
-            "absent": lambda at, row, _: absent(ORDERS, at, [row[0], None]),
-        }[kind](number, before, after)
+        match kind:
+            case "insert":
+                made += insert(ORDERS, number, after)
+            case "update":
+                made += update(ORDERS, number, (before, after))
+            case "delete":
+                made += delete(ORDERS, number, before)
+            case _:
+                made += absent(ORDERS, number, [str(number), None])
     return made
+
+
+def images_of(kind: str, old: str | None, new: str | None) -> set[str | None]:
+    """The values of an event's rows."""
+    return {"insert": {new}, "update": {old, new}, "delete": {old}}.get(kind, {None})
 
 
 def sums(events: list[dict[str, object]], start: int = 0, end: int | None = None) -> BucketSums:
@@ -56,8 +64,7 @@ def reference(found: Drawn) -> list[tuple[int, int, int]]:
     for (kind, old, new), text in zip(found, texts, strict=True):
         digest = hashlib.sha256(text).digest()
         words = [int.from_bytes(digest[at : at + 8], "big") for at in (0, 8)]
-        images = {"insert": {new}, "update": {old, new}, "delete": {old}, "absent": {None}}[kind]
-        for bucket in {bucket_of(value) for value in images}:
+        for bucket in {bucket_of(value) for value in images_of(kind, old, new)}:
             count, *before = total[bucket]
             total[bucket] = (count + 1, (before[0] + words[0]) % 2**64, (before[1] + words[1]) % 2**64)
     return total
@@ -87,8 +94,7 @@ def test_a_lost_event_makes_its_own_buckets_unequal_and_no_others(found: Drawn, 
     lost = data.draw(st.integers(0, len(found) - 1))
     kind, old, new = found[lost]
     events = events_of(found)
-    images = {"insert": {new}, "update": {old, new}, "delete": {old}, "absent": {None}}[kind]
-    expected = tuple(sorted({bucket_of(value) for value in images}))
+    expected = tuple(sorted({bucket_of(value) for value in images_of(kind, old, new)}))
     assert find_unequal([stored(events)], [stored([*events[:lost], *events[lost + 1 :]])]) == ("tenant_id", expected)
 
 

@@ -11,7 +11,9 @@ from auditor.errors import ConfigError
 from auditor.model import RegisteredSegment, Segment
 from auditor.pipeline.segments.folders import SegmentFolder
 from auditor.pipeline.segments.writer import folder_of
+from auditor.planning.columns import masked_columns
 from auditor.store import Store, parts, segments
+from dialects import Place as TablePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,19 @@ def side_of(settings: Settings, audit: str, name: str) -> Side:
     staging = pipeline.staging.model_copy(update={"path": root})
     segment = pipeline.segment.model_copy(update={"path": None, "format": "parquet", "kms_key": None})
     return Side(name, f"{audit}/{ANEW}", pipeline.model_copy(update={"staging": staging, "segment": segment}), is_anew=True)
+
+
+def is_masked(settings: Settings, side: Side, table: str, column: str) -> bool:
+    """Return whether values of a source's column are not shown: its connection masks it, or an audit that reads the table."""
+    connection, place = side.pipeline.source.connection, TablePlace(tuple(table.split(".", 1)))
+    if masked_columns(settings.connections[connection].mask, place, [column]):
+        return True
+    return any(
+        override.mask and name.lower() == column.lower()
+        for audit in settings.audits.values()
+        if any(one.connection == connection and one.place.parts[-1:] == place.parts[-1:] for one in audit.places.values())
+        for name, override in audit.columns.override.items()
+    )
 
 
 def list_files(store: Store, side: Side, table: str, first: int = 0, last: int | None = None) -> Iterator[Segment]:
