@@ -95,7 +95,7 @@ def test_events_in_another_order_are_nobodys(store: Store, tmp_path: Path) -> No
     stage_all(settings, store, "shop", transactions(30))
     root = LocalFolder(tmp_path / "eu")
     [part] = [one.part for one in write_parts(root, [batch(announce(ORDERS, 1), *transactions(30))]) if one.part.rows]
-    blocks, checksum = change_rows(root.path / part.path, lambda rows: [*rows[:8], rows[9], rows[8], *rows[10:]])
+    blocks, checksum = change_rows(root.path / part.path, lambda rows: [*rows[:9], rows[10], rows[9], *rows[11:]])
     schemas = {ORDERS.id: {"columns": [{"name": "id"}, {"name": "item"}]}}
     parts.record_batch(store, "eu", [replace(part, blocks=blocks, checksum=checksum)], schemas, None)
     assert open_writer(store, "eu", settings.pipeline("eu"), registrations_of(settings, "eu")).step()
