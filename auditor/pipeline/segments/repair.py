@@ -234,7 +234,7 @@ def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
     chosen = settings.pipeline(bad).targets[target]
     place = ".".join(chosen.place_of(table))
     audits = [audit for audit, one in settings.audits.items() if (one.target.connection, one.target.table) == (chosen.connection, place)]
-    audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])}; or " if audits else ""
+    audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])} --apply; or " if audits else ""
     return f"target {target} holds {table} as it was staged: {audited}auditor pipeline refresh {shell_word(bad)} --table {shell_word(name)}"
 
 
