@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,10 @@ from auditor.history import key_digests
 from auditor.history.key_digests import Digest
 from auditor.masking import MASK, MASKED_KEYS, partition_label, redact_plan
 from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
+from auditor.pipeline.segments.sides import is_masked
 from auditor.planning.columns import are_mentioned, masked_columns
 from auditor.service import evidence
-from auditor.store import Store, patches, runs, salt, scrubbing
+from auditor.store import Store, patches, runs, salt, scrubbing, segment_register
 from auditor.store.evidence import Seal
 from auditor.store.runs import StoredRun
 from auditor.store.scrubbing import DifferenceDetail
@@ -26,6 +28,9 @@ PAGE = 200
 REMOVED = "the reasons of this run were removed, because they may name values of columns that are masked now"
 
 _REPORT = TypeAdapter(Report)
+
+_BY_VALUE = re.compile(r"(?P<table>[^,]+), .*?; by (?P<column>.+?): (?!\*\*\*)")
+"""A reason of a segment audit that names values: `segment_audits.describe`."""
 
 
 def scrub(settings: Settings, store: Store) -> int:
@@ -58,8 +63,10 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest,
     """Remove masked values from one run; False if it has no masked columns."""
     body = runs.get_report(store, run.run)
     report = _REPORT.validate_json(body) if body else None
-    if report is None or report.plan is None:
+    if report is None:
         return False
+    if report.plan is None:
+        return _scrub_segments(settings, store, run, report, seal)
     before = frozenset(column.name for column in report.plan.columns if column.masked)
     plan = _mask_plan(settings, run, report.plan)
     masked = frozenset(column.name for column in plan.columns if column.masked)
@@ -72,6 +79,19 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest,
     scrubbing.replace_run(store, run.run, report=report_now, reasons=hidden.reasons, details=details, keep_map=keep_map, seal=seal)
     scrubbing.replace_repaired_keys(store, run.run, keys, MASK)
     patches.drop_rows(store, run=run.run)
+    return True
+
+
+def _scrub_segments(settings: Settings, store: Store, run: StoredRun, report: Report, seal: Seal | None) -> bool:
+    """Remove the reasons of a run of a segment audit that name values of columns which are masked now; False if it has none."""
+    pipelines = run.definition.get("segments", {}).get("pipelines", ())
+    connections = {settings.pipelines[name].source.connection for name in pipelines if name in settings.pipelines}
+    named = [found for reason in report.reasons if (found := _BY_VALUE.match(reason))]
+    if not any(is_masked(settings, connection, found["table"], found["column"]) for found in named for connection in connections):
+        return False
+    body = _REPORT.dump_json(replace(report, reasons=(REMOVED,)))
+    scrubbing.replace_run(store, run.run, report=body, reasons=(REMOVED,), details={}, keep_map=True, seal=seal)
+    segment_register.replace_values(store, run.audit, {})
     return True
 
 

@@ -21,7 +21,8 @@ from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.segments.registering import registrations_of
 from auditor.pipeline.segments.writer import open_writer
 from auditor.service import segment_audits, segment_files
-from auditor.store import Store, open_store, parts, segment_register, segments
+from auditor.service.scrub import REMOVED, scrub
+from auditor.store import Store, open_store, parts, runs, segment_register, segments
 from auditor.summary.bucket_sums import SegmentSums, bucket_of
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
@@ -173,6 +174,9 @@ def test_masked_values_are_neither_shown_nor_stored(store: Store, tmp_path: Path
     assert "'item 5'" in run(settings, store).reasons[0]
     [before] = segment_audits.status(masked, store, "zones").tables[0].findings
     assert before.values == [] and before.by is None, "what was stored before it was masked is not shown"
+    assert scrub(masked, store) == 1 and segment_register.get_values(store, "zones") == {}
+    [stored] = runs.list_runs(store, audit="zones")
+    assert stored.reasons == (REMOVED,) and b"item 5" not in (runs.get_report(store, stored.run) or b"")
     report = run(masked, store)
     assert "; by item: ***: 1 event differs" in report.reasons[0] and "item 5" not in str(segment_register.get_values(store, "zones"))
     [(finding, text)] = verify(masked, store).findings

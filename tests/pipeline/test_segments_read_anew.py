@@ -113,9 +113,9 @@ def test_files_that_were_deleted_are_read_from_the_log_again(engine: LiveEngine,
         other = {"columns": {"anew": PipelineColumns()}}
         unmasked = settings.model_copy(update={"pipelines": {"shop": settings.pipeline("shop").model_copy(update=other)}})
         refused = segment_files.copy(unmasked, store, "log", "anew", None, by="ada")
-        for one, file in zip(refused, (listed[1], listed[2], listed[4]), strict=True):
+        for stretch, file in zip(refused, (listed[1], listed[2], listed[4]), strict=True):
             places = f"from {place_text(file.first)} to {place_text(file.last)}"
-            assert one.refused.endswith(f": it has other events of audit.anew {places} now, or the pipeline's columns are others")
+            assert stretch.refused.endswith(f": it has other events of audit.anew {places} now, or the pipeline's columns are others")
 
         mended = segment_files.copy(settings, store, "log", "anew", None, by="ada")
         assert [(one.refused, len(one.copied)) for one in mended] == [("", 1)] * 3
@@ -130,8 +130,8 @@ def test_files_that_were_deleted_are_read_from_the_log_again(engine: LiveEngine,
         (archive / now[-1].path).write_bytes(b"")
         refused = segment_files.copy(settings, store, "log", "anew", None, by="ada")
         assert len(refused) == 2 and not any(one.copied for one in refused)
-        for one in refused:
-            assert one.refused.startswith(
+        for stretch in refused:
+            assert stretch.refused.startswith(
                 "the segment of anew cannot be copied: its file was deleted by design, because it was equal to the other side's, and the"
                 " log does not yield it again: position binlog."
             )

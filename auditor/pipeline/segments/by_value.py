@@ -74,11 +74,14 @@ class Opening:
                 finding.table,
                 finding.side,
                 by,
-                bool(by) and is_masked(self.settings, self.sides[0], finding.table, by),
+                bool(by) and self._is_masked(finding.table, by),
                 entries,
             )
         )
         return hashlib.sha256(said.encode()).hexdigest()
+
+    def _is_masked(self, table: str, column: str) -> bool:
+        return is_masked(self.settings, self.sides[0].pipeline.source.connection, table, column)
 
     def open(self, finding: Finding) -> ValueDifferences | None:
         """Return whose events differ in a finding; None if its table has no column for that. Raises StoreError."""
@@ -102,7 +105,7 @@ class Opening:
         return f"{side.name}: {found.refused}" if found and found.refused else f"{side.name}: {entry.table} had no such column before"
 
     def _compare(self, finding: Finding, by: str, buckets: Sequence[int] | None) -> list[ValueDifference]:
-        is_hidden = is_masked(self.settings, self.sides[0], finding.table, by)
+        is_hidden = self._is_masked(finding.table, by)
         read = [self._read(number, some, buckets, is_hidden) for number, some in enumerate(finding.segments)]
         lacking: tuple[Counter[str | None], Counter[str | None]] = (Counter(), Counter())
         altered: Counter[str | None] = Counter()

@@ -48,9 +48,9 @@ def side_of(settings: Settings, audit: str, name: str) -> Side:
     return Side(name, f"{audit}/{ANEW}", pipeline.model_copy(update={"staging": staging, "segment": segment}), is_anew=True)
 
 
-def is_masked(settings: Settings, side: Side, table: str, column: str) -> bool:
+def is_masked(settings: Settings, connection: str, table: str, column: str) -> bool:
     """Return whether values of a source's column are not shown: its connection masks it, or an audit that reads the table."""
-    connection, place = side.pipeline.source.connection, TablePlace(tuple(table.split(".", 1)))
+    place = TablePlace(tuple(table.split(".", 1)))
     if masked_columns(settings.connections[connection].mask, place, [column]):
         return True
     return any(
