@@ -16,6 +16,7 @@ from auditor.cli import main
 from auditor.config import validate_settings
 from auditor.errors import ConfigError
 from auditor.model import Verdict
+from auditor.pipeline import check as checks
 from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.segments.registering import registrations_of
@@ -253,13 +254,15 @@ audits: {{}}
 pipelines:
   east:
     source: {{connection: shop, tables: [sales, visits]}}
+    columns: {{sales: {{rename: {{tenant_id: customer}}}}}}
     staging: {{path: '{folder}/east'}}
-    segment: {{rows: 7, age: 1h, by: {{sales: Tenant_ID}}}}
+    segment: {{rows: 7, age: 1h, by: {{sales: Tenant_ID, visits: tenant_id}}}}
     targets: {{duck: {{connection: duck, schema: main}}}}
   west:
     source: {{connection: shop, tables: [sales, visits]}}
+    columns: {{sales: {{rename: {{tenant_id: customer}}}}}}
     staging: {{path: '{folder}/west'}}
-    segment: {{rows: 7, age: 1h, path: '{folder}/archive', format: csv, by: {{sales: Tenant_ID}}}}
+    segment: {{rows: 7, age: 1h, path: '{folder}/archive', format: csv, by: {{sales: Tenant_ID, visits: tenant_id}}}}
     targets: {{duck: {{connection: duck, schema: main}}}}
 segments:
   zones: {{pipelines: [east, west]}}
@@ -302,6 +305,21 @@ def test_the_customer_of_a_lost_event_is_named(
         ], report.reasons
         [sales, visits] = sorted(segment_audits.status(settings, store, "zones").tables, key=lambda one: one.table)
         assert len(sales.findings) == 1 and visits.findings == [] and visits.matches > 5
+
+        segment_files.reset(settings, store, "zones", by="ada")
+        log.run("ALTER TABLE visits RENAME COLUMN tenant_id TO guest")
+        for key in range(100, 130):
+            log.run(f"INSERT INTO visits VALUES ({key}, 1, 'v')")
+        for writer in writers:
+            writer.read()
+        renamed = segment_audits.run(settings, store, "zones").reasons
+        said = "audit.visits has no column 'tenant_id', which the pipeline's segment: by: names, so its segments have no digests by bucket;"
+        assert [reason for reason in renamed if "has no column" in reason] == [
+            f"{name}: {said} its columns are id, guest, t; correct the name, or write by: {{TABLE: COLUMN}} for the tables that have one"
+            for name in ("east", "west")
+        ]
+        refused = [one.sentence for one in checks.check(settings, "east", b"salt") if "segment: by:" in one.sentence]
+        assert [one.partition(";")[0] + ";" for one in refused] == [said], "the check names the table that lacks the column"
     monkeypatch.chdir(tmp_path)
     assert main(["segments", "status", "zones", "--config", str(path)]) == 1
     assert f"by Tenant_ID: '{victim}': west lacks 1 event" in capsys.readouterr().out
