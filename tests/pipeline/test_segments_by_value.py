@@ -30,7 +30,7 @@ from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_segments import LogWriter
 from tests.pipeline.test_segments import ITEMS, WIDER, Events, stage, stream
 from tests.pipeline.two_writers import ORDERS, SIDES, run, settings_in, stage_all, transactions, verify
-from tests.pipeline_events import announce, batch, update
+from tests.pipeline_events import announce, batch, insert, update
 from tests.staged_files import Rows, change_rows
 
 
@@ -90,6 +90,22 @@ def test_a_finding_names_whose_events_differ(store: Store, tmp_path: Path, damag
     if damage is altered:
         segment_files.copy(settings, store, "zones", "shop", None, by="ada")
         assert run(settings, store).verdict is Verdict.MATCH and segment_register.get_values(store, "zones") == {}
+
+
+def test_segments_of_one_transaction_are_told_apart(store: Store, tmp_path: Path) -> None:
+    """They begin and end at one position of the log, and differ by the row within the transaction."""
+    settings = settings_in(tmp_path, by="item")
+    found = [*transactions(5), insert(ORDERS, 100, *([str(key), f"of {key}"] for key in range(100, 116))), *transactions(30)[12:]]
+    wrong = [*found[4][:9], {**found[4][9], "after": ["109", "WRONG"]}, *found[4][10:]]
+    stage_all(settings, store, "shop", found)
+    stage_all(settings, store, "eu", [*found[:4], wrong, *found[5:]])
+    [reason, *_] = run(settings, store).reasons
+    assert reason.endswith("; by item: 'WRONG': 1 event differs; 'of 109': 1 event differs")
+    [(_, text)] = verify(settings, store).findings
+    assert "column item, after: 'of 109' in shop, 'WRONG' in eu" in text
+    [mended] = segment_files.copy(settings, store, "zones", "shop", None, by="ada")
+    assert len(mended.copied) == 1 and run(settings, store).verdict is Verdict.MATCH
+    assert (verify(settings, store).problems, verify(settings, store).findings) == ((), ())
 
 
 def test_events_in_another_order_are_nobodys(store: Store, tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ def list_files(store: Store, side: Side, table: str, first: int = 0, last: int |
 
 def find_file(store: Store, side: Side, entry: RegisteredSegment) -> Segment | None:
     """Return what the manifest lists of a registered segment; None if nothing. Raises StoreError."""
-    return next((one for one in list_files(store, side, entry.table, entry.last, entry.last) if one.first == entry.first), None)
+    listed = list_files(store, side, entry.table, entry.last, entry.last)
+    return next((one for one in listed if (one.first, one.first_row) == (entry.first, entry.start[1])), None)
 
 
 def read_events(side: Side, found: list[Segment]) -> list[dict[str, Any]]:
