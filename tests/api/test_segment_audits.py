@@ -70,8 +70,8 @@ def test_a_run_is_requested_stored_and_told_like_any_other(client: httpx.Client,
     for path in ("/segments", "/segments/zones", f"/runs/{report.run}", "/audits/zones", "/day", "/"):
         page = client.get(path, follow_redirects=True)
         assert page.status_code == 200, path
-    page = client.get("/segments/zones").text
-    assert '<rect class="s-mismatch"' in page and '<bdi>item 3</bdi></td><td class="number" data-name="shop lacks">0</td>' in page
+    shown = client.get("/segments/zones").text
+    assert '<rect class="s-mismatch"' in shown and '<bdi>item 3</bdi></td><td class="number" data-name="shop lacks">0</td>' in shown
     assert client.get("/audits/zones", follow_redirects=False).headers["location"] == "/segments/zones"
 
 
