@@ -229,7 +229,7 @@ def _enter(connection: Connection, own: _Side, entry: RegisteredSegment) -> bool
 def _enter_doubled(connection: Connection, own: _Side, entry: RegisteredSegment, before: RegisteredSegment) -> bool:
     starts = and_(own.every, *_at(entry.start))
     known = [_segment(row) for row in connection.execute(select(*_WITHOUT_BUCKETS).where(starts))]
-    if any(each.end == entry.end and each.equals(entry) for each in known):
+    if any(each.end == entry.end and each.equals(entry) is not False for each in known):
         return False
     doubled = replace(entry, verdict="doubled", matched=before.start, overlap=1 + max((each.overlap for each in known), default=0))
     connection.execute(insert(registered_segments).values(_values(own, doubled)))
