@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -28,9 +27,6 @@ PAGE = 200
 REMOVED = "the reasons of this run were removed, because they may name values of columns that are masked now"
 
 _REPORT = TypeAdapter(Report)
-
-_BY_VALUE = re.compile(r"(?P<table>[^,]+), .*?; by (?P<column>.+?): (?!\*\*\*)")
-"""A reason of a segment audit that names values: `segment_audits.describe`."""
 
 
 def scrub(settings: Settings, store: Store) -> int:
@@ -86,13 +82,19 @@ def _scrub_segments(settings: Settings, store: Store, run: StoredRun, report: Re
     """Remove the reasons of a run of a segment audit that name values of columns which are masked now; False if it has none."""
     pipelines = run.definition.get("segments", {}).get("pipelines", ())
     connections = {settings.pipelines[name].source.connection for name in pipelines if name in settings.pipelines}
-    named = [found for reason in report.reasons if (found := _BY_VALUE.match(reason))]
-    if not any(is_masked(settings, connection, found["table"], found["column"]) for found in named for connection in connections):
+    named = [place for reason in report.reasons if (place := _named_by(reason))]
+    if not any(is_masked(settings, connection, *place) for place in named for connection in connections):
         return False
     body = _REPORT.dump_json(replace(report, reasons=(REMOVED,)))
     scrubbing.replace_run(store, run.run, report=body, reasons=(REMOVED,), details={}, keep_map=True, seal=seal)
     segment_register.replace_values(store, run.audit, {})
     return True
+
+
+def _named_by(reason: str) -> tuple[str, str] | None:
+    """Return the table and the column whose values a reason names, as `segment_audits.describe` writes it; None if it names none."""
+    column, _, values = reason.partition("; by ")[2].partition(": ")
+    return (reason.partition(", ")[0], column) if values and not values.startswith(MASK) else None
 
 
 def _mask_plan(settings: Settings, run: StoredRun, plan: Plan) -> Plan:
