@@ -265,7 +265,7 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path, change: dict[str, Any], 
 LIVE = """
 connections:
   shop: {{url: '{url}'}}
-  duck: {{url: 'duckdb:///x.duckdb', write: {{url: 'duckdb:///x.duckdb'}}}}
+  duck: {{url: 'duckdb:///{folder}/x.duckdb', write: {{url: 'duckdb:///{folder}/x.duckdb'}}}}
 audits: {{}}
 pipelines:
   east:
