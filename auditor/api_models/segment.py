@@ -46,12 +46,24 @@ class SideOfTable(ApiModel):
     lag_seconds: float = Field(description="Seconds since the other side has a segment that this one lacks; 0 if there is none.")
 
 
+class DifferentValue(ApiModel):
+    """How many events with one value of a column, as a customer's number, differ between the two sides."""
+
+    value: str | None = Field(description="As events have it; null for NULL, `***` for all values of a masked column.")
+    lacking: dict[str, int] = Field(description="By side, the events that it lacks and the other one has.")
+    altered: int = Field(description="Events that both have, with other contents.")
+
+
 class SegmentFinding(ApiModel):
     """A stretch of a table's stream that two sides do not have alike."""
 
     kind: FindingKind
     side: str | None = Field(description="The side that lacks or doubled it; null where the two differ.")
-    sentence: str = Field(description="What is wrong, with its positions.")
+    sentence: str = Field(description="What is wrong, with its positions, and whose events differ.")
+    by: str | None = Field(description="The column by whose values it was opened; null if it was not.")
+    buckets: list[int] | None = Field(description="The buckets of this column, of 256, that are unequal; null if that is not known.")
+    values: list[DifferentValue] = Field(description="Whose events differ, those with most of them first.")
+    more_values: int = Field(description="Values beyond these whose events differ.")
 
 
 class ComparedTable(ApiModel):
@@ -64,6 +76,7 @@ class ComparedTable(ApiModel):
     is_compared: bool = Field(description="Whether both sides have a segment that begins at the same place.")
     sides: dict[str, SideOfTable]
     findings: list[SegmentFinding]
+    notes: list[str] = Field(description="Why some segments were not compared, or have no digests by bucket.")
 
 
 class SegmentAuditStatus(ApiModel):

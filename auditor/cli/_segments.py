@@ -59,7 +59,12 @@ def _verify(options: argparse.Namespace) -> int:
                 "segments": table.segments,
                 "problems": [{**dataclasses.asdict(problem), "first_difference": text or None} for problem, text in table.problems],
                 "findings": [
-                    {"kind": each.kind, "sentence": segment_audits.describe(each, sides), "first_difference": text or None}
+                    {
+                        "kind": each.kind,
+                        "sentence": segment_audits.describe(each, sides),
+                        "values": [one.model_dump() for one in segment_audits.different_values(each, sides)],
+                        "first_difference": text or None,
+                    }
                     for each, text in table.findings
                 ],
             }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from auditor.model import FindingKind, RegisteredSegment
+from auditor.model import FindingKind, RegisteredSegment, ValueDifferences
+from auditor.summary.bucket_sums import find_unequal
 
 Place = tuple[int, int]
 
@@ -22,11 +23,22 @@ class Finding:
     end: Place
     segments: tuple[tuple[RegisteredSegment, ...], tuple[RegisteredSegment, ...]]
     """Those of both sides in it."""
+    values: ValueDifferences | None = None
+    """Whose events differ, if that was read from the files."""
 
     @property
     def rows(self) -> int:
         """Return the events in it, those of the side that has more."""
         return max(sum(segment.rows for segment in some) for some in self.segments)
+
+    @property
+    def unequal_buckets(self) -> tuple[str, tuple[int, ...]] | None:
+        """Return by which column segments have digests, and the buckets that are unequal; None if they have none that can be compared.
+
+        Raises SegmentFailed if digests are damaged.
+        """
+        first, second = ([segment.buckets for segment in some] for some in self.segments)
+        return find_unequal(first, second)
 
 
 def find_differences(

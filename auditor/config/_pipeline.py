@@ -155,6 +155,15 @@ class SegmentSettings(Strict):
     """Seconds: segments of all tables end where the stream's commit time passes a multiple of it."""
     kms_key: str | None = None
     """The key of AWS KMS by which an archive's files on S3 are encrypted."""
+    by: str | dict[str, str] | None = Field(None, min_length=1)
+    """A column of the source that every table has, or by the names of some tables a column of each: segments have a digest for each of 256
+    buckets of its values, by which a finding names those whose events differ."""
+
+    def column_of(self, table: str) -> str | None:
+        """Return the column by which segments of a table, ``database.table``, have digests of buckets; None if they have none."""
+        if isinstance(self.by, str) or self.by is None:
+            return self.by
+        return self.by.get(table) or self.by.get(table.partition(".")[2])
 
     @model_validator(mode="after")
     def _of_an_archive(self) -> SegmentSettings:
@@ -304,6 +313,17 @@ class Pipeline(Strict):
                 raise ValueError(f"columns: {table!r} is none of the source's tables ({', '.join(self.source.tables)})")
         return self
 
+    @model_validator(mode="after")
+    def _segmented_by_what_is_replicated(self) -> Pipeline:
+        by = self.segment.by if self.segment else None
+        for table, column in by.items() if isinstance(by, dict) else [(table, by) for table in self.columns] if by else ():
+            name = table.rpartition(".")[2]
+            if not self.replicates(name):
+                raise ValueError(f"segment: by: {table!r} is none of the source's tables ({', '.join(self.source.tables)})")
+            if column.lower() in {excluded.lower() for excluded in self.columns_of(name).exclude}:
+                raise ValueError(f"segment: by: {column!r} is excluded from {table}, so no event has it; name another column")
+        return self
+
     def replicates(self, table: str, database: str = "", home: str = "") -> bool:
         """Return whether a table of the source belongs to the pipeline.
 
@@ -431,6 +451,8 @@ def _problems(audit: SegmentAudit, chosen: list[Pipeline]) -> list[str]:
         for setting in ("rows", "bytes", "age"):
             if getattr(first.segment, setting) != getattr(other.segment, setting):
                 sentences.append(f"{both} cut at other places; give both the same segment: {setting}")
+        if first.segment and other.segment and first.segment.by != other.segment.by:
+            sentences.append(f"{both} have digests by other columns; give both the same segment: by")
         if set(first.source.tables) != set(other.source.tables):
             sentences.append(f"{both} read other tables, by which rows are counted; give both the same source: tables")
         if set(first.source.skip_pipelines) != set(other.source.skip_pipelines):

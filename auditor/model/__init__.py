@@ -39,6 +39,8 @@ from auditor.model._pipeline import (
     SegmentVerdict,
     Skip,
     TableNote,
+    ValueDifference,
+    ValueDifferences,
     compare_segment,
 )
 from auditor.model._plan import (
@@ -180,6 +182,8 @@ __all__ = [
     "TableNote",
     "Tolerance",
     "Tool",
+    "ValueDifference",
+    "ValueDifferences",
     "Verdict",
     "compare_segment",
     "consecutive_ranges",

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-SegmentVerdict = Literal["match", "start mismatch", "end mismatch", "content mismatch", "behind", "doubled"]
+SegmentVerdict = Literal["match", "start mismatch", "end mismatch", "content mismatch", "not comparable", "behind", "doubled"]
 """What became of a segment's comparison with the first one of the other side whose start is not before its own: they are equal; the other
-one starts later, ends elsewhere, or has other events; there is none yet; or the segment was not compared, because it overlaps one that
-its own side had registered before."""
+one starts later, ends elsewhere, or has other events; their digests are of other versions of the events' text; there is none yet; or the
+segment was not compared, because it overlaps one that its own side had registered before."""
 
 SEGMENT_VERDICTS: tuple[SegmentVerdict, ...] = get_args(SegmentVerdict)
 
 FindingKind = Literal["missing", "doubled", "altered", "cut otherwise"]
 """A side lacks segments that the other one has; registered one that overlaps one of its own; has other events in one; or the same stretch
 of the stream is cut at other places, or lacks events at its ends."""
+
+StoredSums = bytes
+"""What `auditor.summary.bucket_sums.SegmentSums` stores of a segment's digests by bucket; empty if it has none."""
 
 Place = tuple[int, int]
 """Where an event stands: by the position in the log, or by the number of its global id; and its row within the transaction."""
@@ -78,12 +81,12 @@ class Segment:
     last_row: int
     rows: int
     bytes: int
-    """Bytes of the text of its events, which is hashed; not those of its file."""
+    """Bytes of the text of its events, in the version that decides where segments end; not those of its file."""
     schema_id: str
     sha256: str
     """SHA-256 of the text of its events, in 64 hexadecimal digits."""
     encoding: int
-    """Version of that text: `auditor.pipeline.segments.event_text.VERSION`."""
+    """Version of that text, the newest one that its writer makes: `auditor.pipeline.segments.event_text.TEXTS`."""
     path: str
     """Of its file, relative to the folder of the staging, or to that of the archive."""
     began: dt.datetime
@@ -96,6 +99,10 @@ class Segment:
     """Global id of its first event's transaction; None if there is none, or an earlier release listed the segment."""
     blocks: tuple[tuple[int, int], ...] = ()
     """Where its record batches are in a file of all tables: offset and bytes of each; none in an archive, where the file is its own."""
+    older: Mapping[int, str] = field(default_factory=dict)
+    """The same digest of the text in earlier versions, which another writer needs that makes no newer ones."""
+    buckets: StoredSums = b""
+    """Digests of its events by bucket of a column's value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +116,7 @@ class RegisteredSegment:
     schema_id: str
     sha256: str
     encoding: int
-    """Version of the text that was hashed."""
+    """Version of the text that was hashed, the newest one."""
     first: int
     """Position of its first event in the log that its writer read."""
     last: int
@@ -125,11 +132,18 @@ class RegisteredSegment:
     """Where the other side's segment starts; ends, after an end mismatch. Of a doubled segment, where the one that it overlaps starts."""
     overlap: int = 0
     """0, or the number of a doubled segment among those with its start."""
+    older: Mapping[int, str] = field(default_factory=dict)
+    """Digests of the text in earlier versions."""
+    buckets: StoredSums = b""
+    """Digests by bucket; empty also where they were not asked for when the register was read."""
 
-    @property
-    def content(self) -> tuple[object, ...]:
-        """What two segments of equal bounds are compared by."""
-        return self.rows, self.schema_id, self.sha256, self.encoding
+    def equals(self, other: RegisteredSegment) -> bool | None:
+        """Return whether both have the same events, by the newest version of the text that both hashed; None if there is none."""
+        if (self.rows, self.schema_id) != (other.rows, other.schema_id):
+            return False
+        mine, its = ({**one.older, one.encoding: one.sha256} for one in (self, other))
+        common = mine.keys() & its.keys()
+        return mine[max(common)] == its[max(common)] if common else None
 
 
 def compare_segment(segment: RegisteredSegment, other: RegisteredSegment | None) -> tuple[SegmentVerdict, Place | None]:
@@ -140,7 +154,34 @@ def compare_segment(segment: RegisteredSegment, other: RegisteredSegment | None)
         return "start mismatch", other.start
     if other.end != segment.end:
         return "end mismatch", other.end
-    return "match" if segment.content == other.content else "content mismatch", other.start
+    verdicts: dict[bool | None, SegmentVerdict] = {True: "match", False: "content mismatch", None: "not comparable"}
+    return verdicts[segment.equals(other)], other.start
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """How many events with one value of a column differ between the two sides of a segment audit."""
+
+    value: str | None
+    """The text of events, cut if it is long; None for NULL; of a masked column `auditor.masking.MASK`, which stands for all its values."""
+    lacking: tuple[int, int]
+    """Events that each side lacks and the other one has."""
+    altered: int = 0
+    """Events that both have, with other texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifferences:
+    """Whose events differ in a stretch that two sides do not have alike."""
+
+    by: str
+    """The source's column with the values."""
+    values: tuple[ValueDifference, ...] = ()
+    """Those with most events that differ, in this order."""
+    more: int = 0
+    """How many values more have events that differ."""
+    refused: str = ""
+    """Why the values are not known; empty if they are."""
 
 
 @dataclass(frozen=True, slots=True)

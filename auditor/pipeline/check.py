@@ -30,6 +30,7 @@ from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
 from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.merge.table_statistics import check_analyze
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
+from auditor.pipeline.segments.buckets import refuse_missing_column
 from auditor.sql.merge import is_own_table
 from dialects import Place, Session, Table, versions
 
@@ -290,6 +291,8 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
         known = {name.lower() for name in (*(column.name for column in schema.columns), *rules.computed_kinds)}
         if unknown := [name for name in rules.docs if name.lower() not in known]:
             yield Finding("warning", subject, f"docs says what {', '.join(unknown)} holds, which the table does not have; correct the name")
+        if pipeline.segment and (by := pipeline.segment.column_of(table)) and by.lower() not in known:
+            yield Finding("error", subject, refuse_missing_column(table, by, [column.name for column in schema.columns]))
         try:
             yield Projection(schema, Rules(rules, salt)).schema
         except AuditorError as error:

@@ -67,7 +67,7 @@ def _stage_again(settings: Settings, store: Store, pipeline: str, root: Folder, 
         with tempfile.TemporaryDirectory(prefix="auditor-part-") as scratch:
             written = [
                 entry.part
-                for entry in write_parts(LocalFolder(Path(scratch)), _events(settings, store, pipeline, part, scratch))
+                for entry in write_parts(LocalFolder(Path(scratch)), _events_of(settings, store, pipeline, part, scratch))
                 if entry.part.rows
             ]
             if [_same(staged) for staged in written] != [_same(part)]:
@@ -87,13 +87,27 @@ def _same(part: Part) -> tuple[str, int, int, int, str]:
     return part.table, part.first, part.last, part.rows, part.schema_id
 
 
-def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch: str) -> Iterator[pa.RecordBatch]:
+def _events_of(settings: Settings, store: Store, pipeline: str, part: Part, scratch: str) -> Iterator[pa.RecordBatch]:
     """Yield the projected events of a part, and the announcements of schemas before them."""
+    for batch in read_log_again(settings, store, pipeline, part.table, (part.first, part.last), scratch):
+        events = batch.filter(pc.equal(batch["schema_id"], part.schema_id))
+        if events.num_rows:
+            yield events
+
+
+def read_log_again(
+    settings: Settings, store: Store, pipeline: str, table: str, within: tuple[int, int], scratch: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the projected events of a table from one position to another, both inclusive, as its source's log has them now.
+
+    Announcements of schemas are among them. Sums of live summaries go into the folder ``scratch``. Raises PartsGone for positions that were
+    read before a failover, and what reading the log raises.
+    """
     chosen, source = settings.pipeline(pipeline), source_of(settings, pipeline)
     offset = pipelines.get_pipeline(store, pipeline).source_offset
-    first, last = Position.unpack(part.first), Position.unpack(part.last)
+    first, last = (Position.unpack(position) for position in within)
     if first.epoch != int(offset["epoch"]):
-        raise PartsGone(f"{part.table}: it was read from another server, before a failover")
+        raise PartsGone(f"{table}: it was read from another server, before a failover")
     base, _, digits = str(offset["file"]).rpartition(".")
     begin, end = (Place(f"{base}.{position.file:0{len(digits)}d}", position.offset) for position in (first, last))
     start = Place(begin.file, FIRST_OFFSET)
@@ -108,10 +122,10 @@ def _events(settings: Settings, store: Store, pipeline: str, part: Part, scratch
     rules, notes = TableRules(chosen, salt.get_salt(store)), list[TableNote]()
     read = (batch for log_range in ranges if log_range.ends for batch in reading.batches(log_range))
     for batch in project(read, rules, notes, TaskSums(scratch), EventCount()):
-        database, _, name = part.table.partition(".")
+        database, _, name = table.partition(".")
         of_table = pc.and_(pc.equal(batch["database"], database), pc.equal(batch["table"], name))
-        inside = pc.and_(pc.greater_equal(batch["position"], part.first), pc.less_equal(batch["position"], part.last))
-        events = batch.filter(pc.and_(of_table, pc.and_(pc.equal(batch["schema_id"], part.schema_id), inside)))
+        inside = pc.and_(pc.greater_equal(batch["position"], within[0]), pc.less_equal(batch["position"], within[1]))
+        events = batch.filter(pc.and_(of_table, inside))
         if events.num_rows:
             yield events
 

@@ -13,9 +13,10 @@ from auditor.history import key_digests
 from auditor.history.key_digests import Digest
 from auditor.masking import MASK, MASKED_KEYS, partition_label, redact_plan
 from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
+from auditor.pipeline.segments.sides import is_masked
 from auditor.planning.columns import are_mentioned, masked_columns
 from auditor.service import evidence
-from auditor.store import Store, patches, runs, salt, scrubbing
+from auditor.store import Store, patches, runs, salt, scrubbing, segment_register
 from auditor.store.evidence import Seal
 from auditor.store.runs import StoredRun
 from auditor.store.scrubbing import DifferenceDetail
@@ -58,8 +59,10 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest,
     """Remove masked values from one run; False if it has no masked columns."""
     body = runs.get_report(store, run.run)
     report = _REPORT.validate_json(body) if body else None
-    if report is None or report.plan is None:
+    if report is None:
         return False
+    if report.plan is None:
+        return _scrub_segments(settings, store, run, report, seal)
     before = frozenset(column.name for column in report.plan.columns if column.masked)
     plan = _mask_plan(settings, run, report.plan)
     masked = frozenset(column.name for column in plan.columns if column.masked)
@@ -73,6 +76,25 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest,
     scrubbing.replace_repaired_keys(store, run.run, keys, MASK)
     patches.drop_rows(store, run=run.run)
     return True
+
+
+def _scrub_segments(settings: Settings, store: Store, run: StoredRun, report: Report, seal: Seal | None) -> bool:
+    """Remove the reasons of a run of a segment audit that name values of columns which are masked now; False if it has none."""
+    pipelines = run.definition.get("segments", {}).get("pipelines", ())
+    connections = {settings.pipelines[name].source.connection for name in pipelines if name in settings.pipelines}
+    named = [place for reason in report.reasons if (place := _named_by(reason))]
+    if not any(is_masked(settings, connection, *place) for place in named for connection in connections):
+        return False
+    body = _REPORT.dump_json(replace(report, reasons=(REMOVED,)))
+    scrubbing.replace_run(store, run.run, report=body, reasons=(REMOVED,), details={}, keep_map=True, seal=seal)
+    segment_register.replace_values(store, run.audit, {})
+    return True
+
+
+def _named_by(reason: str) -> tuple[str, str] | None:
+    """Return the table and the column whose values a reason names, as `segment_audits.describe` writes it; None if it names none."""
+    column, _, values = reason.partition("; by ")[2].partition(": ")
+    return (reason.partition(", ")[0], column) if values and not values.startswith(MASK) else None
 
 
 def _mask_plan(settings: Settings, run: StoredRun, plan: Plan) -> Plan:

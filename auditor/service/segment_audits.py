@@ -19,6 +19,7 @@ from auditor.api_models.audit import Definition
 from auditor.api_models.segment import (
     ComparedTable,
     ConcludedSegmentAudit,
+    DifferentValue,
     RegisteredEntry,
     SegmentAuditStatus,
     SegmentFinding,
@@ -26,11 +27,13 @@ from auditor.api_models.segment import (
 )
 from auditor.config import ANEW, SegmentAudit, Settings
 from auditor.errors import AuditorError, ConfigError
+from auditor.escaping import shell_word
 from auditor.history import fingerprint
 from auditor.history.audit_status import Standing, derive_standing
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import Outcome
-from auditor.model import RegisteredSegment, Report, State, Verdict
+from auditor.masking import MASK
+from auditor.model import RegisteredSegment, Report, State, ValueDifference, ValueDifferences, Verdict
 from auditor.quantities import format_duration
 from auditor.report import listing
 from auditor.service import cron
@@ -42,11 +45,15 @@ if TYPE_CHECKING:
     from auditor.api_models.audit import ListedAudit
     from auditor.compare.segment_findings import Finding
     from auditor.history.checkpoint import StoreCheckpoint
+    from auditor.pipeline.segments.by_value import Opening
     from auditor.store.queue import Enqueued
     from auditor.store.segment_register import Place, TableState
 
 MOST_TOLD = 20
-"""Findings that a report tells one by one."""
+"""Findings of a table that a run opens by value, and findings that a report tells one by one."""
+
+MOST_BUCKETS = 8
+"""Unequal buckets whose numbers a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,10 @@ class TableComparison:
     findings: Sequence[Finding]
     lags: tuple[float, float]
     """Seconds since each side is awaited for the first segment that the other one has; 0 if it is not."""
+    uncompared: Sequence[str] = ()
+    """Why segments of both sides were not compared."""
+    notes: Sequence[str] = ()
+    """Why segments have no digests by bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +101,99 @@ def compare(settings: Settings, store: Store, name: str) -> tuple[list[TableComp
     settings.segment_audit(name)
     now = current_time()
     comparisons = []
+    opening = _opening(settings, store, name)
+    values = segment_register.get_values(store, name) if opening else {}
     for state in segment_register.list_tables(store, name):
         # The first side's segments that wait are what the second one lacks.
         lags = [max(0.0, (now - side.waiting_since).total_seconds()) if side.waiting_since else 0.0 for side in state.sides]
-        comparisons.append(TableComparison(state, list_findings(store, name, state), (lags[1], lags[0])))
+        findings = list_findings(store, name, state, with_buckets=opening is not None)
+        if opening:
+            findings = [replace(one, values=_from_json(values.get(opening.digest_of(one)))) for one in findings]
+        notes = list(_without_buckets(store, opening, state)) if opening else []
+        comparisons.append(TableComparison(state, findings, (lags[1], lags[0]), list(_incomparable(store, name, state)), notes))
     return comparisons, segment_register.get_refusal(store, name)
+
+
+def _opening(settings: Settings, store: Store, name: str) -> Opening | None:
+    """Return what opens findings by value; None if the pipelines of the audit name no column for that."""
+    from auditor.pipeline.segments.by_value import Opening
+    from auditor.pipeline.segments.registering import register_of
+    from auditor.pipeline.segments.sides import side_of
+
+    first = settings.pipeline(settings.segment_audit(name).pipelines[0])
+    if first.segment is None or not first.segment.by:
+        return None
+    names = segment_register.list_sides(store, name) or settings.segment_audit(name).sides
+    sides = side_of(settings, name, names[0]), side_of(settings, name, names[1])
+    return Opening(settings, store, name, sides, register_of(settings, name).by)
+
+
+def _from_json(body: Any) -> ValueDifferences | None:
+    if body is None:
+        return None
+    found = [ValueDifference(value, (lacking[0], lacking[1]), altered) for value, lacking, altered in body["values"]]
+    return ValueDifferences(body["by"], tuple(found), body["more"], body["refused"])
+
+
+def _open_values(settings: Settings, store: Store, name: str) -> None:
+    """Read whose events differ in findings that have not been opened by value yet, and forget those that are none any more."""
+    from auditor.pipeline.segments.checking import list_findings
+
+    opening = _opening(settings, store, name)
+    if opening is None:
+        return
+    known, values = segment_register.get_values(store, name), dict[str, Any]()
+    for state in segment_register.list_tables(store, name):
+        for finding in list_findings(store, name, state, with_buckets=True)[:MOST_TOLD]:
+            digest = opening.digest_of(finding)
+            if digest in known and not known[digest]["refused"]:
+                values[digest] = known[digest]
+            elif found := opening.open(finding):
+                listed = [[one.value, list(one.lacking), one.altered] for one in found.values]
+                values[digest] = {"by": found.by, "values": listed, "more": found.more, "refused": found.refused}
+    if values != known:
+        segment_register.replace_values(store, name, values)
+
+
+def open_findings(settings: Settings, store: Store, name: str, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with the values whose events differ, read from the files now; nothing is stored. Raises UnknownAudit, StoreError."""
+    opening = _opening(settings, store, name)
+    return [replace(finding, values=opening.open(finding)) for finding in findings] if opening else list(findings)
+
+
+def _incomparable(store: Store, name: str, state: TableState) -> Iterable[str]:
+    """Yield that segments were not compared, because no version of the events' text is common to both sides' digests."""
+    if not (count := max(side.not_comparable for side in state.sides)):
+        return
+    sides = segment_register.list_sides(store, name)
+    newest = [
+        segment_register.list_entries(store, name, state.table, side, verdicts=("not comparable",), newest=True, limit=1) for side in sides
+    ]
+    said = [
+        f"{side} hashed version {' and '.join(map(str, sorted({one.encoding, *one.older})))}"
+        for side, some in zip(sides, newest, strict=True)
+        for one in some
+    ]
+    yield (
+        f"{state.table}: {_segments(count)} of both sides {'was' if count == 1 else 'were'} not compared, because no version of the events'"
+        f" text is common to their digests ({', '.join(said)}); compare their events with: auditor segments verify {shell_word(name)}; once"
+        f" both writers are of one release, forget the register with: auditor segments reset {shell_word(name)}"
+    )
+
+
+def _without_buckets(store: Store, opening: Opening, state: TableState) -> Iterable[str]:
+    """Yield why the newest segments of a table have no digests by bucket."""
+    from auditor.summary.bucket_sums import SegmentSums
+
+    if not (by := opening.column_of(state.table)):
+        return
+    for side in opening.sides:
+        for one in segment_register.list_entries(store, opening.audit, state.table, side.name, newest=True, limit=1, with_buckets=True):
+            sums = SegmentSums.decode(one.buckets)
+            if sums is not None and not sums.sums:
+                yield opening.why_none(one, side)
+            elif sums is None or sums.by != by:
+                yield f"{state.table}: segments of {side.name} have no digests by {by} yet; they begin with the next one that it cuts"
 
 
 def current_time() -> dt.datetime:
@@ -171,6 +270,8 @@ def _perform(settings: Settings, name: str, checkpoint: StoreCheckpoint) -> Repo
     try:
         with checkpoint.keep_alive(stop.set, lambda _: (0, 0)):
             _register(settings, checkpoint.store, name, stop)
+            if not stop.is_set():
+                _open_values(settings, checkpoint.store, name)
         if stop.is_set():
             state = State.CANCELLED
         else:
@@ -231,12 +332,14 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     equal = f"{count:,} segments with {rows:,} events of {len(compared)} {'table' if len(compared) == 1 else 'tables'} are equal"
     moments = [comparison.state.matched_through for comparison in tables]
     through = min(at for at in moments if at) if moments and all(moments) else None
+    notes = tuple(note for comparison in tables for note in comparison.notes)
     if wrong:
         more = [f"and {len(wrong) - MOST_TOLD:,} more"] if len(wrong) > MOST_TOLD else []
-        return Verdict.MISMATCH, (*wrong[:MOST_TOLD], *more, *unknown, equal), None
+        return Verdict.MISMATCH, (*wrong[:MOST_TOLD], *more, *unknown, equal, *notes), None
+    notes = (*_awaited(tables, sides, audit.max_lag), *notes)
     if unknown:
-        return Verdict.UNKNOWN, (*unknown, *([equal] if compared else []), *_awaited(tables, sides, audit.max_lag)), None
-    return Verdict.MATCH, (equal, *_awaited(tables, sides, audit.max_lag)), through
+        return Verdict.UNKNOWN, (*unknown, *([equal] if compared else []), *notes), None
+    return Verdict.MATCH, (equal, *notes), through
 
 
 def _unknown(comparison: TableComparison, sides: Sequence[str], limit: float) -> Iterable[str]:
@@ -249,6 +352,7 @@ def _unknown(comparison: TableComparison, sides: Sequence[str], limit: float) ->
                 f"{table}: {sides[number]} is behind: {format_duration(seconds)} ago {sides[1 - number]} had a segment that it still"
                 f" lacks ({waiting:,} by now), and max_lag is {format_duration(limit)}"
             )
+    yield from comparison.uncompared
     if comparison.state.compared_from is None and not any(seconds for seconds in comparison.lags):
         yield f"{table}: the two sides have no segment that begins at the same place yet, so nothing was compared"
 
@@ -266,7 +370,38 @@ def _awaited(tables: Sequence[TableComparison], sides: Sequence[str], limit: flo
 
 
 def describe(finding: Finding, sides: Sequence[str]) -> str:
-    """Return what is wrong in a stretch, with its positions."""
+    """Return what is wrong in a stretch, with its positions, and whose events differ, if that is known."""
+    return _describe(finding, sides) + _by_value(finding, sides)
+
+
+def _by_value(finding: Finding, sides: Sequence[str]) -> str:
+    unequal, values = finding.unequal_buckets, finding.values
+    if values and not values.refused:
+        said = [_value(one, finding, sides) for one in values.values]
+        said += [f"and {values.more:,} values more"] if values.more else []
+        return f"; by {values.by}: {'; '.join(said) or 'the events of each value are equal, in another order'}"
+    if unequal and (numbers := unequal[1]):
+        more = f" and {len(numbers) - MOST_BUCKETS} more" if len(numbers) > MOST_BUCKETS else ""
+        listed = f"bucket {numbers[0]} is" if len(numbers) == 1 else f"buckets {', '.join(map(str, numbers[:MOST_BUCKETS]))}{more} are"
+        reason = f": {values.refused}" if values else ", which the next run reads"
+        return f"; by {unequal[0]} {listed} unequal; the values are not known{reason}"
+    return f"; whose by {values.by} is not known: {values.refused}" if values else ""
+
+
+def _value(one: ValueDifference, finding: Finding, sides: Sequence[str]) -> str:
+    value = "NULL" if one.value is None else one.value if one.value == MASK else repr(one.value)
+    if finding.kind == "doubled":
+        return f"{value}: {_events(sum(one.lacking))}"
+    said = [f"{side} lacks {_events(count)}" for side, count in zip(sides, one.lacking, strict=True) if count]
+    said += [f"{_events(one.altered)} {'differs' if one.altered == 1 else 'differ'}"] if one.altered else []
+    return f"{value}: {', '.join(said)}"
+
+
+def _events(count: int) -> str:
+    return f"{count:,} {'event' if count == 1 else 'events'}"
+
+
+def _describe(finding: Finding, sides: Sequence[str]) -> str:
     counts = [len(some) for some in finding.segments]
     where = f"{finding.table}, {place_range(finding)}"
     match finding.kind:
@@ -352,10 +487,27 @@ def _compared_table(table: TableComparison, sides: Sequence[str]) -> ComparedTab
             for name, side, lag in zip(sides, state.sides, table.lags, strict=True)
         },
         findings=[
-            SegmentFinding(kind=finding.kind, side=_wrong_side(finding, sides), sentence=describe(finding, sides))
+            SegmentFinding(
+                kind=finding.kind,
+                side=_wrong_side(finding, sides),
+                sentence=describe(finding, sides),
+                by=finding.values.by if finding.values else None,
+                buckets=list(unequal[1]) if (unequal := finding.unequal_buckets) else None,
+                values=different_values(finding, sides),
+                more_values=finding.values.more if finding.values else 0,
+            )
             for finding in table.findings
         ],
+        notes=[*table.uncompared, *table.notes],
     )
+
+
+def different_values(finding: Finding, sides: Sequence[str]) -> list[DifferentValue]:
+    """Return whose events differ in a finding, as far as it was opened by value."""
+    return [
+        DifferentValue(value=one.value, lacking=dict(zip(sides, one.lacking, strict=True)), altered=one.altered)
+        for one in (finding.values.values if finding.values else ())
+    ]
 
 
 def _wrong_side(finding: Finding, sides: Sequence[str]) -> str | None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from auditor.compare.segment_findings import Finding
 from auditor.config import ANEW, Settings
 from auditor.errors import ConfigError, SegmentFailed
-from auditor.pipeline.segments.checking import check_files, first_difference, list_findings
+from auditor.pipeline.segments.checking import check_files, first_difference, list_findings, list_incomparable
 from auditor.pipeline.segments.repair import describe, mend, repair_hint
 from auditor.pipeline.segments.sides import list_files, side_of
+from auditor.service import segment_audits
 from auditor.store import Store, events, segment_register
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from auditor.pipeline.segments.repair import Mended
     from auditor.pipeline.segments.sides import Side
     from auditor.pipeline.segments.verifying import EventDifference
+
+
+SAME_EVENTS = "both files hold the same events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,11 @@ def verify(settings: Settings, store: Store, audit: str, table: str | None = Non
     for state in chosen:
         problems = [problem for side in sides for problem in check_files(store, audit, side, state.table)]
         read = sum(1 for side in sides if not side.is_anew for _ in list_files(store, side, state.table))
-        told = [(finding, _first_difference(store, sides, finding)) for finding in list_findings(store, audit, state)]
-        damaged = [(problem, _first_damage(store, sides, audit, problem)) for problem in problems]
+        findings = segment_audits.open_findings(settings, store, audit, list_findings(store, audit, state, with_buckets=True))
+        told = [(finding, _first_difference(settings, store, sides, finding)) for finding in findings]
+        not_compared = [(finding, _first_difference(settings, store, sides, finding)) for finding in list_incomparable(store, audit, state)]
+        told += [(finding, text) for finding, text in not_compared if text != SAME_EVENTS]
+        damaged = [(problem, _first_damage(settings, store, sides, audit, problem)) for problem in problems]
         yield Verified(state.table, read, tuple(damaged), tuple(told))
 
 
@@ -59,19 +66,19 @@ def sides_of(settings: Settings, store: Store, audit: str) -> tuple[Side, Side]:
     return side_of(settings, audit, names[0]), side_of(settings, audit, names[1])
 
 
-def _first_difference(store: Store, sides: tuple[Side, Side], finding: Finding) -> str:
+def _first_difference(settings: Settings, store: Store, sides: tuple[Side, Side], finding: Finding) -> str:
     if not all(finding.segments):
         return ""
     try:
-        difference = first_difference(store, sides, finding)
+        difference = first_difference(settings, store, sides, finding)
     except SegmentFailed as error:
         return f"the first event that differs is not known: {error}"
     if difference is None:
-        return "both files hold the same events"
+        return SAME_EVENTS
     return _tell(difference)
 
 
-def _first_damage(store: Store, sides: tuple[Side, Side], audit: str, problem: FileProblem) -> str:
+def _first_damage(settings: Settings, store: Store, sides: tuple[Side, Side], audit: str, problem: FileProblem) -> str:
     """Return the first event in which a damaged file differs from the other side's; '' if it cannot be read, or has no counterpart."""
     before = (problem.start[0], problem.start[1] - 1)
     listed = [segment_register.list_entries(store, audit, problem.table, side.name, after=before, limit=1) for side in sides]
@@ -79,7 +86,9 @@ def _first_damage(store: Store, sides: tuple[Side, Side], audit: str, problem: F
     if not all(pairs):
         return ""
     try:
-        difference = first_difference(store, sides, Finding("altered", problem.table, 0, problem.start, problem.end, (pairs[0], pairs[1])))
+        difference = first_difference(
+            settings, store, sides, Finding("altered", problem.table, 0, problem.start, problem.end, (pairs[0], pairs[1]))
+        )
     except SegmentFailed:  # the problem says why
         return ""
     return _tell(difference) if difference else ""

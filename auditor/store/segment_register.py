@@ -8,7 +8,7 @@ what is registered again changes nothing. A verdict depends on the segments alon
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, SegmentVerdict, compare_segment
 from auditor.store.database import Store, database_time
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
 
 segment_registers = Table(
     "auditor_segment_registers",
@@ -28,10 +28,12 @@ segment_registers = Table(
     Column("compared_by", short_text(16), nullable=False),
     Column("sequence", short_text()),
     Column("refused", Words(), nullable=False),
+    Column("versions", Json()),
     **MYSQL,
 )
 """The registers of segment audits: the names of their two sides, whether these are compared by position or by global id, the sequence that
-the numbers of the global ids belong to, and why segments are not comparable; '' if they are. Who enters a segment locks its register."""
+the numbers of the global ids belong to, why segments are not comparable ('' if they are), and which versions of the events' text the writer
+of each side makes. Who enters a segment locks its register."""
 
 registered_segments = Table(
     "auditor_registered_segments",
@@ -57,14 +59,29 @@ registered_segments = Table(
     Column("verdict", short_text(16), nullable=False),
     Column("matched_position", big_integer()),
     Column("matched_row", big_integer()),
+    Column("older", Json()),
+    Column("buckets", long_binary()),
     **MYSQL,
 )
 """The segments of both sides of segment audits, each with the verdict on it and the place of what it was compared with."""
+
+segment_values = Table(
+    "auditor_segment_values",
+    metadata,
+    Column("audit", short_text(), primary_key=True),
+    Column("finding", short_text(64), primary_key=True),
+    Column("body", Json(), nullable=False),
+    **MYSQL,
+)
+"""Whose events differ in the findings of segment audits, as the last run read it from their files, by the digest of each finding."""
 
 Place = tuple[int, int]
 
 FIRST: Place = (-1, -1)
 """A place before all others."""
+
+_WITHOUT_BUCKETS = [column for column in registered_segments.c if column is not registered_segments.c.buckets]
+"""What is read of segments whose digests by bucket, some kilobytes each, are not needed."""
 
 _START = (registered_segments.c.start_at, registered_segments.c.start_row)
 
@@ -125,6 +142,34 @@ def take_sequence(connection: Connection, audit: str, sequence: str) -> str:
     return header.sequence or sequence
 
 
+def announce(store: Store, audit: str, side: str, versions: Iterable[int]) -> None:
+    """Record which versions of the events' text a side's writer makes. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        header = connection.execute(_header(audit).with_for_update()).one_or_none()
+        if header is not None and (header.versions or {}).get(side) != sorted(versions):
+            said = {**(header.versions or {}), side: sorted(versions)}
+            connection.execute(update(segment_registers).where(segment_registers.c.audit == audit).values(versions=said))
+
+    store.write(work)
+
+
+def needed_versions(store: Store, audit: str, side: str) -> list[list[int] | None]:
+    """Return the versions of the events' text that the other side's writer makes, and those of its segments that wait for this side.
+
+    None for a writer that has not said which it makes. Raises StoreError.
+    """
+    with store.reading() as connection:
+        header = connection.execute(_header(audit)).one_or_none()
+        if header is None or side not in header.sides:
+            return []
+        number = 1 - header.sides.index(side)
+        columns = registered_segments.c
+        waiting = and_(columns.audit == audit, columns.side == number, columns.verdict == "behind")
+        encodings = connection.execute(select(columns.encoding).where(waiting).distinct()).scalars().all()
+    return [(header.versions or {}).get(header.sides[number]), *([encoding] for encoding in encodings)]
+
+
 def replace_segments(
     connection: Connection, audit: str, side: str, table: str, first: Place, last: Place, entries: Sequence[RegisteredSegment]
 ) -> None:
@@ -165,10 +210,10 @@ class _Side:
 
 
 def _enter(connection: Connection, own: _Side, entry: RegisteredSegment) -> bool:
-    before = _first(connection, select(registered_segments).where(own.standing, ~_after(entry.end)), newest=True)
+    before = _first(connection, select(*_WITHOUT_BUCKETS).where(own.standing, ~_after(entry.end)), newest=True)
     if before and before.end >= entry.start:  # those that stand do not overlap, so that this is the only one that can
         return _enter_doubled(connection, own, entry, before)
-    other = _first(connection, select(registered_segments).where(own.other.standing, _not_before(entry.start)))
+    other = _first(connection, select(*_WITHOUT_BUCKETS).where(own.other.standing, _not_before(entry.start)))
     verdict, place = compare_segment(entry, other)
     connection.execute(insert(registered_segments).values(_values(own, replace(entry, verdict=verdict, matched=place))))
     # Those of the other side between this segment's start and that of the one before it now have this one as the first behind them.
@@ -183,8 +228,8 @@ def _enter(connection: Connection, own: _Side, entry: RegisteredSegment) -> bool
 
 def _enter_doubled(connection: Connection, own: _Side, entry: RegisteredSegment, before: RegisteredSegment) -> bool:
     starts = and_(own.every, *_at(entry.start))
-    known = [_segment(row) for row in connection.execute(select(registered_segments).where(starts))]
-    if any((each.end, each.content) == (entry.end, entry.content) for each in known):
+    known = [_segment(row) for row in connection.execute(select(*_WITHOUT_BUCKETS).where(starts))]
+    if any(each.end == entry.end and each.equals(entry) is not False for each in known):
         return False
     doubled = replace(entry, verdict="doubled", matched=before.start, overlap=1 + max((each.overlap for each in known), default=0))
     connection.execute(insert(registered_segments).values(_values(own, doubled)))
@@ -193,16 +238,16 @@ def _enter_doubled(connection: Connection, own: _Side, entry: RegisteredSegment,
 
 def _start_before(connection: Connection, own: _Side, place: Place) -> Place:
     """Return where the last segment of a side starts that does so before a place."""
-    earlier = select(registered_segments).where(own.standing, ~_not_before(place))
+    earlier = select(*_WITHOUT_BUCKETS).where(own.standing, ~_not_before(place))
     earlier_segment = _first(connection, earlier, newest=True)
     return earlier_segment.start if earlier_segment else FIRST
 
 
 def _judge(connection: Connection, judged: _Side, after: Place, through: Place) -> None:
     """Judge again a side's segments that start behind one place and not behind another."""
-    wanted = select(registered_segments).where(judged.standing, _after(after), ~_after(through)).order_by(*_START)
+    wanted = select(*_WITHOUT_BUCKETS).where(judged.standing, _after(after), ~_after(through)).order_by(*_START)
     for entry in [_segment(row) for row in connection.execute(wanted)]:
-        other = _first(connection, select(registered_segments).where(judged.other.standing, _not_before(entry.start)))
+        other = _first(connection, select(*_WITHOUT_BUCKETS).where(judged.other.standing, _not_before(entry.start)))
         verdict, place = compare_segment(entry, other)
         if (verdict, place) != (entry.verdict, entry.matched):
             same = and_(judged.standing, *_at(entry.start))
@@ -222,6 +267,8 @@ class SideState:
     """Segments that the other side is awaited for."""
     waiting_since: dt.datetime | None = None
     """When the first of these was registered."""
+    not_comparable: int = 0
+    """Segments whose digests are of other versions of the events' text than the other side's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +319,11 @@ def _table_state(connection: Connection, audit: str, table: str, rows: Sequence[
         waits = next((row for row in own if row[1] == "behind"), None)
         ended = max((row[4] for row in own), default=None)
         counts = sum(row[2] for row in own), sum(int(row[3]) for row in own)
-        sides.append(SideState(*counts, ended, waits[2] if waits else 0, waits[5] if waits else None))
+        other_text = sum(row[2] for row in own if row[1] == "not comparable")
+        sides.append(SideState(*counts, ended, waits[2] if waits else 0, waits[5] if waits else None, other_text))
     side = _Side(audit, table, 0)
-    meeting = registered_segments.c.verdict.in_(("match", "end mismatch", "content mismatch"))
-    first = _first(connection, select(registered_segments).where(side.standing, meeting))
+    meeting = registered_segments.c.verdict.in_(("match", "end mismatch", "content mismatch", "not comparable"))
+    first = _first(connection, select(*_WITHOUT_BUCKETS).where(side.standing, meeting))
     matched = next((row for row in rows if row[0] == 0 and row[1] == "match"), None)
     through = _matched_through(connection, side, first.start) if first else None
     counts = (matched[2], int(matched[3])) if matched else (0, 0)
@@ -284,10 +332,10 @@ def _table_state(connection: Connection, audit: str, table: str, rows: Sequence[
 
 def _matched_through(connection: Connection, side: _Side, start: Place) -> dt.datetime | None:
     of_table = and_(registered_segments.c.audit == side.audit, registered_segments.c.table_name == side.table)
-    wrong = select(registered_segments).where(of_table, registered_segments.c.verdict != "match", _not_before(start))
+    wrong = select(*_WITHOUT_BUCKETS).where(of_table, registered_segments.c.verdict != "match", _not_before(start))
     until = _first(connection, wrong)
     earlier = [~_not_before(until.start)] if until else []
-    matching = select(registered_segments).where(side.standing, registered_segments.c.verdict == "match", _not_before(start), *earlier)
+    matching = select(*_WITHOUT_BUCKETS).where(side.standing, registered_segments.c.verdict == "match", _not_before(start), *earlier)
     last = _first(connection, matching, newest=True)
     return last.ended if last else None
 
@@ -302,15 +350,17 @@ def list_entries(
     verdicts: Sequence[SegmentVerdict] = (),
     newest: bool = False,
     limit: int = 1000,
+    with_buckets: bool = False,
 ) -> list[RegisteredSegment]:
     """Return a side's first segments of a table that start behind a place, in order, doubled ones too; or the newest ones, newest first.
 
-    With ``verdicts`` only those with one of them. Raises StoreError.
+    With ``verdicts`` only those with one of them; their digests by bucket are read only ``with_buckets``. Raises StoreError.
     """
     sides = list_sides(store, audit)
     if side not in sides:
         return []
-    wanted = select(registered_segments).where(_Side(audit, table, sides.index(side)).every, _after(after))
+    columns = registered_segments.c if with_buckets else _WITHOUT_BUCKETS
+    wanted = select(*columns).where(_Side(audit, table, sides.index(side)).every, _after(after))
     if verdicts:
         wanted = wanted.where(registered_segments.c.verdict.in_(verdicts))
     order = (*_START, registered_segments.c.overlap)
@@ -337,7 +387,7 @@ def prune(store: Store, audit: str, before: dt.datetime) -> int:
         deleted = 0
         for table, number in [(table, number) for table in tables.scalars().all() for number in (0, 1)]:
             matching = and_(_Side(audit, table, number).standing, registered_segments.c.verdict == "match")
-            if last := _first(connection, select(registered_segments).where(matching), newest=True):
+            if last := _first(connection, select(*_WITHOUT_BUCKETS).where(matching), newest=True):
                 old = and_(matching, registered_segments.c.registered < before, ~_not_before(last.start))
                 deleted += connection.execute(delete(registered_segments).where(old)).rowcount
         return deleted
@@ -350,7 +400,27 @@ def forget(store: Store, audit: str) -> None:
 
     def work(connection: Connection) -> None:
         connection.execute(delete(registered_segments).where(registered_segments.c.audit == audit))
+        connection.execute(delete(segment_values).where(segment_values.c.audit == audit))
         connection.execute(delete(segment_registers).where(segment_registers.c.audit == audit))
+
+    store.write(work)
+
+
+def get_values(store: Store, audit: str) -> dict[str, Any]:
+    """Return whose events differ in the findings of a segment audit, by the digests of these. Raises StoreError."""
+    with store.reading() as connection:
+        rows = connection.execute(select(segment_values.c.finding, segment_values.c.body).where(segment_values.c.audit == audit)).all()
+    return {row.finding: row.body for row in rows}
+
+
+def replace_values(store: Store, audit: str, values: Mapping[str, Any]) -> None:
+    """Store whose events differ in the findings of a segment audit, instead of what was stored. Raises StoreError."""
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(segment_values).where(segment_values.c.audit == audit))
+        if values:
+            rows = [{"audit": audit, "finding": finding, "body": body} for finding, body in values.items()]
+            connection.execute(insert(segment_values), rows)
 
     store.write(work)
 
@@ -386,7 +456,9 @@ def _values(own: _Side, entry: RegisteredSegment) -> dict[str, Any]:
     places = {"start_at": entry.start[0], "start_row": entry.start[1], "end_at": entry.end[0], "end_row": entry.end[1]}
     content = {"row_count": entry.rows, "schema_id": entry.schema_id, "sha256": entry.sha256, "encoding": entry.encoding}
     log = {"first_position": entry.first, "last_position": entry.last, "gtid": entry.gtid, "began": entry.began, "ended": entry.ended}
-    return {**subject, **places, **content, **log, "registered": entry.registered, "verdict": entry.verdict, **_matched(entry.matched)}
+    digests: dict[str, Any] = {"older": dict(entry.older) or None, "buckets": entry.buckets or None}
+    judged = {"registered": entry.registered, "verdict": entry.verdict, **_matched(entry.matched)}
+    return {**subject, **places, **content, **digests, **log, **judged}
 
 
 def _segment(row: Row[Any]) -> RegisteredSegment:
@@ -407,4 +479,6 @@ def _segment(row: Row[Any]) -> RegisteredSegment:
         verdict=row.verdict,
         matched=None if row.matched_position is None else (row.matched_position, row.matched_row),
         overlap=row.overlap,
+        older={int(version): sha256 for version, sha256 in (row.older or {}).items()},
+        buckets=row._mapping.get("buckets") or b"",
     )

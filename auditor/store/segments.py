@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Index, Integer, Row, Table, and_, bin
 from auditor.errors import SegmentFailed
 from auditor.model import Segment
 from auditor.store.database import Store
-from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, metadata, short_text
+from auditor.store.schema import MYSQL, Json, Moment, Words, big_integer, long_binary, metadata, short_text
 
 segments = Table(
     "auditor_segments",
@@ -33,6 +33,8 @@ segments = Table(
     Column("ended", Moment(), nullable=False),
     Column("gtid", Words()),
     Column("first_gtid", Words()),
+    Column("older", Json()),
+    Column("buckets", long_binary()),
     Index("auditor_segments_path", "pipeline", "path"),
     **MYSQL,
 )
@@ -258,11 +260,14 @@ def _values(pipeline: str, segment: Segment) -> dict[str, Any]:
     }
     file = {"path": segment.path, "blocks": segment.blocks}
     log = {"began": segment.began, "ended": segment.ended, "gtid": segment.gtid, "first_gtid": segment.first_gtid}
-    return {"pipeline": pipeline, "table_name": segment.table, **places, **counts, **file, **log}
+    digests: dict[str, Any] = {"older": dict(segment.older) or None, "buckets": segment.buckets or None}
+    return {"pipeline": pipeline, "table_name": segment.table, **places, **counts, **file, **log, **digests}
 
 
 def _segment(row: Row[Any]) -> Segment:
     places = (row.first_position, row.first_row, row.last_position, row.last_row)
     counts = (row.row_count, row.byte_count, row.schema_id, row.sha256, row.encoding)
     blocks = tuple((offset, size) for offset, size in row.blocks)
-    return Segment(row.table_name, *places, *counts, row.path, row.began, row.ended, row.gtid, row.first_gtid, blocks)
+    older = {int(version): sha256 for version, sha256 in (row.older or {}).items()}
+    log = (row.began, row.ended, row.gtid, row.first_gtid)
+    return Segment(row.table_name, *places, *counts, row.path, *log, blocks, older, row.buckets or b"")

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def settings(store: Store, tmp_path: Path) -> Settings:
     """Two pipelines, of which the second one lost an event and lags behind."""
-    found = settings_in(tmp_path, schedule="* * * * *")
+    found = settings_in(tmp_path, schedule="* * * * *", by="item")
     stage_all(found, store, "shop", transactions(20))
     stage_all(found, store, "eu", [*transactions(16)[:2], *transactions(16)[3:]])
     return found
@@ -59,12 +59,19 @@ def test_a_run_is_requested_stored_and_told_like_any_other(client: httpx.Client,
     assert (status["status"], status["run"], status["sides"]) == ("mismatch", report.run, list(SIDES))
     assert [one["kind"] for one in status["tables"][0]["findings"]] == ["cut otherwise"]
     assert [one["audit"] for one in get(client, "/api/v1/segments")["items"]] == ["zones"]
+    [finding] = status["tables"][0]["findings"]
+    lost = [{"value": value, "lacking": {"shop": 0, "eu": 1}, "altered": 0} for value in ("a", "item 3")]
+    assert (finding["by"], finding["values"], finding["more_values"]) == ("item", lost, 0) and len(finding["buckets"]) >= 2
+    assert (
+        finding["sentence"].endswith("; by item: 'a': eu lacks 1 event; 'item 3': eu lacks 1 event") and status["tables"][0]["notes"] == []
+    )
     text = client.get(f"/api/v1/runs/{report.run}/report", headers={"Accept": "text/markdown"})
     assert text.status_code == 200 and "zones" in text.text
     for path in ("/segments", "/segments/zones", f"/runs/{report.run}", "/audits/zones", "/day", "/"):
         page = client.get(path, follow_redirects=True)
         assert page.status_code == 200, path
-    assert '<rect class="s-mismatch"' in client.get("/segments/zones").text
+    shown = client.get("/segments/zones").text
+    assert '<rect class="s-mismatch"' in shown and '<bdi>item 3</bdi></td><td class="number" data-name="shop lacks">0</td>' in shown
     assert client.get("/audits/zones", follow_redirects=False).headers["location"] == "/segments/zones"
 
 

@@ -152,7 +152,7 @@ def test_writers_agree_however_they_are_killed(store: Store, tmp_path: Path, mon
         folder = open_writer(store, name, calm if name == "calm" else troubled).folder
         for segment in (each for found in some.values() for each in found):
             events = folder.read(segment)
-            assert (events.num_rows, digest_of(events)) == (segment.rows, segment.sha256)
+            assert (events.num_rows, digest_of(events, segment.encoding)) == (segment.rows, segment.sha256)
     assert events.to_pylist() == folder.read(segment).to_pylist()
 
 
@@ -267,7 +267,8 @@ def stage_minutes(store: Store, root: Path, name: str, count: int, tables: int, 
     writer = open_writer(store, name, pipeline)
     for found in minutes(count, tables):
         written = write_parts(LocalFolder(root), [batch(announce(schema, 1), events) for schema, events in found])
-        parts.record_batch(store, name, [one.part for one in written if one.part.rows], {}, None)
+        schemas = {schema.id: {"columns": [{"name": "id"}, {"name": "item"}]} for schema, _ in found}
+        parts.record_batch(store, name, [one.part for one in written if one.part.rows], schemas, None)
         assert writer.step()
 
 
@@ -293,17 +294,20 @@ def test_a_tick_is_one_file_whatever_the_number_of_tables(store: Store, tmp_path
 
 def test_segments_of_joined_parts_are_the_same(store: Store, tmp_path: Path) -> None:
     """Parts are joined while the process cuts, and deleted."""
-    pipeline = pipeline_in(tmp_path / "a", age="60s", rows=7)
+    pipeline = pipeline_in(tmp_path / "a", age="60s", rows=7, by="item")
     stage_minutes(store, tmp_path / "a", "a", 4, 3, pipeline)
     for some in minutes(4, 3):
         written = write_parts(LocalFolder(tmp_path / "b"), [batch(announce(schema, 1), events) for schema, events in some])
-        parts.record_batch(store, "b", [one.part for one in written if one.part.rows], {}, None)
+        schemas = {schema.id: {"columns": [{"name": "id"}, {"name": "item"}]} for schema, _ in some}
+        parts.record_batch(store, "b", [one.part for one in written if one.part.rows], schemas, None)
     assert Joining(store, "b", LocalFolder(tmp_path / "b")).join() == 24
-    other = pipeline_in(tmp_path / "b", age="60s", rows=7)
+    other = pipeline_in(tmp_path / "b", age="60s", rows=7, by="item")
     assert open_writer(store, "b", other).step()
     names = [f"shop.t{number}" for number in range(3)]
     calm, two = ({one: segments.list_segments(store, name, one) for one in names} for name in ("a", "b"))
     assert identity(calm) == identity(two)
+    for name in names:  # segments that are blocks of one file, too, and parts that were joined
+        assert [one.buckets for one in calm[name]] == [one.buckets for one in two[name]] and all(one.buckets for one in calm[name])
     assert not any(check_segment(writers.folder_of(other), segment) for some in two.values() for segment in some)
     news = {one: pipelines.MergeNews(100_000, "merged") for one in names}
     pipelines.report_merges(store, "b", "t", news)

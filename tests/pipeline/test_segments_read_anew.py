@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-import json
+import datetime as dt
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from auditor import config
+from auditor.config import PipelineColumns
 from auditor.errors import PositionLost
 from auditor.model import State, Verdict
-from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.segments.registering import registrations_of
-from auditor.pipeline.segments.writer import open_writer
-from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
-from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
+from auditor.pipeline.poison import place_text
 from auditor.service import segment_audits, segment_files
-from auditor.store import Store, open_store, parts, pipelines, salt
+from auditor.store import open_store, segment_register, segments
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
-from tests.staged_files import Rows, change_rows
+from tests.pipeline.live_segments import LogWriter
+from tests.staged_files import Rows
 
 pytestmark = pytest.mark.alone  # it reads where the log ends
 
+
+CONFIGURATION = """
+connections:
+  shop: {{url: '{url}'}}
+  duck: {{url: 'duckdb:///x.duckdb', write: {{url: 'duckdb:///x.duckdb'}}}}
+audits: {{}}
+pipelines:
+  shop:
+    source: {{connection: shop, tables: [anew]}}
+    columns: {{anew: {{mask: [secret]}}}}
+    staging: {{path: '{folder}/staging'}}
+    segment: {{rows: 3, age: 1h, path: '{folder}/archive', format: csv, by: t}}
+    targets: {{duck: {{connection: duck, schema: main}}}}
+segments:
+  log: {{pipelines: [shop]}}
+"""
 
 MARIADB = pytest.param("mariadb", id="mariadb", marks=[pytest.mark.mariadb, pytest.mark.slow])
 
@@ -47,12 +60,15 @@ def test_the_log_read_anew_is_the_other_side(engine: LiveEngine, tmp_path: Path)
         assert segment_audits.run(settings, store, "log").reasons == (
             "pipeline shop has read nothing yet; start it, and run the audit again",
         )
-        end = _write_and_stage(log, settings, path, store, range(10), "latest")
+        shop = LogWriter(settings, path, store, "shop")
+        _write(log, range(10))
+        shop.read()
         first = segment_audits.run(settings, store, "log")
         assert first.verdict is Verdict.MATCH and first.reasons[0].startswith("3 segments with 9 events"), first.reasons
         kept = list((tmp_path / "staging/anew-log/segments").glob("*"))
         assert kept == [], "files that equal the other side's are not kept"
-        _write_and_stage(log, settings, path, store, range(10, 30), json.dumps(end), damage=True)
+        _write(log, range(10, 30))
+        shop.read(_damage)
         second = segment_audits.run(settings, store, "log")
         assert second.verdict is Verdict.MISMATCH, second.reasons
         [verified] = segment_files.verify(settings, store, "log")
@@ -68,36 +84,76 @@ def test_the_log_read_anew_is_the_other_side(engine: LiveEngine, tmp_path: Path)
         assert gone.reasons[0].endswith("; begin anew where shop stands now: auditor segments reset log")
 
 
-def _write_and_stage(log: LiveLog, settings: Any, config_file: Path, store: Store, keys: range, start: str, damage: bool = False) -> Any:
-    """Write rows, stage them as the pipeline does, without Spark, and cut them; return where the log ended."""
-    options = {"config": str(config_file), "connection": "shop", "tables": "anew", "start": start}
-    reader: Any = MySQLBinlog(options).streamReader(EVENT_TYPE)
-    begin = reader.initialOffset()
+@pytest.mark.parametrize("engine", [*engine_params("mysql"), MARIADB], indirect=True)
+def test_files_that_were_deleted_are_read_from_the_log_again(engine: LiveEngine, tmp_path: Path) -> None:
+    """Those of segments that match are not kept: a damaged file of the pipeline is mended by what the log still has, or not at all."""
+    log = LiveLog(engine.url)
+    log.run("DROP TABLE IF EXISTS anew", "CREATE TABLE anew (id int PRIMARY KEY, t varchar(30), secret varchar(30))", "FLUSH BINARY LOGS")
+    path = tmp_path / "auditor.yaml"
+    path.write_text(CONFIGURATION.format(url=log.url, folder=tmp_path))
+    settings = config.load(path)
+    assert settings.store
+    with closing(open_store(settings.store.url)) as store:
+        shop = LogWriter(settings, path, store, "shop")
+        _write(log, range(10))
+        shop.read()
+        assert segment_audits.run(settings, store, "log").verdict is Verdict.MATCH, "it begins with the log's file of now"
+        log.run("FLUSH BINARY LOGS")
+        _write(log, range(10, 20))
+        shop.read()
+        assert segment_audits.run(settings, store, "log").verdict is Verdict.MATCH
+        listed = segments.list_segments(store, "shop", "audit.anew")
+        archive = tmp_path / "archive"
+        content = {one.path: (archive / one.path).read_bytes() for one in listed}
+        for one in (listed[1], listed[2], listed[4]):  # two that follow one another, and one in the next file of the log
+            (archive / one.path).write_bytes(content[one.path].replace(b"row", b"ROW"))
+        [verified] = segment_files.verify(settings, store, "log")
+        assert [problem.first for problem, _ in verified.problems] == [listed[1].first, listed[2].first, listed[4].first]
+
+        other = {"columns": {"anew": PipelineColumns()}}
+        unmasked = settings.model_copy(update={"pipelines": {"shop": settings.pipeline("shop").model_copy(update=other)}})
+        refused = segment_files.copy(unmasked, store, "log", "anew", None, by="ada")
+        for stretch, file in zip(refused, (listed[1], listed[2], listed[4]), strict=True):
+            places = f"from {place_text(file.first)} to {place_text(file.last)}"
+            assert stretch.refused.endswith(f": it has other events of audit.anew {places} now, or the pipeline's columns are others")
+
+        mended = segment_files.copy(settings, store, "log", "anew", None, by="ada")
+        assert [(one.refused, len(one.copied)) for one in mended] == [("", 1)] * 3
+        [verified] = segment_files.verify(settings, store, "log")
+        assert (verified.problems, verified.findings) == ((), ()) and segment_audits.run(settings, store, "log").verdict is Verdict.MATCH
+        now = segments.list_segments(store, "shop", "audit.anew")
+        assert [replace(one, path="") for one in now] == [replace(one, path="") for one in listed] and now[1].path != listed[1].path
+
+        log.purge()
+        files = sorted(archive.rglob("*"))
+        (archive / now[0].path).unlink()
+        (archive / now[-1].path).write_bytes(b"")
+        refused = segment_files.copy(settings, store, "log", "anew", None, by="ada")
+        assert len(refused) == 2 and not any(one.copied for one in refused)
+        for stretch in refused:
+            assert stretch.refused.startswith(
+                "the segment of anew cannot be copied: its file was deleted by design, because it was equal to the other side's, and the"
+                " log does not yield it again: position binlog."
+            )
+        assert sorted(archive.rglob("*")) == [one for one in files if one != archive / now[0].path], "nothing was written"
+        assert segments.list_segments(store, "shop", "audit.anew") == now
+        segment_register.prune(store, "log", dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+        kept = settings.model_copy(update={"keep": settings.keep.model_copy(update={"days": 30})})
+        old, *_ = segment_files.copy(kept, store, "log", "anew", None, by="ada")
+        assert old.first == now[0].first and old.refused == (
+            "its entries left the register by design, 30 days after it was found equal (keep: days), so nothing says any more what anew has"
+            " there"
+        )
+
+
+def _write(log: LiveLog, keys: range) -> None:
     for key in keys:
         log.run(f"INSERT INTO anew VALUES ({key}, 'row {key}', 'secret {key}')")
-    end = reader.latestOffset(begin, None)
-    root = Path(settings.pipeline("shop").staging.path)
-    LocalFolder(root).make()
-    rules = TableRules(settings.pipeline("shop"), salt.get_salt(store))
-    ranges = reader.partitions(begin, end)
-    rows = [row for one in ranges for batch in stage_task(str(root), rules, reader.read(one)) for row in batch.to_pylist()]
-    reader.stop()
-    found, _ = read_entries(rows)
-    schemas = {one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json}
-    listed = [one.part for one in found if one.part.rows]
-    if damage:  # as a pipeline does it that decodes wrongly: the part has the bytes that it wrote
-        blocks, checksum = change_rows(root / listed[0].path, _damage)
-        listed[0] = replace(listed[0], blocks=blocks, checksum=checksum)
-    parts.record_batch(store, "shop", listed, schemas, end)
-    writer = open_writer(store, "shop", settings.pipeline("shop"), registrations_of(settings, "shop"))
-    while writer.step():
-        pass
-    assert pipelines.get_pipeline(store, "shop").source_offset == end
-    return end
 
 
 def _damage(rows: Rows) -> Rows:
     """Change a value on the way from the log to the segments."""
-    [hit] = [row for row in rows if row["after"][1] == "row 20"]
-    hit["after"][1] = "DAMAGED"
+    for row in rows:
+        if row["kind"] == "insert" and row["after"][1] == "row 20":
+            row["after"][1] = "DAMAGED"
     return rows

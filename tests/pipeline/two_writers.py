@@ -23,14 +23,17 @@ ORDERS = table(id="bigint", item="varchar(40) null")
 SIDES = ("shop", "eu")
 
 
-def settings_in(root: Path, *, replica: bool = False, parquet: bool = False, **audit: Any) -> Settings:
-    """Two pipelines of one stream, of which one has an archive of CSV, and the other one of Parquet if that is asked for; and an audit."""
+def settings_in(root: Path, *, replica: bool = False, parquet: bool = False, by: Any = None, **audit: Any) -> Settings:
+    """Two pipelines of one stream, of which one has an archive of CSV, and the other one of Parquet if that is asked for; and an audit.
+
+    With ``by`` segments have digests of buckets by a column.
+    """
 
     def pipeline(name: str, **segment: Any) -> dict[str, Any]:
         return {
             "source": {"connection": "replica" if replica and name == "eu" else "mysql", "tables": ["*"]},
             "staging": {"path": str(root / name)},
-            "segment": {"rows": 4, "age": "1h", **segment},
+            "segment": {"rows": 4, "age": "1h", **({"by": by} if by else {}), **segment},
             "targets": {"wh": {"connection": "duck", "schema": "main"}},
         }
 

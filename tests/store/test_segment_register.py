@@ -71,6 +71,49 @@ def test_each_verdict_has_its_positions(store: Store) -> None:
     assert state.matched_through == T0 + dt.timedelta(seconds=9), "up to the first that differs"
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_newest_text_that_both_hashed_decides(store: Store, first: int) -> None:
+    """Whichever side comes first; without a common one there is no verdict on the events, unless rows or schema differ."""
+    audit = open_register(store)
+    plain = [segment(10 * number + 1, 10 * number + 9) for number in range(6)]
+    digests = [("a", 1, {}), ("b", 2, {1: "a" * 64}), ("b", 2, {1: "c" * 64}), ("b", 2, {}), ("b", 2, {}), ("c", 3, {2: "a" * 64})]
+    newer = [
+        dataclasses.replace(one, sha256=content * 64, encoding=version, older=older)
+        for one, (content, version, older) in zip(plain, digests, strict=True)
+    ]
+    newer[4] = dataclasses.replace(newer[4], rows=3)
+    plain[5] = dataclasses.replace(plain[5], encoding=2)
+    sides = [(SIDES[0], plain), (SIDES[1], newer)]
+    for side, entries in sides if first == 0 else reversed(sides):
+        enter(store, audit, side, *entries)
+    expected = ["match", "match", "content mismatch", "not comparable", "content mismatch", "match"]
+    for side in SIDES:
+        assert [verdict for _, verdict, _ in verdicts(store, audit, side)] == expected
+        assert enter(store, audit, side, *dict(sides)[side]) == 0, "a replay changes nothing"
+    [state] = segment_register.list_tables(store, audit)
+    assert (state.matches, [side.not_comparable for side in state.sides]) == (3, [1, 1])
+    assert state.matched_through == T0 + dt.timedelta(seconds=19), "what was not compared is not verified"
+
+
+def test_digests_by_bucket_are_kept_and_read_where_they_are_asked_for(store: Store) -> None:
+    audit = open_register(store)
+    stored = bytes(range(256)) * 25
+    enter(store, audit, "shop", dataclasses.replace(segment(1, 9), buckets=stored, older={1: "e" * 64}))
+    [plain] = segment_register.list_entries(store, audit, "shop.orders", "shop")
+    [read] = segment_register.list_entries(store, audit, "shop.orders", "shop", with_buckets=True)
+    assert (plain.buckets, read.buckets, read.older) == (b"", stored, {1: "e" * 64})
+    segment_register.replace_values(store, audit, {"d" * 64: {"by": "t"}})
+    segment_register.replace_values(store, audit, {"e" * 64: {"by": "é", "values": [[None, [0, 1], 0]]}})
+    assert segment_register.get_values(store, audit) == {"e" * 64: {"by": "é", "values": [[None, [0, 1], 0]]}}
+    assert segment_register.needed_versions(store, audit, "shop_eu") == [None, [1]]
+    segment_register.announce(store, audit, "shop", {2: None, 1: None})
+    segment_register.announce(store, audit, "shop_eu", [1])
+    assert segment_register.needed_versions(store, audit, "shop_eu") == [[1, 2], [1]]
+    assert segment_register.needed_versions(store, audit, "shop") == [[1]] and segment_register.needed_versions(store, "none", "shop") == []
+    segment_register.forget(store, audit)
+    assert segment_register.get_values(store, audit) == {}
+
+
 def test_replays_change_nothing(store: Store) -> None:
     audit = open_register(store)
     both = [segment(1, 9), segment(10, 19)]

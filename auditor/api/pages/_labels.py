@@ -68,6 +68,8 @@ GLOSSARY = {
     "awaited": "How long one side has had a segment that the other does not have yet.",
     "time line": "The newest segments of both sides, over the time in which the source committed their changes. Point at one to see what it"
     " is.",
+    "bucket": "Segments have a digest for each of 256 buckets of a column's values. Events in the buckets that differ were read and counted"
+    " by value, by the last run.",
     "patch": "The statements that make rows of the target equal to the source's. Nothing is written before somebody applies it, and what"
     " was written can be undone.",
 }

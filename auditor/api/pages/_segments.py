@@ -84,6 +84,7 @@ def segment_audit_page(request: Request, app: App, visitor: Reader, name: str) -
         lines=lines,
         hidden=len(first) - len(lines),
         next_due=segment_audits.next_due(shown),
+        place_range=segment_audits.place_range,
         history=runs.list_runs(app.store, audit=name, limit=HISTORY),
         size=(WIDTH, 2 * HEIGHT + GAP, HEIGHT),
     )

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from auditor.compare.segment_findings import Finding, find_differences
+from auditor.config import Settings
 from auditor.errors import SegmentFailed
 from auditor.model import RegisteredSegment, Segment, SegmentVerdict
-from auditor.pipeline.segments.sides import Side, column_names, find_file, list_files, read_events
+from auditor.pipeline.segments.sides import Side, column_names, find_file, is_masked, list_files, read_events
 from auditor.pipeline.segments.verifying import EventDifference, check_segment, find_first_difference
 from auditor.store import Store, segment_register
 from auditor.store.segment_register import FIRST, TableState
@@ -35,16 +36,33 @@ class FileProblem:
     sentence: str
 
 
-def list_findings(store: Store, audit: str, state: TableState) -> list[Finding]:
-    """Return what is wrong between the two sides of a table, as the register has it. Raises StoreError."""
+def list_findings(store: Store, audit: str, state: TableState, with_buckets: bool = False) -> list[Finding]:
+    """Return what is wrong between the two sides of a table, as the register has it. Raises StoreError.
+
+    The segments in it have their digests by bucket only if that is asked for.
+    """
     if state.compared_from is None:
         return []
     after = (state.compared_from[0], state.compared_from[1] - 1)
     first, second = [
-        segment_register.list_entries(store, audit, state.table, side, after=after, verdicts=WRONG, limit=MOST_FINDINGS)
+        segment_register.list_entries(
+            store, audit, state.table, side, after=after, verdicts=WRONG, limit=MOST_FINDINGS, with_buckets=with_buckets
+        )
         for side in segment_register.list_sides(store, audit)
     ]
     return find_differences(state.table, first, second, state.compared_from)
+
+
+def list_incomparable(store: Store, audit: str, state: TableState) -> list[Finding]:
+    """Return the segments whose digests are of other versions of the events' text, as if altered. Raises StoreError."""
+    if not any(side.not_comparable for side in state.sides):
+        return []
+    first, second = [
+        {one.start: one for one in segment_register.list_entries(store, audit, state.table, side, verdicts=("not comparable",))}
+        for side in segment_register.list_sides(store, audit)
+    ]
+    pairs = [(first[start], second[start]) for start in sorted(first.keys() & second.keys())]
+    return [Finding("altered", state.table, 0, one.start, one.end, ((one,), (other,))) for one, other in pairs]
 
 
 def check_files(store: Store, audit: str, side: Side, table: str) -> Iterator[FileProblem]:
@@ -57,7 +75,7 @@ def check_files(store: Store, audit: str, side: Side, table: str) -> Iterator[Fi
         entry = entries.pop((one.first, one.first_row, one.last, one.last_row), None)
         if side.is_anew and (entry is None or entry.verdict == "match"):
             continue
-        if entry and entry.content != (one.rows, one.schema_id, one.sha256, one.encoding):
+        if entry and (entry.rows, entry.schema_id, entry.sha256, entry.encoding) != (one.rows, one.schema_id, one.sha256, one.encoding):
             sentence = (
                 f"the manifest lists {one.rows:,} events with the digest {one.sha256[:12]}, and {entry.rows:,} with {entry.sha256[:12]}"
             )
@@ -84,7 +102,7 @@ def _problem(side: Side, one: Segment, entry: RegisteredSegment | None, sentence
     return FileProblem(side.name, one.table, start, end, one.first, one.last, sentence)
 
 
-def first_difference(store: Store, sides: tuple[Side, Side], finding: Finding) -> EventDifference | None:
+def first_difference(settings: Settings, store: Store, sides: tuple[Side, Side], finding: Finding) -> EventDifference | None:
     """Return the first event that differs in a stretch that both sides have, down to the column; None if there is none.
 
     Raises SegmentFailed if a file cannot be read, and StoreError.
@@ -92,7 +110,10 @@ def first_difference(store: Store, sides: tuple[Side, Side], finding: Finding) -
     found = [_events(store, side, some) for side, some in zip(sides, finding.segments, strict=True)]
     ids = {one.schema_id for some in finding.segments for one in some}
     names = next((names for side in sides for one in sorted(ids) if (names := column_names(store, side, one))), [])
-    return find_first_difference((sides[0].name, sides[1].name), (found[0], found[1]), names)
+    renamed = {new: old for old, new in sides[0].pipeline.columns_of(finding.table.partition(".")[2]).rename.items()}
+    connection = sides[0].pipeline.source.connection
+    masked = {name for name in names if is_masked(settings, connection, finding.table, renamed.get(name, name))}
+    return find_first_difference((sides[0].name, sides[1].name), (found[0], found[1]), names, masked)
 
 
 def _events(store: Store, side: Side, entries: Sequence[RegisteredSegment]) -> list[dict[str, object]]:

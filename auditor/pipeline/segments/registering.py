@@ -14,6 +14,7 @@ from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, Segment
 from auditor.pipeline.binlog.whole_log import GlobalId
+from auditor.pipeline.segments.event_text import TEXTS, choose_versions
 from auditor.store import Store, segment_register, segments
 from auditor.store.segment_register import Register
 
@@ -68,6 +69,7 @@ def by_position(one: Segment) -> RegisteredSegment:
 
 def _entry(one: Segment, start: tuple[int, int], end: tuple[int, int]) -> RegisteredSegment:
     content: dict[str, Any] = {"rows": one.rows, "schema_id": one.schema_id, "sha256": one.sha256, "encoding": one.encoding}
+    content |= {"older": one.older, "buckets": one.buckets}
     log_places: dict[str, Any] = {"first": one.first, "last": one.last, "gtid": one.gtid, "began": one.began, "ended": one.ended}
     return RegisteredSegment(table=one.table, start=start, end=end, **content, **log_places)
 
@@ -105,16 +107,32 @@ def catch_up(store: Store, pipeline: str, registration: Registration) -> int:
 
 
 def begin(store: Store, pipeline: str, registrations: Sequence[Registration]) -> tuple[Registration, ...]:
-    """Catch up with all registrations of a pipeline, and return those that take its segments. Raises StoreError."""
+    """Catch up with all registrations of a pipeline, and return those that take its segments. Raises StoreError.
+
+    Says to the writers of the other sides which versions of the events' text this one makes.
+    """
     found = []
     for one in registrations:
         try:
             catch_up(store, pipeline, one)
+            segment_register.announce(store, one.register.audit, one.side, TEXTS)
             found.append(one)
         except ConfigError as error:  # no audit keeps a pipeline from cutting
             extra = {"action": "segments_not_registered", "pipeline": pipeline, "audit": one.register.audit}
             log.warning("%s: its segments are not registered for %s: %s", pipeline, one.register.audit, error, extra=extra)
     return tuple(found)
+
+
+def choose_texts(store: Store, registrations: Sequence[Registration]) -> tuple[int, ...]:
+    """Return the versions of the events' text that the next segments are hashed in, the newest first. Raises StoreError.
+
+    While the other side's writer makes another newest one, as during an upgrade, or its segments that wait have another, these are several.
+    """
+    if len(TEXTS) == 1:
+        return choose_versions(())
+    return choose_versions(
+        versions for one in registrations for versions in segment_register.needed_versions(store, one.register.audit, one.side)
+    )
 
 
 def _server(url: str) -> tuple[Any, ...]:

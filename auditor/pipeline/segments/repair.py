@@ -1,10 +1,16 @@
-"""Mend the segments of one side of a segment audit from the other: copied, verified, and then switched in one transaction."""
+"""Mend the segments of one side of a segment audit from the other: copied, verified, and then switched in one transaction.
+
+What cannot be copied is known before anything is written. Files of a log that is read anew are deleted once they were found equal: such
+segments are read from the log again.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from auditor.config import Settings
@@ -14,6 +20,7 @@ from auditor.model import RegisteredSegment, Segment
 from auditor.pipeline.poison import place_text
 from auditor.pipeline.segments.checking import check_files, list_findings
 from auditor.pipeline.segments.folders import Stretch
+from auditor.pipeline.segments.log_again import LogAgain
 from auditor.pipeline.segments.registering import Registration, by_position, register_of, registrations_of
 from auditor.pipeline.segments.sides import Side, find_file, side_of
 from auditor.pipeline.segments.verifying import check_segment
@@ -44,7 +51,8 @@ class Mended:
 def mend(settings: Settings, store: Store, audit: str, good_name: str, table: str | None) -> list[Mended]:
     """Copy what differs, is missing or damaged on the side that is not ``good_name`` from that side, and return each stretch.
 
-    Raises ConfigError for a side that cannot be mended so, SegmentFailed if a copy cannot be written, and StoreError.
+    Raises ConfigError for a side that cannot be mended so, SegmentFailed if a copy cannot be written, StoreError, and, of a side that is
+    a log read anew, EngineError and ChangeStreamError.
     """
     register = register_of(settings, audit)
     good = side_of(settings, audit, good_name)
@@ -56,14 +64,17 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
         )
     if bad.is_anew:
         raise ConfigError(f"{bad.name} is the log as the last run read it, which is not mended; copy from it: --from {bad.name}")
-    found = []
-    for state in segment_register.list_tables(store, audit):
-        if table in (None, state.table, state.table.partition(".")[2]):
-            wrong = [(one.start, one.end) for one in list_findings(store, audit, state)]
-            wrong += [(one.start, one.end) for one in check_files(store, audit, bad, state.table)]
-            stretches = _Stretches(store, audit, state.table, good.name, bad.name)
-            found += [_Mending(settings, store, audit, good, bad, state.table).copy(*one) for one in stretches.widen(wrong)]
-    return found
+    with tempfile.TemporaryDirectory(prefix="auditor-segments-") as scratch:
+        again = LogAgain(settings, store, bad.name, Path(scratch)) if good.is_anew else None
+        planned: list[tuple[_Mending, _Copy]] = []
+        for state in segment_register.list_tables(store, audit):
+            if table in (None, state.table, state.table.partition(".")[2]):
+                wrong = [(one.start, one.end) for one in list_findings(store, audit, state)]
+                wrong += [(one.start, one.end) for one in check_files(store, audit, bad, state.table)]
+                stretches = _Stretches(store, audit, state.table, good.name, bad.name)
+                mending = _Mending(settings, store, audit, good, bad, state.table, again)
+                planned += [(mending, mending.plan(*one)) for one in stretches.widen(wrong)]
+        return [mending.copy(one) for mending, one in planned]
 
 
 @dataclass(slots=True)
@@ -101,6 +112,16 @@ class _Stretches:
 
 
 @dataclass(frozen=True, slots=True)
+class _Copy:
+    """What is to be copied in a stretch, or why nothing is."""
+
+    start: Place
+    end: Place
+    sources: tuple[Segment, ...] = ()
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Mending:
     settings: Settings
     store: Store
@@ -108,21 +129,42 @@ class _Mending:
     good: Side
     bad: Side
     table: str
+    again: LogAgain | None
+    """Where segments of a log read anew are kept whose files were deleted."""
 
-    def copy(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment], start: Place, end: Place) -> Mended:
-        """Copy the good side's segments of a stretch, and list them instead of the bad side's. Raises SegmentFailed and StoreError."""
-        named = Mended(self.table, start[0], end[0])
+    def plan(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment], start: Place, end: Place) -> _Copy:
+        """Return the good side's segments of a stretch, after they were verified; nothing is written. Raises StoreError."""
         standing = [one for one in good if not one.overlap]
-        if refused := self._refuse(standing, bad):
-            return replace(named, refused=refused)
+        if refused := self._refuse(standing, bad, end):
+            return _Copy(start, end, refused=refused)
         sources: list[Segment] = []
+        wrong: list[tuple[RegisteredSegment, Segment, str]] = []
         for entry in standing:
             file = find_file(self.store, self.good, entry)
-            wrong = check_segment(self.good.folder, file) if file else "its manifest does not list it any more"
-            if file is None or wrong:
-                return replace(named, refused=f"the segment of {self.good.name} cannot be copied: {wrong}")
+            if file is None:
+                return _Copy(start, end, refused=f"{self._cannot}: its manifest does not list it any more")
             sources.append(file)
-        copies = [self._write(one) for one in sources]
+            if sentence := check_segment(self.good.folder, file):
+                wrong.append((entry, file, sentence))
+        if wrong and self.again is None:
+            return _Copy(start, end, refused=f"{self._cannot}: {wrong[0][2]}")
+        if wrong and self.again and (sentence := self.again.fetch([file for _, file, _ in wrong])):
+            deleted = "its file was deleted by design, because it was equal to the other side's"
+            first = deleted if wrong[0][0].verdict == "match" else wrong[0][2]
+            return _Copy(start, end, refused=f"{self._cannot}: {first}, and the log does not yield it again: {sentence}")
+        return _Copy(start, end, tuple(sources))
+
+    @property
+    def _cannot(self) -> str:
+        return f"the segment of {self.good.name} cannot be copied"
+
+    def copy(self, planned: _Copy) -> Mended:
+        """Copy what is planned, and list it instead of the bad side's segments. Raises SegmentFailed and StoreError."""
+        start, end = planned.start, planned.end
+        named = Mended(self.table, start[0], end[0])
+        if planned.refused:
+            return replace(named, refused=planned.refused)
+        copies = [self._write(one) for one in planned.sources]
         registrations = [one for one in registrations_of(self.settings, self.bad.name) if one.register.by == "position"]
         also = partial(_register, registrations, self.table, start, end, copies)
         gone = segments.replace_listed(self.store, self.bad.listed_as, self.table, (start, end), copies, also)
@@ -130,7 +172,12 @@ class _Mending:
         paths = tuple(one.path for one in copies), tuple(sorted(emptied))
         return replace(named, copied=paths[0], replaced=paths[1], targets=tuple(self._targets(start[0])))
 
-    def _refuse(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment]) -> str:
+    def _refuse(self, good: Sequence[RegisteredSegment], bad: Sequence[RegisteredSegment], end: Place) -> str:
+        if not good and not bad and self._left_the_register(end):
+            return (
+                f"its entries left the register by design, {self.settings.keep.days} days after it was found equal (keep: days), so nothing"
+                f" says any more what {self.good.name} has there"
+            )
         if not good:
             back = f"copy from {self.bad.name} instead" if not self.good.is_anew else "look at it, and reset the pipeline if it is wrong"
             return f"{self.good.name} has no segment there; {back}"
@@ -139,9 +186,17 @@ class _Mending:
             return f"{self.bad.name} has events behind the last segment of {self.good.name}; try again after that one's next segment"
         return ""
 
+    def _left_the_register(self, end: Place) -> bool:
+        """Return whether a place is before all that the register still has of both sides."""
+        sides = (self.good.name, self.bad.name)
+        first = [segment_register.list_entries(self.store, self.audit, self.table, side, limit=1) for side in sides]
+        return self.settings.keep.days is not None and all(some and some[0].start > end for some in first)
+
     def _write(self, one: Segment) -> Segment:
         """Write a copy of a segment into the bad side's folder, under a new name, and verify it. Raises SegmentFailed."""
-        stretch = Stretch(one.table, one.first, one.first_row, self.good.folder.read(one).to_batches())
+        found = self.again.read(one) if self.again else None
+        events = self.good.folder.read(one) if found is None else found
+        stretch = Stretch(one.table, one.first, one.first_row, events.to_batches())
         [(path, blocks)] = self.bad.folder.write([stretch], are_copies=True)
         copied = replace(one, path=path, blocks=blocks)
         if wrong := check_segment(self.bad.folder, copied):
@@ -179,7 +234,7 @@ def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
     chosen = settings.pipeline(bad).targets[target]
     place = ".".join(chosen.place_of(table))
     audits = [audit for audit, one in settings.audits.items() if (one.target.connection, one.target.table) == (chosen.connection, place)]
-    audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])}; or " if audits else ""
+    audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])} --apply; or " if audits else ""
     return f"target {target} holds {table} as it was staged: {audited}auditor pipeline refresh {shell_word(bad)} --table {shell_word(name)}"
 
 

@@ -11,7 +11,9 @@ from auditor.errors import ConfigError
 from auditor.model import RegisteredSegment, Segment
 from auditor.pipeline.segments.folders import SegmentFolder
 from auditor.pipeline.segments.writer import folder_of
+from auditor.planning.columns import masked_columns
 from auditor.store import Store, parts, segments
+from dialects import Place as TablePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,19 @@ def side_of(settings: Settings, audit: str, name: str) -> Side:
     return Side(name, f"{audit}/{ANEW}", pipeline.model_copy(update={"staging": staging, "segment": segment}), is_anew=True)
 
 
+def is_masked(settings: Settings, connection: str, table: str, column: str) -> bool:
+    """Return whether values of a source's column are not shown: its connection masks it, or an audit that reads the table."""
+    place = TablePlace(tuple(table.split(".", 1)))
+    if masked_columns(settings.connections[connection].mask, place, [column]):
+        return True
+    return any(
+        override.mask and name.lower() == column.lower()
+        for audit in settings.audits.values()
+        if any(one.connection == connection and one.place.parts[-1:] == place.parts[-1:] for one in audit.places.values())
+        for name, override in audit.columns.override.items()
+    )
+
+
 def list_files(store: Store, side: Side, table: str, first: int = 0, last: int | None = None) -> Iterator[Segment]:
     """Yield the segments of a side's manifest that do not end before one position, nor start behind another. Raises StoreError."""
     after = (first, -1)
@@ -59,7 +74,8 @@ def list_files(store: Store, side: Side, table: str, first: int = 0, last: int |
 
 def find_file(store: Store, side: Side, entry: RegisteredSegment) -> Segment | None:
     """Return what the manifest lists of a registered segment; None if nothing. Raises StoreError."""
-    return next((one for one in list_files(store, side, entry.table, entry.last, entry.last) if one.first == entry.first), None)
+    listed = list_files(store, side, entry.table, entry.last, entry.last)
+    return next((one for one in listed if (one.first, one.first_row) == (entry.first, entry.start[1])), None)
 
 
 def read_events(side: Side, found: list[Segment]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -11,32 +11,36 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.errors import SegmentFailed
+from auditor.masking import MASK
 from auditor.model import Segment
 from auditor.pipeline.poison import place_text
-from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
+from auditor.pipeline.segments.event_text import TEXTS, text_bytes
 from auditor.pipeline.segments.folders import SegmentFolder
 
 LENGTH = 60
 """Characters of a value that are shown."""
 
 
-def digest_of(events: pa.Table) -> str:
-    """Return the SHA-256 of events, as a segment has it."""
+def digest_of(events: pa.Table, version: int) -> str:
+    """Return the SHA-256 of events, as a segment has it whose text has this version."""
     found = hashlib.sha256()
     for batch in events.to_batches():
-        found.update(text_bytes(event_texts(batch)))
+        found.update(text_bytes(TEXTS[version](batch)))
     return found.hexdigest()
 
 
 def check_segment(folder: SegmentFolder, segment: Segment) -> str:
     """Return what is wrong with a segment where it is kept; '' if that holds what was hashed, at the places that the manifest says."""
-    if segment.encoding != VERSION:
-        return f"its digest has version {segment.encoding}, and this release makes {VERSION}; it cannot be verified"
+    digests = {**segment.older, segment.encoding: segment.sha256}
+    known = [version for version in sorted(digests, reverse=True) if version in TEXTS]
+    if not known:
+        said, made = (", ".join(map(str, sorted(versions))) for versions in (digests, TEXTS))
+        return f"its digest is of version {said} of the events' text, and this release makes {made}; it cannot be verified"
     try:
         events = folder.read(segment)
     except SegmentFailed as error:
         return str(error)
-    if digest_of(events) != segment.sha256:
+    if any(digest_of(events, version) != digests[version] for version in known):
         return f"{folder.place_of(segment)} does not hold the events that were hashed: it has {events.num_rows:,} of {segment.rows:,}"
     return _check_places(folder, segment, events)
 
@@ -72,11 +76,14 @@ class EventDifference:
 
 
 def find_first_difference(
-    names: tuple[str, str], sides: tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], columns: Sequence[str]
+    names: tuple[str, str],
+    sides: tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]],
+    columns: Sequence[str],
+    masked: Collection[str] = (),
 ) -> EventDifference | None:
     """Return the first event that differs between two sides' events of one table, down to the column; None if there is none.
 
-    ``columns`` are the names of the values; an event is a row of `events.ARROW_SCHEMA`.
+    ``columns`` are the names of the values, of which those of ``masked`` columns are not shown; an event is a row of `events.ARROW_SCHEMA`.
     """
     known = [{_identity(event) for event in some} for some in sides]
     for number, (one, other) in enumerate(zip_longest(*sides), 1):
@@ -84,7 +91,7 @@ def find_first_difference(
             return EventDifference(number, _place(one), (f"{names[1]} lacks this {one['kind']}, which {names[0]} has",))
         if one is None or _identity(other) not in known[0]:
             return EventDifference(number, _place(other), (f"{names[0]} lacks this {other['kind']}, which {names[1]} has",))
-        if sentences := _compare(names, one, other, columns):
+        if sentences := _compare(names, one, other, columns, masked):
             return EventDifference(number, _place(one), tuple(sentences))
     return None
 
@@ -94,7 +101,9 @@ def _identity(event: Mapping[str, Any]) -> tuple[Any, Any]:
     return event["gtid"] or event["position"], event["row"]
 
 
-def _compare(names: tuple[str, str], one: Mapping[str, Any], other: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+def _compare(
+    names: tuple[str, str], one: Mapping[str, Any], other: Mapping[str, Any], columns: Sequence[str], masked: Collection[str]
+) -> list[str]:
     sentences = []
     for field, said in (("gtid", "transaction"), ("row", "row of the transaction"), ("kind", "kind"), ("schema_id", "schema")):
         if one[field] != other[field]:
@@ -109,7 +118,8 @@ def _compare(names: tuple[str, str], one: Mapping[str, Any], other: Mapping[str,
         for index, (mine, its) in enumerate(values):
             if mine != its:
                 column = columns[index] if index < len(columns) else f"number {index + 1}"
-                sentences.append(f"column {column}, {image}: {_text(mine)} in {names[0]}, {_text(its)} in {names[1]}")
+                shown = [MASK if column in masked else _text(value) for value in (mine, its)]
+                sentences.append(f"column {column}, {image}: {shown[0]} in {names[0]}, {shown[1]} in {names[1]}")
     return sentences
 
 

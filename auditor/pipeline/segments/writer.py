@@ -18,14 +18,16 @@ from auditor.model import Part, Segment
 from auditor.pipeline.folders import Folder as StagingFolder
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.segments import registering
+from auditor.pipeline.segments.buckets import BucketColumns, Bucketed, find_buckets, sums_of
 from auditor.pipeline.segments.cut import Numbers, Open, Rule, find_ends, find_ticks
-from auditor.pipeline.segments.event_text import VERSION, event_texts, text_bytes
+from auditor.pipeline.segments.event_text import SIZED_BY, TEXTS, text_bytes
 from auditor.pipeline.segments.files import Archive
 from auditor.pipeline.segments.folders import Blocks, JoinedFiles, SegmentFolder, Stretch
 from auditor.pipeline.segments.registering import Registration
 from auditor.pipeline.staged_parts import read_part
 from auditor.store import Store, parts, pipelines, segments
 from auditor.store.segments import Cut
+from auditor.summary.bucket_sums import BucketSums, SegmentSums
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class SegmentWriter:
     """The folder of the staging."""
     folder: SegmentFolder
     rule: Rule
+    buckets: BucketColumns
+    """The columns by which segments have digests of buckets."""
     registrations: tuple[Registration, ...] = ()
     """The sides of segment audits that the pipeline is."""
     _registered: tuple[Registration, ...] = ()
@@ -160,7 +164,7 @@ class SegmentWriter:
         for batch in [*_events(self.root, found, _next(state.counted), (through + 1, -1)), None]:
             positions, rows = (np.empty(0, np.int64),) * 2 if batch is None else (batch[name].to_numpy() for name in ("position", "row"))
             schema_ids = np.empty(0, object) if batch is None else np.array(batch["schema_id"].to_pylist(), object)
-            sizes = positions if batch is None else pc.binary_length(event_texts(batch)).to_numpy()
+            sizes = positions if batch is None else pc.binary_length(TEXTS[SIZED_BY](batch)).to_numpy()
             until = through if batch is None else positions[-1]
             later = ticks[(ticks > state.counted[0]) & (ticks <= until)]
             ends, left = find_ends(positions, sizes, schema_ids, later, state.open, self.rule)
@@ -180,11 +184,12 @@ class SegmentWriter:
     def _write(self, ended: Iterable[tuple[str, Place, Place]]) -> list[Segment]:
         """Write segments, each given by its table and its first and last place, and return them with their digests."""
         read: list[_Digested] = []
+        versions = registering.choose_texts(self.store, self._registered)
 
         def stretches() -> Iterator[Stretch]:
             for table, first, last in ended:
                 found = self._list(table, first[0] - 1, last[0])
-                read.append(_Digested(table, first, last))
+                read.append(_Digested(table, first, last, self.buckets, {version: hashlib.sha256() for version in versions}))
                 yield Stretch(table, *first, read[-1].passed(_events(self.root, found, first, _next(last))))
 
         written = self.folder.write(stretches())
@@ -198,7 +203,11 @@ class _Digested:
     table: str
     first: Place
     last: Place
-    hash: hashlib._Hash = field(default_factory=hashlib.sha256)
+    columns: BucketColumns
+    hashes: dict[int, hashlib._Hash]
+    """By the version of the text that is hashed, the newest first."""
+    bucketed: Bucketed | None = None
+    sums: dict[int, BucketSums] = field(default_factory=dict)
     rows: int = 0
     bytes: int = 0
     schema_id: str = ""
@@ -210,20 +219,32 @@ class _Digested:
     def passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches, none of them empty, after they were hashed."""
         for batch in batches:
-            text = text_bytes(event_texts(batch))
-            self.hash.update(text)
             if not self.rows:
                 self.began, self.first_gtid = batch["time"][0].as_py(), batch["gtid"][0].as_py()
-            self.rows, self.bytes, self.schema_id = self.rows + batch.num_rows, self.bytes + len(text), batch["schema_id"][0].as_py()
+                self.schema_id = batch["schema_id"][0].as_py()
+                self.bucketed = self.columns.find(self.table, self.schema_id)
+            self._digest(batch)
+            self.rows += batch.num_rows
             self.ended, self.gtid = batch["time"][-1].as_py(), batch["gtid"][-1].as_py()
             yield batch
 
+    def _digest(self, batch: pa.RecordBatch) -> None:
+        texts = {version: TEXTS[version](batch) for version in {*self.hashes, SIZED_BY}}
+        self.bytes += len(text_bytes(texts[SIZED_BY]))
+        for version, hashed in self.hashes.items():
+            hashed.update(text_bytes(texts[version]))
+        if self.bucketed and self.bucketed.index is not None:
+            places = find_buckets(batch, self.bucketed.index)
+            for version in self.hashes:
+                self.sums[version] = self.sums.get(version, BucketSums()) + sums_of(texts[version], *places)
+
     def segment(self, path: str, blocks: Blocks) -> Segment:
         """Return the segment once all its events are in a file."""
-        sha256 = self.hash.hexdigest()
+        (newest, sha256), *older = ((version, hashed.hexdigest()) for version, hashed in self.hashes.items())
+        buckets = SegmentSums(self.bucketed.by, self.sums).encode() if self.bucketed else b""
         return Segment(
-            self.table, *self.first, *self.last, self.rows, self.bytes, self.schema_id, sha256, VERSION, path, self.began, self.ended,
-            self.gtid, self.first_gtid, blocks,
+            self.table, *self.first, *self.last, self.rows, self.bytes, self.schema_id, sha256, newest, path, self.began, self.ended,
+            self.gtid, self.first_gtid, blocks, dict(older), buckets,
         )  # fmt: skip
 
 
@@ -264,4 +285,5 @@ def open_writer(store: Store, name: str, pipeline: Pipeline, registrations: tupl
     settings = pipeline.segment
     assert settings
     rule = Rule(settings.rows, settings.bytes, settings.age)
-    return SegmentWriter(store, name, folder_at(pipeline.staging.path), folder_of(pipeline), rule, registrations)
+    columns = BucketColumns(store, name, pipeline)
+    return SegmentWriter(store, name, folder_at(pipeline.staging.path), folder_of(pipeline), rule, columns, registrations)

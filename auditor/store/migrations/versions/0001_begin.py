@@ -563,6 +563,8 @@ def _segment_tables() -> None:
         Column("ended", Moment(), nullable=False),
         Column("gtid", Words()),
         Column("first_gtid", Words()),
+        Column("older", Json()),
+        Column("buckets", long_binary()),
     )
     op.create_index("auditor_segments_path", "auditor_segments", ["pipeline", "path"])
     _table(
@@ -588,6 +590,7 @@ def _register_tables() -> None:
         Column("compared_by", short_text(16), nullable=False),
         Column("sequence", short_text()),
         Column("refused", Words(), nullable=False),
+        Column("versions", Json()),
     )
     _table(
         "auditor_registered_segments",
@@ -612,4 +615,12 @@ def _register_tables() -> None:
         Column("verdict", short_text(16), nullable=False),
         Column("matched_position", big_integer()),
         Column("matched_row", big_integer()),
+        Column("older", Json()),
+        Column("buckets", long_binary()),
+    )
+    _table(
+        "auditor_segment_values",
+        Column("audit", short_text(), primary_key=True),
+        Column("finding", short_text(64), primary_key=True),
+        Column("body", Json(), nullable=False),
     )
