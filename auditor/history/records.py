@@ -71,6 +71,9 @@ def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mappin
         choose_partitions=choose if audit.rolling else None,
         digest=key_digests.salted(salt.get_salt(store)),
         proved=frozenset(state.counted_shapes),
+        verified_through=state.verified_under(settings)[0],
+        differing_rows=tuple(rows for run in reversed(done) if (rows := _differing_rows(run)) is not None),
+        unequal_keys=_unequal_keys(store, done),
         left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
         partition_size=_last_partition_size(store, name) if audit.rolling else None,
     )
@@ -81,6 +84,20 @@ def _differing_share(run: StoredRun) -> float | None:
     if run.score is None or not run.rows or not sum(run.rows.values()):
         return None
     return (1 - run.score) / (1 + run.score)
+
+
+def _differing_rows(run: StoredRun) -> int | None:
+    """Return how many rows a run found missing, extra or changed; None if it did not look for rows."""
+    if run.missing is None or run.extra is None or run.changed is None:
+        return None
+    return run.missing + run.extra + run.changed
+
+
+def _unequal_keys(store: Store, done: Sequence[StoredRun]) -> tuple[int, ...]:
+    """Return the least key of each partition that the last run found unequal; none where keys have no order."""
+    last = next((run for run in done if run.unequal is not None and run.partitions), None)
+    loaded = load_partition_map(store, last.run) if last and last.unequal else None
+    return tuple(int(key) for key in loaded.least if key is not None) if loaded else ()
 
 
 def _own_settings(run: StoredRun) -> str | None:
