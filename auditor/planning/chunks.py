@@ -92,16 +92,19 @@ def read_first(here: SidePlan, ranges: Sequence[tuple[int, int]]) -> SidePlan:
     if not here.chunk_keys:
         return here
     chosen = [Chunk(first, end) for first, end in ranges]
-    first = [piece for wanted in chosen for chunk in here.chunks for piece in _common(chunk, wanted)]
+    first = [piece for wanted in chosen for piece in within(here, wanted)]
     others = [piece for chunk in here.chunks for piece in subtract(chunk, chosen)]
     return dataclasses.replace(here, chunks=(*first, *others))
 
 
-def _common(chunk: Chunk, wanted: Chunk) -> list[Chunk]:
-    """Return the keys of a chunk that lie in a range with both bounds; none of a chunk that is no range."""
-    if chunk.null_key or chunk.within or not chunk.overlaps(wanted):
-        return []
+def within(here: SidePlan, wanted: Chunk) -> list[Chunk]:
+    """Return what a side reads of a range of keys with both bounds, as such ranges."""
     assert wanted.first is not None and wanted.end is not None, "only of ranges with both bounds"
-    first = wanted.first if chunk.first is None else max(chunk.first, wanted.first)
-    end = wanted.end if chunk.end is None else min(chunk.end, wanted.end)
-    return [Chunk(first, end)]
+    return [
+        Chunk(
+            wanted.first if chunk.first is None else max(chunk.first, wanted.first),
+            wanted.end if chunk.end is None else min(chunk.end, wanted.end),
+        )
+        for chunk in here.chunks
+        if not chunk.null_key and not chunk.within and chunk.overlaps(wanted)
+    ]

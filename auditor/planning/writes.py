@@ -80,19 +80,20 @@ def find_writes(reader: Reader, plan: Plan, audit: Audit, tables: Mapping[Side, 
     width, spans = _spans(plan, tables)
     since = earlier.verified_through
     assert since is not None, "without a match the writes are not known"
-    counted = Writes(origin="unknown", why="", since=since, width=width, spans=spans)
+    counted = Writes(origin="unknown", why="", since=since, width=width, spans=len(spans))
     why_no_events = "no pipeline of the store carries the table"
     if earlier.events:
         keys = earlier.events(plan.columns[0].name, since)
         if not isinstance(keys, str):
             found: dict[int, int] = {}
             for key in keys:
-                found[key // width] = found.get(key // width, 0) + 1
+                if key // width in spans:
+                    found[key // width] = found.get(key // width, 0) + 1
             return replace(counted, origin="events", why="events that its pipeline staged", counts=tuple(sorted(found.items())))
         why_no_events = keys
     if audit.settle is None:
         return Writes(origin="unknown", why=f"{why_no_events}, and the audit has no settle column")
-    return _count_by_column(reader, plan, audit, audit.settle.column, tables, counted, bool(_expected(earlier.unequal_shares)))
+    return _count_by_column(reader, plan, audit, audit.settle.column, tables, counted, spans, bool(_expected(earlier.unequal_shares)))
 
 
 def _why_unknown(plan: Plan, earlier: EarlierRuns) -> str:
@@ -113,19 +114,20 @@ def _why_unknown(plan: Plan, earlier: EarlierRuns) -> str:
     return ""
 
 
-def _spans(plan: Plan, tables: Mapping[Side, Endpoint]) -> tuple[int, int]:
-    """Return how many keys a span has, a whole number of stretches, and how many spans the plan reads."""
+def _spans(plan: Plan, tables: Mapping[Side, Endpoint]) -> tuple[int, frozenset[int]]:
+    """Return how many keys a span has, a whole number of stretches, and the numbers of the spans that the plan reads."""
     size, (least, greatest) = plan.partitioning.size, (plan.least or 0, plan.greatest or 0)
     stretch = find_digest_rows(plan, tables)[1] or partitions_per_stretch(plan)
     count = greatest // size // stretch - least // size // stretch + 1
     width = size * stretch * math.ceil(count / MOST_SPANS)
     ranges = plan.partition_ranges or ((least // size, greatest // size + 1),)
-    return width, len({number for low, end in ranges for number in range(low * size // width, (end * size - 1) // width + 1)})
+    return width, frozenset(number for low, end in ranges for number in range(low * size // width, (end * size - 1) // width + 1))
 
 
 def _count_by_column(
-    reader: Reader, plan: Plan, audit: Audit, name: str, tables: Mapping[Side, Endpoint], counted: Writes, differed: bool
-) -> Writes:
+    reader: Reader, plan: Plan, audit: Audit, name: str, tables: Mapping[Side, Endpoint], counted: Writes, spans: frozenset[int],
+    differed: bool,
+) -> Writes:  # fmt: skip
     """Return the rows of the source by when its settle column says that they were written, where counting them costs little.
 
     ``differed`` says that recent runs found differences: only then the count can save more than an order.
@@ -156,7 +158,7 @@ def _count_by_column(
     if rows is None:
         why = f"no index begins with the settle column {column.name}" + ("" if differed else ", and the last runs found no difference")
         return Writes(origin="unknown", why=why)
-    found = sorted((int(str(number)), int(str(writes))) for number, writes in rows if number is not None)
+    found = sorted((int(str(number)), int(str(writes))) for number, writes in rows if number is not None and int(str(number)) in spans)
     return replace(counted, origin="settle column", why=f"rows by their {column.name}", counts=tuple(found))
 
 
@@ -190,7 +192,7 @@ def _with_mixed_prescan(plan: Plan, audit: Audit, earlier: EarlierRuns, found_by
     ranges = _hottest_first(writes, chosen)
     at_once = {number for low, end in ranges for number in range(low, end)}
     again = sum(probability for number, probability in differs.items() if number not in at_once)
-    seen = {key // writes.width for key in earlier.unequal_keys} - at_once
+    seen = {key // writes.width for key in earlier.unequal_keys} - at_once  # of a rolling audit perhaps elsewhere
     count = writes.spans
     mixed = (len(at_once) + (count - len(at_once)) * cost + again) / count
     as_last = (len(at_once) + (count - len(at_once)) * cost + len(seen)) / count

@@ -24,7 +24,7 @@ from auditor.compare.comparator import Aligned, Flags, align
 from auditor.connections.reader import Reader
 from auditor.history.handover import Checkpoint
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Plan, Side, SidePlan, Verdict, consecutive_ranges
-from auditor.planning.chunks import subtract
+from auditor.planning.chunks import subtract, within
 from auditor.planning.prescan import plan_of_stretches
 from auditor.quantities import plural
 from auditor.run.scan import Stage, kept_siblings, save_nothing, scan
@@ -161,8 +161,9 @@ def _plan_of_ranges(plan: Plan, chosen: Sequence[Chunk], saved: SavedChunks) -> 
     """Return the plan that reads these ranges of keys, in this order, but for what was saved of them."""
 
     def restrict(side: Side) -> SidePlan:
-        done = [chunk for chunk, _ in saved[side]]
-        return replace(plan.sides[side], chunks=tuple(piece for chunk in chosen for piece in subtract(chunk, done)))
+        here, done = plan.sides[side], [chunk for chunk, _ in saved[side]]
+        read = [piece for chunk in chosen for piece in within(here, chunk)]
+        return replace(here, chunks=tuple(rest for piece in read for rest in subtract(piece, done)))
 
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 
