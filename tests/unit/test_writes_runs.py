@@ -48,9 +48,15 @@ def _any_gain() -> Any:
 
 
 def perform(
-    tables: Tables, written: list[int], share: float, checkpoint: NoCheckpoint | None = None, resumed: Plan | None = None, **more: Any
+    tables: Tables,
+    written: list[int],
+    share: float,
+    checkpoint: NoCheckpoint | None = None,
+    resumed: Plan | None = None,
+    ranges: tuple[tuple[int, int], ...] = (),
+    **more: Any,
 ) -> Report:
-    """Run with a history in which ``share`` of the partitions differed, and rows were written since."""
+    """Run with a history in which ``share`` of the partitions differed, and rows were written since; of these ranges of partitions."""
     ends = {side: {"connection": side, "table": "t"} for side in SIDES}
     audit = Audit.model_validate({**ends, "key": ["id"], "salt": "", "partition": {"size": 3}, **more})
     earlier = EarlierRuns(
@@ -60,6 +66,7 @@ def perform(
         unequal_keys=(1000,) if share else (),
         differing_rows=(5,),
         events=lambda _, __: written,
+        choose_partitions=(lambda _: ranges) if ranges else None,
     )
     return audit_run.perform("t", audit, tables.connections, checkpoint=checkpoint, earlier=earlier).report
 
@@ -113,6 +120,18 @@ def test_an_interrupted_run_finds_the_same(tables: Tables, examples: int) -> Non
         assert same(findings(report), expected, "range", RESUMED)
 
     interrupt()
+
+
+def test_only_the_partitions_of_a_rolling_run_are_read(tables: Tables) -> None:
+    rows: Rows = [(key, "a", 1) for key in range(-30, 90)]
+    tables.fill("source", rows)
+    tables.fill("target", damage(rows, [("change", place, (0, "b", 1)) for place in (10, 46, 52, 90)]))
+    for ranges in (((-3, -2), (1, 9)), ((-7, 2), (4, 5)), ((5, 8),)):
+        plain = perform(tables, [], 0.0, ranges=ranges, prescan=False)
+        by_writes = perform(tables, [16, 16, 22, -20, 60], 0.5, ranges=ranges)
+        assert parts_at_once(by_writes)
+        assert same(findings(by_writes), findings(plain), "range")
+        assert by_writes.coverage == plain.coverage
 
 
 def test_what_is_written_most_is_read_first_and_by_the_method(tables: Tables) -> None:
