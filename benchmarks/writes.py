@@ -68,7 +68,6 @@ class WritesCost:
     cpu: dict[str, list[float]] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     prescan: dict[str, str] = field(default_factory=dict)
-    t: int = 0
     same: bool = True
     """Whether both found the same rows."""
     why: str = ""
@@ -119,9 +118,8 @@ def _measure(urls: Mapping[Side, str], pair: str, name: str, rows: int, repeat: 
             assert report.plan is not None, report.reasons
             cost.bytes[how] = sum(report.cost[side].bytes for side in SIDES)
             cost.prescan[how] = str(report.plan.prescan)
-            cost.t = report.plan.t if how == KNOWN else cost.t
     cost.same = len({(report.verdict, _named(report)) for report in found.values()}) == 1
-    said = f"{cost.ratio(cost.seconds):.2f} of the seconds, {cost.ratio(cost.cpu):.2f} of the CPU time, t = {cost.t}, same: {cost.same}"
+    said = f"{cost.ratio(cost.seconds):.2f} of the seconds, {cost.ratio(cost.cpu):.2f} of the CPU time; same: {cost.same}"
     print(f"  {pair} {name}: {said}; {cost.bytes}; {cost.prescan}", file=sys.stderr, flush=True)
     return cost
 
@@ -132,11 +130,10 @@ def _named(report: Report) -> frozenset[str | None]:
 
 def _history(report: Report) -> EarlierRuns:
     """Return what three runs like this one leave, after one that found all equal."""
-    comparison, differences = report.comparison, report.differences
-    assert comparison is not None and differences is not None, report.reasons
+    comparison = report.comparison
+    assert comparison is not None, report.reasons
     return EarlierRuns(
         unequal_shares=(comparison.unequal / comparison.total,) * 3,
-        differing_rows=(differences.missing + differences.extra + differences.changed,) * 3,
         unequal_keys=tuple(part.key_range[0] for part in comparison.divergent if part.key_range),
         verified_through=LAST_MATCH,
     )

@@ -67,8 +67,6 @@ class EarlierRuns:
     """Shapes of statements whose rows an earlier run held against a count of the whole table."""
     verified_through: dt.datetime | None = None
     """Up to when all of the table was seen equal, under the audit's settings; None if it never was."""
-    differing_rows: tuple[int, ...] = ()
-    """How many rows recent runs found missing, extra or changed, the latest last."""
     unequal_keys: tuple[int, ...] = ()
     """The least key of each partition of the last run that was not equal, where partitions are ranges of keys."""
     events: FindEvents | None = None

@@ -72,7 +72,6 @@ def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mappin
         digest=key_digests.salted(salt.get_salt(store)),
         proved=frozenset(state.counted_shapes),
         verified_through=state.verified_under(settings)[0],
-        differing_rows=tuple(rows for run in reversed(done) if (rows := _differing_rows(run)) is not None),
         unequal_keys=_unequal_keys(store, done),
         left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
         partition_size=_last_partition_size(store, name) if audit.rolling else None,
@@ -84,13 +83,6 @@ def _differing_share(run: StoredRun) -> float | None:
     if run.score is None or not run.rows or not sum(run.rows.values()):
         return None
     return (1 - run.score) / (1 + run.score)
-
-
-def _differing_rows(run: StoredRun) -> int | None:
-    """Return how many rows a run found missing, extra or changed; None if it did not look for rows."""
-    if run.missing is None or run.extra is None or run.changed is None:
-        return None
-    return run.missing + run.extra + run.changed
 
 
 def _unequal_keys(store: Store, done: Sequence[StoredRun]) -> tuple[int, ...]:

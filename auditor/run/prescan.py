@@ -196,7 +196,8 @@ def plan_of_rest(
         here = plan.sides[side]
         done = [*at_once, *(chunk for chunk, _ in saved[side])]
         pieces = [piece for first, end in spans for piece in subtract(Chunk(first, end), done)]
-        return replace(here, chunks=(*join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *null))
+        no_key = null if not {Chunk(), *null} & set(done) else ()
+        return replace(here, chunks=(*join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *no_key))
 
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 

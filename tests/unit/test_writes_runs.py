@@ -1,8 +1,9 @@
-"""Runs that are chosen by the distribution of writes find what runs without one find: however wrong it is, wherever they are interrupted."""
+"""Runs that are chosen by the distribution of writes find what others find: however wrong it is, wherever they are interrupted."""
 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from typing import Any
 
 import pytest
@@ -25,8 +26,10 @@ from tests.unit.test_prescan_runs import (
     damage,
     findings,
     same,
+    tables,
 )
-from tests.unit.test_prescan_runs import tables as tables  # a fixture
+
+__all__ = ["tables"]  # a fixture
 
 pytestmark = pytest.mark.duckdb
 
@@ -64,7 +67,6 @@ def perform(
         verified_through=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
         unequal_shares=(share,),
         unequal_keys=(1000,) if share else (),
-        differing_rows=(5,),
         events=lambda _, __: written,
         choose_partitions=(lambda _: ranges) if ranges else None,
     )
@@ -122,6 +124,21 @@ def test_an_interrupted_run_finds_the_same(tables: Tables, examples: int) -> Non
     interrupt()
 
 
+def test_rows_without_a_key_are_counted_once_by_a_run_that_is_resumed(tables: Tables) -> None:
+    rows: Rows = [(None, "a", 1), *((key, "a", 1) for key in range(0, 90, 3))]
+    tables.fill("source", rows)
+    tables.fill("target", rows[1:])
+    expected = findings(tables.perform(prescan=False, partition={"size": 3}))
+    for stop in range(40):
+        checkpoint = Interrupted(stop)
+        if perform(tables, [16, 16], 0.5, checkpoint).state is State.DONE:
+            break
+        checkpoint.after, checkpoint.read = 1000, []
+        report = perform(tables, [16, 16], 0.5, checkpoint, checkpoint.plan)
+        assert same(findings(report), expected, "range", RESUMED), stop
+    assert stop > 10, "in each part of the run"
+
+
 def test_only_the_partitions_of_a_rolling_run_are_read(tables: Tables) -> None:
     rows: Rows = [(key, "a", 1) for key in range(-30, 90)]
     tables.fill("source", rows)
@@ -163,5 +180,5 @@ def test_an_order_alone_changes_no_chunk_but_its_place(tables: Tables) -> None:
     width = report.plan.writes.width if report.plan.writes else 0
     read = [chunk for side, chunk in whole.chunks if side == "target"]
     assert low * width <= read[0].bounds[0] < end * width
-    covered = sorted((chunk.bounds for chunk in read if not chunk.null_key))
-    assert all(end == first for (_, end), (first, _) in zip(covered, covered[1:], strict=False)), "each key is read once"
+    covered = sorted(chunk.bounds for chunk in read if not chunk.null_key)
+    assert all(end == first for (_, end), (first, _) in itertools.pairwise(covered)), "each key is read once"
