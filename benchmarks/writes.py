@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -20,7 +21,7 @@ from auditor.config import Audit, ConnectionSettings
 from auditor.history.handover import EarlierRuns
 from auditor.model import SIDES, Report, Side, parse_time
 from auditor.run import audit_run
-from benchmarks.live import SOURCE, TARGET, _own_seconds, _ticks, _with_children
+from benchmarks.live import TICKS, own_seconds, ticks, with_children
 from benchmarks.servers import Servers
 from tests.servers.process import Unavailable
 
@@ -58,7 +59,7 @@ class WritesCost:
     """One scenario on a pair of engines; ``why`` has the reason if it did not run.
 
     By how a run was chosen, by writes or by runs alone: ``seconds`` and ``cpu`` (CPU seconds of servers and auditor) of each run, ``bytes``
-    received of both sides, and ``prescan``, what the plan said of it.
+    received of both sides. ``at_once`` are the ranges of keys that a run by writes read before the pre-scan.
     """
 
     pair: str
@@ -67,7 +68,7 @@ class WritesCost:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     cpu: dict[str, list[float]] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
-    prescan: dict[str, str] = field(default_factory=dict)
+    at_once: int = 0
     same: bool = True
     """Whether both found the same rows."""
     why: str = ""
@@ -77,7 +78,7 @@ class WritesCost:
         return median(figures[KNOWN]) / median(figures[UNKNOWN])
 
 
-def measure(servers: Servers, pair: str, rows: int, repeat: int, words: tuple[str, ...] = ()) -> list[WritesCost]:
+def measure(servers: Servers, pair: str, rows: int, repeat: int, words: Sequence[str] = ()) -> list[WritesCost]:
     """Measure a pair of engines, scenario by scenario; ``words`` choose those whose name has one of them."""
     names = [name for name in SCENARIOS if not words or any(word in name for word in words)]
     source, _, target = pair.partition("-")
@@ -117,10 +118,11 @@ def _measure(urls: Mapping[Side, str], pair: str, name: str, rows: int, repeat: 
                 cost.cpu.setdefault(how, []).append(used)
             assert report.plan is not None, report.reasons
             cost.bytes[how] = sum(report.cost[side].bytes for side in SIDES)
-            cost.prescan[how] = str(report.plan.prescan)
+            if how == KNOWN and report.plan.prescan:
+                cost.at_once = len(report.plan.prescan.at_once)
     cost.same = len({(report.verdict, _named(report)) for report in found.values()}) == 1
     said = f"{cost.ratio(cost.seconds):.2f} of the seconds, {cost.ratio(cost.cpu):.2f} of the CPU time; same: {cost.same}"
-    print(f"  {pair} {name}: {said}; {cost.bytes}; {cost.prescan}", file=sys.stderr, flush=True)
+    print(f"  {pair} {name}: {said}; {cost.bytes}; {cost.at_once} ranges at once", file=sys.stderr, flush=True)
     return cost
 
 
@@ -166,26 +168,26 @@ def _fill(url: str, rows: int, written: str, differs: str) -> None:
     try:
         for statement in statements:
             session.execute(statement)
-        session.execute("COMMIT") if session.dialect.name == "postgres" else None
     finally:
         session.close()
 
 
 def _meters(urls: Mapping[Side, str]) -> list[Callable[[], float]]:
     """Return what reads the CPU seconds that the servers and this process have used."""
-    meters = [_own_seconds]
-    for side in (SOURCE, TARGET):
-        url = urls["source" if side == SOURCE else "target"]
+    meters = [own_seconds]
+    for url in urls.values():
         session = dialects.connect(url)
         try:
             if session.dialect.name == "mysql":
                 file, folder = session.query_row("SELECT @@pid_file, @@datadir")
-                pid = int(Path(str(folder), str(file)).read_text())
-                meters.append(lambda pid=pid: _ticks(pid) / 100)  # type: ignore[misc]
+                meters.append(partial(_seconds, int(Path(str(folder), str(file)).read_text())))
             elif session.dialect.name == "postgres":
                 [text] = session.query_row("SELECT pg_read_file('postmaster.pid')")
-                postmaster = int(str(text).split("\n", 1)[0])
-                meters.append(lambda postmaster=postmaster: _with_children(postmaster))  # type: ignore[misc]
+                meters.append(partial(with_children, int(str(text).split("\n", 1)[0])))
         finally:
             session.close()
     return meters
+
+
+def _seconds(pid: int) -> float:
+    return ticks(pid) / TICKS
