@@ -27,8 +27,8 @@ from tests.servers.process import Unavailable
 
 PAIRS = ("mysql-postgres", "duckdb-duckdb")
 KNOWN, UNKNOWN = "by writes", "by runs"
-LAST_MATCH = parse_time("2026-05-01")
-EARLY, LATE = "TIMESTAMP '2026-01-01 00:00:00'", "TIMESTAMP '2026-06-01 00:00:00'"
+LAST_MATCH = parse_time("2025-05-01")
+EARLY, LATE = "TIMESTAMP '2025-01-01 00:00:00'", "TIMESTAMP '2025-06-01 00:00:00'"
 
 TAIL, SPOTS = "n >= {rows} * 8 DIV 10", "n % ({rows} DIV 5) < {rows} DIV 25"
 """Conditions of the fifth of the keys in which a hot table is written: its end, or five places."""

@@ -21,7 +21,7 @@ from tests.live import LivePair, chosen_pairs
 pytestmark = pytest.mark.engines_in_turn
 
 COLUMNS = [("id", Kind("integer")), ("name", Kind("text")), ("moved", Kind("timestamp", scale=6))]
-OLD, MATCH, NEW = (dt.datetime(2026, month, 1) for month in (1, 5, 6))
+OLD, MATCH, NEW = (dt.datetime(2025, month, 1) for month in (1, 5, 6))
 KEYS = [key for key in range(-300, 900) if key % 11]
 HOT = range(700, 900)
 DIFFER = [705, 760, 811, 890]
