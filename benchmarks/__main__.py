@@ -118,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 results.shuffled += shuffled.measure(rows, directory)
             if "writes" in parts:
                 for pair in writes.PAIRS:
-                    results.writes += writes.measure(servers, pair, rows, repeat, options.scenarios)
+                    for each in writes.measure(servers, pair, rows, repeat, options.scenarios):
+                        results.writes.append(each)
             if "repair" in parts:
                 _run_repair(results, servers, sizes["repair"], rows, repeat, options.scenarios)
         finally:

@@ -78,15 +78,16 @@ class WritesCost:
         return median(figures[KNOWN]) / median(figures[UNKNOWN])
 
 
-def measure(servers: Servers, pair: str, rows: int, repeat: int, words: Sequence[str] = ()) -> list[WritesCost]:
-    """Measure a pair of engines, scenario by scenario; ``words`` choose those whose name has one of them."""
+def measure(servers: Servers, pair: str, rows: int, repeat: int, words: Sequence[str] = ()) -> Iterator[WritesCost]:
+    """Measure a pair of engines, and yield each scenario; ``words`` choose those whose name has one of them."""
     names = [name for name in SCENARIOS if not words or any(word in name for word in words)]
     source, _, target = pair.partition("-")
     try:
         with _urls(servers, source, target) as urls:
-            return [_measure(urls, pair, name, rows, repeat) for name in names]
+            for name in names:
+                yield _measure(urls, pair, name, rows, repeat)
     except Unavailable as reason:
-        return [WritesCost(pair, name, rows, why=str(reason)) for name in names]
+        yield from (WritesCost(pair, name, rows, why=str(reason)) for name in names)
 
 
 @contextmanager

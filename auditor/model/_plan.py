@@ -189,10 +189,10 @@ class Writes:
         if not self.total:
             return f"none {since}"
         if not self.first:
-            return f"{self.total:,} {since}, in {len(self.counts):,} of {self.spans:,} parts"
+            return f"{self.total:,} writes {since}, in {len(self.counts):,} of {self.spans:,} parts"
         held = sum(writes for number, writes in self.counts if any(low <= number < end for low, end in self.first))
         parts = sum(end - low for low, end in self.first)
-        return f"{parts:,} of {self.spans:,} parts hold {held / self.total:.0%} of {self.total:,} {since}, and are read first"
+        return f"{parts:,} of {self.spans:,} parts hold {held / self.total:.0%} of {self.total:,} writes {since}, and are read first"
 
 
 class State(StrEnum):

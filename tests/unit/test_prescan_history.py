@@ -111,7 +111,7 @@ def test_writes_since_the_last_match_decide_what_is_read_at_once(tmp_path: Path,
     console = Console(width=200, file=io.StringIO())
     console.print(report_text.plan(plan, verbose=True))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "writes: 5 of 50 parts hold 100% of 2,000 since 2025-11-01 00:00:00 UTC (rows by their moved), and are read first" in text
+    assert "writes: 5 of 50 parts hold 100% of 2,000 writes since 2025-11-01 00:00:00 UTC (rows by their moved), and are read first" in text
     shown = report_json.plan(plan)
     assert shown.read_at_once == ((18_000, 20_000),) and shown.writes and shown.writes.first == ((18_000, 20_000),)
     assert (shown.writes.origin, shown.writes.total, shown.writes.parts, shown.writes.written_parts) == ("settle column", 2000, 50, 5)

@@ -58,7 +58,7 @@ def test_where_writes_are_hot_they_are_read_at_once_and_the_rest_is_scanned_befo
     assert prescan.used and prescan.at_once == ((80_000 // width * width, (99_999 // width + 1) * width),)
     assert known.first == ((80_000 // width, 99_999 // width + 1),) and known.total == len(HOT)
     assert str(known) == (
-        f"{known.first[0][1] - known.first[0][0]} of {known.spans} parts hold 100% of 2,002 since 2026-05-01 00:00:00 UTC"
+        f"{known.first[0][1] - known.first[0][0]} of {known.spans} parts hold 100% of 2,002 writes since 2026-05-01 00:00:00 UTC"
         " (events that its pipeline staged), and are read first"
     )
     assert prescan.why.endswith("parts, in which they are expected to differ, are read by the method at once")

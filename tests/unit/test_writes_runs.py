@@ -160,7 +160,7 @@ def test_what_is_written_most_is_read_first_and_by_the_method(tables: Tables) ->
     assert report.plan and report.plan.prescan and report.plan.writes
     first, second = report.plan.prescan.at_once
     assert first[0] <= 40 < first[1] and second[0] <= 80 < second[1], "the most writes first"
-    assert str(report.plan.writes).startswith("2 of 7 parts hold 100% of 99 since 2026-01-01 00:00:00 UTC (events")
+    assert str(report.plan.writes).startswith("2 of 7 parts hold 100% of 99 writes since 2026-01-01 00:00:00 UTC (events")
     kinds = [kind for kind, _ in whole.read]
     assert kinds[:4].count("summaries") == 4, "both sides of both parts, before any stretch"
     read = [chunk for side, chunk in whole.chunks if side == "source"]
