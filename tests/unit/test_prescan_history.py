@@ -103,7 +103,8 @@ def test_writes_since_the_last_match_decide_what_is_read_at_once(tmp_path: Path,
         report = service.run_audit(configured, "t", store=store)
         assert report.verdict is Verdict.MISMATCH and report.plan and report.plan.prescan and report.differences is not None
         seen.append((report.plan.prescan.at_once, str(report.plan.writes), [one.key for one in report.differences.named]))
-    unknown = "not known, because no index begins with the settle column moved, and the last runs found no difference"
+    why = "no pipeline of the store carries the table, and the last runs found no difference for which rows would be counted"
+    unknown = f"not known, because {why}"
     assert seen[0][:2] == ((), unknown)
     assert seen[1][0] == ((18_000, 20_000),) and seen[1][2] == seen[0][2]
     plan = planning.make_plan(configured, "t", configured.audits["t"], store)
