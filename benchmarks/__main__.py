@@ -27,6 +27,7 @@ from benchmarks import (
     shuffled,
     stream,
     tables,
+    writes,
 )
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
 from benchmarks.replica import TableChecksum
@@ -35,7 +36,22 @@ from benchmarks.rivals import DATA_DIFF, RELADIFF, RELADIFF_2, DataValidation, P
 from benchmarks.servers import Servers, open_servers
 from tests.servers.process import Unavailable
 
-PARTS = ("cost", "ratios", "duel", "growth", "threads", "load", "stream", "road", "tables", "refresh", "live", "shuffled", "repair")
+PARTS = (
+    "cost",
+    "ratios",
+    "duel",
+    "growth",
+    "threads",
+    "load",
+    "stream",
+    "road",
+    "tables",
+    "refresh",
+    "live",
+    "shuffled",
+    "writes",
+    "repair",
+)
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
 DIRECTORY = Path(__file__).parent
 
@@ -57,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     tools = (
         _available_tools(options.tools, results)
-        if set(parts) - {"cost", "ratios", "load", "stream", "road", "tables", "refresh", "live", "shuffled", "repair"}
+        if set(parts) - {"cost", "ratios", "load", "stream", "road", "tables", "refresh", "live", "shuffled", "writes", "repair"}
         else []
     )
     results.tools = {tool.name: tool.description for tool in tools}
@@ -100,6 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         results.lives.append(live.measure(servers, pair, rows, repeat))
             if "shuffled" in parts:
                 results.shuffled += shuffled.measure(rows, directory)
+            if "writes" in parts:
+                for pair in writes.PAIRS:
+                    for each in writes.measure(servers, pair, rows, repeat, options.scenarios):
+                        results.writes.append(each)
             if "repair" in parts:
                 _run_repair(results, servers, sizes["repair"], rows, repeat, options.scenarios)
         finally:
@@ -107,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _write(results, output)
     wrong = any(load_result.errors for load_result in results.loads)
     wrong |= any(not cost.is_right for cost in results.shuffled)
+    wrong |= any(not cost.same for cost in results.writes)
     wrong |= any(copy.why or copy.verdict not in ("match", "") for copy in results.copies if copy.road in copies.OURS)
     wrong |= any(repair.why or repair.wrong for repair in results.repaired if repair.tool == repairing.OURS)
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))

@@ -155,30 +155,31 @@ def _meters(road: _Carried) -> dict[str, Callable[[], float]]:
     """Return what reads the CPU seconds that each has used: the servers, with sessions that have ended, and this process."""
     [(file, folder)] = road.log.run("SELECT @@pid_file, @@datadir")
     source = int(Path(folder, file).read_text())
-    meters = {SOURCE: lambda: _ticks(source) / TICKS, OWN: _own_seconds}
+    meters = {SOURCE: lambda: ticks(source) / TICKS, OWN: own_seconds}
     if road.query_dialect != "duckdb":
         [(text,)] = road.query("SELECT pg_read_file('postmaster.pid')")
         postmaster = int(str(text).split("\n", 1)[0])
-        meters[TARGET] = lambda: _with_children(postmaster)
+        meters[TARGET] = lambda: with_children(postmaster)
     return meters
 
 
-def _own_seconds() -> float:
+def own_seconds() -> float:
+    """Return the CPU seconds of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
-def _with_children(pid: int) -> float:
+def with_children(pid: int) -> float:
     """Return the CPU seconds of a server whose sessions are processes: those of one that ends become its parent's."""
     while True:
         sessions = _children(pid)
         with suppress(FileNotFoundError):
-            used = sum(_ticks(process) for process in (pid, *sessions))
+            used = sum(ticks(process) for process in (pid, *sessions))
             if sessions == _children(pid):
                 return used / TICKS
 
 
-def _ticks(pid: int) -> int:
+def ticks(pid: int) -> int:
     """Return the CPU time of a process and of its children that have ended, in ticks."""
     return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
 
@@ -208,6 +209,6 @@ def _compare_streams(road: _Carried, cost: LiveCost, rows: int, repeat: int) -> 
 
 def _carry(road: AlignedRoad) -> float:
     """Return the CPU seconds of this process in which a pipeline stages and merges what the log has."""
-    before = _own_seconds()
+    before = own_seconds()
     road.merge()
-    return _own_seconds() - before
+    return own_seconds() - before

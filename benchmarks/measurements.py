@@ -24,6 +24,7 @@ from benchmarks.shuffled import ShuffledCost
 from benchmarks.stream import Stream
 from benchmarks.tables import Tables
 from benchmarks.wire import Traffic
+from benchmarks.writes import WritesCost
 
 NAME = "measurements.json"
 
@@ -54,6 +55,7 @@ def merge(results: Results, directory: Path) -> Results:
         refreshes=list({(entry.engine, entry.tables): entry for entry in (*before.refreshes, *results.refreshes)}.values()),
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
         shuffled=list({(cost.order, cost.rows): cost for cost in (*before.shuffled, *results.shuffled)}.values()),
+        writes=list({(cost.pair, cost.scenario, cost.rows): cost for cost in (*before.writes, *results.writes)}.values()),
         copies=list({(copy.target, copy.road, copy.rows): copy for copy in (*before.copies, *results.copies)}.values()),
         repaired=list({(repair.tool, repair.table): repair for repair in (*before.repaired, *results.repaired)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
@@ -73,6 +75,7 @@ def read(directory: Path) -> Results:
     results.loads = [Load(**load) for load in values.get("loads", ())]
     results.lives = [LiveCost(**entry) for entry in values.get("lives", ())]
     results.shuffled = [ShuffledCost(**entry) for entry in values.get("shuffled", ())]
+    results.writes = [WritesCost(**entry) for entry in values.get("writes", ())]
     results.copies = [Copy(**entry) for entry in values.get("copies", ())]
     results.repaired = [Repaired(**entry) for entry in values.get("repaired", ())]
     for part in ("duels", "growth", "threads"):

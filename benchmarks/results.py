@@ -22,6 +22,7 @@ from benchmarks.servers import CONDITIONS
 from benchmarks.shuffled import ShuffledCost
 from benchmarks.stream import DECODED, OTHER, Stream
 from benchmarks.tables import ROWS_PER_TRANSACTION, WATCHED, Tables
+from benchmarks.writes import KNOWN, UNKNOWN, WritesCost
 
 OURS = "auditor"
 COMPARISON_NOTES = f"""\
@@ -90,6 +91,13 @@ that time.
 SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
 side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""
 
+WRITES_NOTES = """\
+Audits by `method: exact` whose reading is chosen by the writes since the last match, which a column of times counts, beside the same audits
+without them, which know what the last runs found. Hot tables are written in a fifth of their keys, uniform ones in every fiftieth row; what
+differs was written. They take turns; CPU seconds are those of the servers and the auditor, and hold whatever else the machine did. Ratios
+below 1 are won; near 1 both read the same. "At once" are the ranges of keys that the method read before the pre-scan, 0 where none were.
+"""
+
 LIVE_NOTES = f"""\
 An audit by `method: exact` of a table of ten columns in which nothing differs, with `summaries: live` and without, both with a pre-scan
 where the audit decides on one after runs that matched. They take turns
@@ -121,6 +129,7 @@ class Results:
     refreshes: list[Refreshed] = field(default_factory=list)
     lives: list[LiveCost] = field(default_factory=list)
     shuffled: list[ShuffledCost] = field(default_factory=list)
+    writes: list[WritesCost] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     repaired: list[Repaired] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
@@ -175,6 +184,8 @@ class Results:
             parts += ["## Audits by live summaries", LIVE_NOTES, _live_table(self.lives)]
         if self.shuffled:
             parts += ["## Keys in another order than rows", SHUFFLED_NOTES, _shuffled_table(self.shuffled)]
+        if self.writes:
+            parts += ["## Runs that are chosen by writes", WRITES_NOTES, _writes_table(self.writes)]
         if self.copies:
             parts += [
                 "## Tables copied again",
@@ -364,6 +375,26 @@ def _shuffled_table(costs: Sequence[ShuffledCost]) -> str:
             f"{cost.seconds / cost.one_scan:.1f}",
         ]
         for cost in costs
+    ]
+    return _table(head, body)
+
+
+def _writes_table(costs: Sequence[WritesCost]) -> str:
+    head = ["pair", "rows", "scenario", "at once", "seconds", "without", "ratio", "CPU seconds", "without", "ratio", "bytes", "without"]
+    body = [
+        [
+            cost.pair,
+            f"{cost.rows:,}",
+            cost.scenario,
+            f"{cost.at_once:,}",
+            *(f"{median(cost.seconds[how]):.2f}" for how in (KNOWN, UNKNOWN)),
+            f"{cost.ratio(cost.seconds):.2f}",
+            *(f"{median(cost.cpu[how]):.2f}" for how in (KNOWN, UNKNOWN)),
+            f"{cost.ratio(cost.cpu):.2f}",
+            *(f"{cost.bytes[how]:,}" for how in (KNOWN, UNKNOWN)),
+        ]
+        for cost in costs
+        if cost.seconds
     ]
     return _table(head, body)
 

@@ -25,3 +25,12 @@ FROM ${table}
 WHERE ${key} >= ${first} AND ${key} < ${end}
 ORDER BY ${key}
 LIMIT 1
+
+-- name: writes
+-- One row for each span of keys that holds rows written since a moment: its number, and how many these are.
+SELECT
+  ${span} AS ${p}span,
+  COUNT(*) AS ${p}writes
+FROM ${table}
+WHERE ${where}
+GROUP BY ${span}

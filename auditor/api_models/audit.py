@@ -69,6 +69,22 @@ class NotCompared(ApiModel):
     what: str = Field(description="What is not seen, in words.")
 
 
+class PlanWrites(ApiModel):
+    """How the writes of the source's rows are distributed over its keys, by which a plan chooses what is read first, and how."""
+
+    origin: Literal["events", "settle column", "unknown"] = Field(
+        description="What counted them: the events that a pipeline staged, or the rows by the time in their settle column."
+    )
+    total: int = Field(description="Writes since the whole table was last seen equal; 0 where unknown.")
+    since: dt.datetime | None = Field(description="Since when they were counted; null where unknown.")
+    parts: int = Field(description="Into how many spans of keys the table is divided; 0 where unknown.")
+    written_parts: int = Field(description="How many of these hold writes.")
+    first: tuple[tuple[int, int], ...] = Field(
+        description="The ranges of keys that are read first, each as [first, end) with end excluded; empty: in the order of the keys."
+    )
+    summary: str = Field(description="All of that in words.")
+
+
 class Plan(ApiModel):
     """How an audit compares its tables; `k`, `t`, `bits`, `salt` and `hash` as in the configuration."""
 
@@ -78,6 +94,10 @@ class Plan(ApiModel):
         description="Whether one signature for each of a few parts of the table is read first; null where that is decided by the run."
     )
     prescan_why: str | None = Field(description="Why it is, or is not; null where prescan is.")
+    read_at_once: tuple[tuple[int, int], ...] = Field(
+        description="The ranges of keys that a pre-scan leaves to the method at once, each as [first, end) with end excluded."
+    )
+    writes: PlanWrites | None = Field(description="How writes are distributed over the table; null where that is decided by the run.")
     hash: Literal["sha256", "md5"] = Field(description="The hash of a row's text.")
     encoding: Literal["injective", "published"] = Field(description="How a row becomes text.")
     k: int = Field(description="Minhashes per partition; 0 without.")

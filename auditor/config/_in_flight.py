@@ -19,7 +19,7 @@ class Settle(Strict):
     """
 
     column: str
-    """The time of a row's last change, by the source's name."""
+    """The time of a row's last change, by the source's name; with an index that begins with it, runs also know where rows were written."""
     lag: Duration | None = None
     """How long a change may take to arrive."""
     heartbeat: Heartbeat | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
@@ -15,6 +16,10 @@ from auditor.model import Chunk, Plan, Progress, Report, Side
 if TYPE_CHECKING:
     from auditor.summary.arrays import Summaries
     from auditor.summary.codec import PartitionMap
+
+FindEvents = Callable[[str, dt.datetime], Sequence[int] | str]
+"""Returns the keys of the events of the source's table since a moment, by the name of its integer key: of each event one, of one that
+changes the key both. Or says why they are not known, as a clause."""
 
 CountStatements = Callable[[Side], tuple[int, int]]
 """Returns how many statements of a side have ended, and how many are running."""
@@ -60,6 +65,12 @@ class EarlierRuns:
     """What is stored in place of a masked value."""
     proved: frozenset[str] = frozenset()
     """Shapes of statements whose rows an earlier run held against a count of the whole table."""
+    verified_through: dt.datetime | None = None
+    """Up to when all of the table was seen equal, under the audit's settings; None if it never was."""
+    unequal_keys: tuple[int, ...] = ()
+    """The least key of each partition of the last run that was not equal, where partitions are ranges of keys."""
+    events: FindEvents | None = None
+    """What a pipeline knows of the writes of the source's table; None if none that this store knows carries it."""
     partition_size: int | None = None
     """Keys in each partition of a rolling audit, which its runs have to share."""
 

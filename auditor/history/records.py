@@ -71,6 +71,8 @@ def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mappin
         choose_partitions=choose if audit.rolling else None,
         digest=key_digests.salted(salt.get_salt(store)),
         proved=frozenset(state.counted_shapes),
+        verified_through=state.verified_under(settings)[0],
+        unequal_keys=_unequal_keys(store, done),
         left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
         partition_size=_last_partition_size(store, name) if audit.rolling else None,
     )
@@ -81,6 +83,13 @@ def _differing_share(run: StoredRun) -> float | None:
     if run.score is None or not run.rows or not sum(run.rows.values()):
         return None
     return (1 - run.score) / (1 + run.score)
+
+
+def _unequal_keys(store: Store, done: Sequence[StoredRun]) -> tuple[int, ...]:
+    """Return the least key of each partition that the last run found unequal; none where keys have no order."""
+    last = next((run for run in done if run.unequal is not None and run.partitions), None)
+    loaded = load_partition_map(store, last.run) if last and last.unequal else None
+    return tuple(int(key) for key in loaded.least if key is not None) if loaded else ()
 
 
 def _own_settings(run: StoredRun) -> str | None:

@@ -145,10 +145,54 @@ class Prescan:
     cuts: dict[AnySide, tuple[str, ...]] = field(default_factory=dict)
     """Where partitions are buckets of a hash and stretches have digests: SQL of the first value of each stretch in the key's first column,
     ascending, and of the end of the last, by side; empty otherwise."""
+    at_once: tuple[tuple[int, int], ...] = ()
+    """Whole stretches that the method reads before the pre-scan, which leaves them out: ranges of keys, from the first (inclusive) to the
+    end (exclusive), in the order in which they are read."""
 
     def __str__(self) -> str:
         how = ", by one hash of many rows," if self.used and self.digest_rows else ","
         return f"{'yes' if self.used else 'no'}{how} because {self.why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """How the writes of the source's rows are distributed over equally wide spans of keys, since all of the table was last seen equal.
+
+    It says where differences are expected, never what is equal: every span is read, whatever this holds.
+    """
+
+    origin: Literal["events", "settle column", "unknown"]
+    """What counted them: the events that a pipeline staged of the table, or the rows by the time in their settle column."""
+    why: str
+    """Why they are not known, or what was counted, as a clause for a person."""
+    since: dt.datetime | None = None
+    """The moment since which they were counted; None where they are not known."""
+    width: int = 0
+    """Keys of a span; 0 where they are not known."""
+    spans: int = 0
+    """How many spans the plan reads."""
+    counts: tuple[tuple[int, int], ...] = ()
+    """The spans with writes, each as its number (key // ``width``), ascending, and its writes."""
+    first: tuple[tuple[int, int], ...] = ()
+    """The spans that are read first, as ranges from the first number (inclusive) to the end (exclusive), the most writes per span first;
+    empty where the order is that of the keys."""
+
+    @property
+    def total(self) -> int:
+        """Return how many writes were counted."""
+        return sum(writes for _, writes in self.counts)
+
+    def __str__(self) -> str:
+        if self.origin == "unknown":
+            return f"not known, because {self.why}"
+        since = f"since {self.since:%Y-%m-%d %H:%M:%S} UTC ({self.why})" if self.since else f"({self.why})"
+        if not self.total:
+            return f"none {since}"
+        if not self.first:
+            return f"{self.total:,} writes {since}, in {len(self.counts):,} of {self.spans:,} parts"
+        held = sum(writes for number, writes in self.counts if any(low <= number < end for low, end in self.first))
+        parts = sum(end - low for low, end in self.first)
+        return f"{parts:,} of {self.spans:,} parts hold {held / self.total:.0%} of {self.total:,} writes {since}, and are read first"
 
 
 class State(StrEnum):
@@ -448,6 +492,8 @@ class Plan:
     """Further sentences for a person."""
     prescan: Prescan | None = None
     """Whether stretches are read first; None until it is decided."""
+    writes: Writes | None = None
+    """How the writes since the last match are distributed; None until they are asked for."""
     joins_words: bool = False
     """Whether a signature's two words are carried into one number, which says whether rows are equal, and not how many differ."""
     digest_rows: int = 0

@@ -12,24 +12,26 @@ from dataclasses import replace
 from auditor.config import Audit, Budget
 from auditor.connections.reader import Reader
 from auditor.errors import PlanError
+from auditor.history.handover import EarlierRuns
 from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes
+from auditor.planning.writes import choose_by_writes
 
 
-def build_plan(name: str, audit: Audit, reader: Reader, unequal_shares: Sequence[float] | None = None) -> Plan:
+def build_plan(name: str, audit: Audit, reader: Reader, earlier: EarlierRuns | None = None) -> Plan:
     """Return the plan of an audit as the databases are now, without a snapshot. Raises PlanError and NoSuchObject.
 
-    ``unequal_shares`` are the shares of partitions that differed in earlier runs, the latest last; without them the plan leaves open
-    whether a run begins with a pre-scan.
+    ``earlier`` is what earlier runs left; without it the plan leaves open whether a run begins with a pre-scan.
     """
     tables = introspect.describe_tables(reader, audit)
     plan = finish_plan(draft_plan(name, audit, reader, tables, None, None), audit, reader, tables)
-    plan = replace(plan, notes=(*plan.notes, *budget_notes(plan, _budgets(name, audit, reader))))
-    if unequal_shares is None:
-        return plan
-    return replace(plan, prescan=prescan.cut_by_key(reader, plan, prescan.decide(plan, audit, unequal_shares, tables=tables), tables))
+    if earlier is not None:
+        wanted = prescan.decide(plan, audit, earlier.unequal_shares, tables=tables)
+        plan = replace(plan, prescan=prescan.cut_by_key(reader, plan, wanted, tables))
+        plan = choose_by_writes(reader, plan, audit, tables, earlier)
+    return replace(plan, notes=(*plan.notes, *budget_notes(plan, _budgets(name, audit, reader))))
 
 
 def _budgets(name: str, audit: Audit, reader: Reader) -> dict[str, tuple[Budget, Sequence[Side]]]:

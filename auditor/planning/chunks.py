@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import dialects
 from auditor.model import Chunk, Plan, Side, SidePlan
@@ -57,3 +58,53 @@ def chunks_of_digests(here: SidePlan, most_keys: int) -> SidePlan:
     dialect = dialects.get(here.dialect)
     keys = here.chunk_keys * (NO_SPILL_FACTOR if dialect.SPILLS_LARGE_DERIVED_TABLES else 1)
     return dataclasses.replace(here, chunk_keys=keys if dialect.HAS_LATERAL else min(keys, most_keys))
+
+
+def subtract(chunk: Chunk, done: Sequence[Chunk]) -> list[Chunk]:
+    """Return the ranges of a chunk that none of the ``done`` ones covers."""
+    if chunk.null_key or chunk.within:
+        return [] if chunk in done else [chunk]
+    rest = [chunk]
+    for read in done:
+        if not read.null_key and not read.within:
+            rest = [piece for chunk in rest for piece in _subtract_one(chunk, read)]
+    return rest
+
+
+def _subtract_one(chunk: Chunk, read: Chunk) -> list[Chunk]:
+    if not chunk.overlaps(read):
+        return [chunk]
+    (first, end), (low, high) = chunk.bounds, read.bounds
+    pieces = []
+    if low > first:
+        pieces.append(dataclasses.replace(chunk, end=read.first))
+    if high < end:
+        pieces.append(dataclasses.replace(chunk, first=read.end))
+    return pieces
+
+
+def read_first(here: SidePlan, ranges: Sequence[tuple[int, int]]) -> SidePlan:
+    """Return a side with the same rows in its chunks, those of some ranges of keys before all others.
+
+    Each range is from the first key (inclusive) to the end (exclusive), and none overlaps another. A side that is read in one statement
+    stays as it is.
+    """
+    if not here.chunk_keys:
+        return here
+    chosen = [Chunk(first, end) for first, end in ranges]
+    first = [piece for wanted in chosen for piece in within(here, wanted)]
+    others = [piece for chunk in here.chunks for piece in subtract(chunk, chosen)]
+    return dataclasses.replace(here, chunks=(*first, *others))
+
+
+def within(here: SidePlan, wanted: Chunk) -> list[Chunk]:
+    """Return what a side reads of a range of keys with both bounds, as such ranges."""
+    assert wanted.first is not None and wanted.end is not None, "only of ranges with both bounds"
+    return [
+        Chunk(
+            wanted.first if chunk.first is None else max(chunk.first, wanted.first),
+            wanted.end if chunk.end is None else min(chunk.end, wanted.end),
+        )
+        for chunk in here.chunks
+        if not chunk.null_key and not chunk.within and chunk.overlaps(wanted)
+    ]

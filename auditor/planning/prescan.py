@@ -106,7 +106,7 @@ def decide(
     if is_hash and not groups and not (tables and _is_ordered(plan, tables)):  # whose cuts may be stretches
         return Prescan(used=False, why=NO_STRETCHES)
     hashes_bytes = tables is not None and all(end.dialect.hashes.MAX_JOINED_BYTES for end in tables.values())
-    partitions = partitions or _partitions_per_stretch(plan)
+    partitions = partitions or partitions_per_stretch(plan)
     prescan = Prescan(used=False, why="", partitions=partitions, digest_rows=digest_rows, hashes_bytes=hashes_bytes, groups=groups)
     if audit.prescan is not None:
         return replace(prescan, used=audit.prescan, why="the audit says so")
@@ -131,7 +131,8 @@ def plan_of_stretches(plan: Plan) -> Plan:
     return replace(stretches, sides=sides, digest_rows=prescan.digest_rows)
 
 
-def _partitions_per_stretch(plan: Plan) -> int:
+def partitions_per_stretch(plan: Plan) -> int:
+    """Return how many key ranges are one stretch whose signature is read; 0 if partitions are no key ranges."""
     if plan.partitioning.strategy != "range":
         return 0
     if plan.partition_ranges:
@@ -169,7 +170,7 @@ def _weigh(plan: Plan, shares: Sequence[float], prescan: Prescan, found_by: Meth
         return False, f"about {rows:,} rows are read at once"
     if found_by:
         return False, f"the method {found_by} has found a difference in this run"
-    cost = COST[plan.method]["digests" if prescan.digest_rows else _priced_strategy(plan)]
+    cost = cost_of(plan, prescan)
     if cost >= 1:
         return False, "the signature of each partition costs no more than that of a part of the table"
     again = mean(share_read_again(share, prescan, plan.partitioning.buckets) for share in shares) if shares else 0.0
@@ -180,6 +181,11 @@ def _weigh(plan: Plan, shares: Sequence[float], prescan: Prescan, found_by: Meth
         return True, f"no partition differed in the {runs}"
     weighed = f"by the {runs} about {again:.0%} of a scan would be repeated, and {1 - cost:.0%} of one is saved"
     return again < 1 - cost, weighed
+
+
+def cost_of(plan: Plan, prescan: Prescan) -> float:
+    """Return what a pre-scan costs, as a multiple of a scan by the method signature or exact."""
+    return COST[plan.method]["digests" if prescan.digest_rows else _priced_strategy(plan)]
 
 
 def _priced_strategy(plan: Plan) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auditor import model
-from auditor.api_models.audit import CheckedAudit, NotCompared, Plan, PlanColumn
+from auditor.api_models.audit import CheckedAudit, NotCompared, Plan, PlanColumn, PlanWrites
 from auditor.api_models.report import (
     MAX_LISTED,
     Aligned,
@@ -141,11 +141,13 @@ def plan(plan: model.Plan) -> Plan:
     """Return a plan, without what would reveal the range of a masked key."""
     plan = redact_plan(plan)
     return Plan(
-        **Plan.fields_of(plan, without=("partitioning", "prescan", "key", "columns", "not_compared", "watermark")),
+        **Plan.fields_of(plan, without=("partitioning", "prescan", "key", "columns", "not_compared", "watermark", "writes")),
         partitioning=str(plan.partitioning),
         partitioning_why=plan.partitioning.why,
         prescan=plan.prescan.used if plan.prescan else None,
         prescan_why=plan.prescan.why if plan.prescan else None,
+        read_at_once=plan.prescan.at_once if plan.prescan else (),
+        writes=_writes(plan.writes) if plan.writes else None,
         key=tuple(column.name for column in plan.key_columns),
         columns=tuple(map(_column, plan.columns)),
         not_compared=tuple(
@@ -153,6 +155,18 @@ def plan(plan: model.Plan) -> Plan:
             for levelling in plan.not_compared
         ),
         watermark=plan.watermark or None,
+    )
+
+
+def _writes(writes: model.Writes) -> PlanWrites:
+    return PlanWrites(
+        origin=writes.origin,
+        total=writes.total,
+        since=writes.since,
+        parts=writes.spans,
+        written_parts=len(writes.counts),
+        first=tuple((low * writes.width, end * writes.width) for low, end in writes.first),
+        summary=str(writes),
     )
 
 

@@ -210,6 +210,8 @@ def _how(plan: Plan) -> Iterator[str]:
     partitioning = redact_plan(plan).partitioning
     yield f"partitions: {partitioning} ({partitioning.why})"
     yield f"pre-scan: {plan.prescan or 'decided by the last runs when the audit runs'}"
+    if plan.writes:
+        yield f"writes: {plan.writes}"
     for side in plan.read_sides:
         cost = estimate_cost(plan, side)
         yield f"{side}: sends about {plural(cost.bytes, 'byte')}, in {plural(cost.statements, 'statement')}"

@@ -29,6 +29,7 @@ from auditor.planning.cost import choose_methods, escalates, is_step
 from auditor.planning.prescan import cut_by_key
 from auditor.planning.prescan import decide as decide_prescan
 from auditor.planning.schema_drift import check_columns, compare_schemas
+from auditor.planning.writes import choose_by_writes
 from auditor.run import distributions, in_flight, prescan
 from auditor.run.alignment import NOT_STORED, Aligner, Holds
 from auditor.run.cross_checks import CrossChecks
@@ -245,6 +246,7 @@ class AuditRun:
         found_by = self.steps[-1].method if self.steps and self.steps[-1].verdict is Verdict.MISMATCH else None
         wanted = decide_prescan(plan, self.audit, self.earlier.unequal_shares, found_by, tables)
         plan = replace(plan, prescan=cut_by_key(self.reader, plan, wanted, tables))
+        plan = choose_by_writes(self.reader, plan, self.audit, tables, self.earlier, found_by)
         self.plan = check_chunks(self.reader, plan)
         return self.plan
 

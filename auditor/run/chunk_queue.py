@@ -18,6 +18,7 @@ from statistics import median
 
 from auditor.durations import durations
 from auditor.model import Chunk, Plan, Side, SidePlan
+from auditor.planning.chunks import subtract
 
 FIRST = 4
 """How many times smaller than the largest the first chunk is: the server's speed is not known yet."""
@@ -172,26 +173,3 @@ def _left_to_read(here: SidePlan, done: Sequence[Chunk]) -> list[Chunk]:
     if one_chunk and left != [Chunk()] and not {Chunk(), Chunk(null_key=True)} & set(done):
         left.append(Chunk(null_key=True))
     return left
-
-
-def subtract(chunk: Chunk, done: Sequence[Chunk]) -> list[Chunk]:
-    """Return the ranges of a chunk that none of the ``done`` ones covers."""
-    if chunk.null_key or chunk.within:
-        return [] if chunk in done else [chunk]
-    rest = [chunk]
-    for read in done:
-        if not read.null_key and not read.within:
-            rest = [piece for chunk in rest for piece in _subtract_one(chunk, read)]
-    return rest
-
-
-def _subtract_one(chunk: Chunk, read: Chunk) -> list[Chunk]:
-    if not chunk.overlaps(read):
-        return [chunk]
-    (first, end), (low, high) = chunk.bounds, read.bounds
-    pieces = []
-    if low > first:
-        pieces.append(replace(chunk, end=read.first))
-    if high < end:
-        pieces.append(replace(chunk, first=read.end))
-    return pieces

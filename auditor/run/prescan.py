@@ -3,6 +3,8 @@
 What is equal in a stretch is equal in each of its partitions. What is not is read again in the same snapshot, so that a run finds what it
 would have found without the pre-scan.
 
+Where the plan expects differences in some stretches, by the writes there, the method reads these at once, before all others.
+
 Chunks of both parts are saved. A run that is resumed continues with the part that was interrupted: stretches that were read before are not
 read again, and those of which a chunk was read by the method are left to the method.
 
@@ -22,9 +24,9 @@ from auditor.compare.comparator import Aligned, Flags, align
 from auditor.connections.reader import Reader
 from auditor.history.handover import Checkpoint
 from auditor.model import NULL_PARTITION, SIDES, Chunk, Plan, Side, SidePlan, Verdict, consecutive_ranges
+from auditor.planning.chunks import subtract, within
 from auditor.planning.prescan import plan_of_stretches
 from auditor.quantities import plural
-from auditor.run.chunk_queue import subtract
 from auditor.run.scan import Stage, kept_siblings, save_nothing, scan
 from auditor.sql import render
 from auditor.sql.key_number import LETTER_GROUPS
@@ -81,26 +83,34 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint, *, count_chunks: bo
     if plan.prescan is None or not plan.prescan.used or (plan.partitioning.strategy != "range" and any(saved.values())):
         aligned = scan(reader, plan, Stage(saved=saved, save=checkpoint.save_chunk, count_chunks=count_chunks))
         return ReadResult(aligned, read_by=(plan,), keys=some_keys(aligned), is_resumed=any(saved.values()))
+    at_once = [Chunk(first, end) for first, end in plan.prescan.at_once]
+    touched = [chunk for side in plan.read_sides for chunk, _ in saved[side]]
     with kept_siblings(reader) as siblings:
+        first = None
+        if at_once:
+            chosen = _plan_of_ranges(plan, at_once, saved)
+            first = scan(reader, chosen, Stage(saved=saved, save=checkpoint.save_chunk, siblings=siblings))
         stage = Stage(
             doing="comparing digests",
             saved={side: checkpoint.saved_stretches(side) for side in plan.read_sides},
-            skip=[chunk for side in plan.read_sides for chunk, _ in saved[side]],
+            skip=[*touched, *at_once],
             save=checkpoint.save_stretches,
             cut=plan.partitioning.size if plan.partitioning.strategy == "range" and not plan.prescan.digest_rows else 0,
             siblings=siblings,
         )
         scanned = scan(reader, plan_of_stretches(plan), stage)
-        equal = scanned.equal & ~_find_touched(plan, scanned.partition.tolist(), stage.skip)
-        rest = plan_of_rest(reader, plan, scanned, equal, saved)
+        equal = scanned.equal & ~_find_touched(plan, scanned.partition.tolist(), touched)
+        rest = plan_of_rest(reader, plan, scanned, equal, saved, at_once)
         is_partial = rest is not plan
         left_rows = {side: int(scanned.rows[side][~equal].sum()) for side in SIDES} if is_partial else {}
         # The rows of some groups are no chunk of the table: an attempt that continues reads them again.
         save = checkpoint.save_chunk if not is_partial or plan.partitioning.strategy == "range" else save_nothing
-        again = scan(reader, rest, Stage(saved=saved, rows=left_rows, save=save, siblings=siblings)) if rest else None
-    aligned = _join(plan, scanned.select(equal) if is_partial else None, again)
-    is_resumed = bool(any(stage.saved.values()) or stage.skip)
-    aligned = replace(aligned, shard_rows={} if stage.skip else scanned.shard_rows)
+        left = {} if first else saved  # what was saved is in the first scan
+        again = scan(reader, rest, Stage(saved=left, rows=left_rows, save=save, siblings=siblings)) if rest else None
+    read_by_method = [one for one in (first, again) if one is not None]
+    aligned = _join(plan, scanned.select(equal) if is_partial else None, read_by_method)
+    is_resumed = bool(any(stage.saved.values()) or touched)
+    aligned = replace(aligned, shard_rows={} if touched else scanned.shard_rows)
     differing = rest if is_partial and plan.partitioning.strategy == "hash" else None
     # A digest depends on the order of rows with one key as well, and a group of keys that are text on how that is stored.
     is_proof = not (plan.prescan.digest_rows or plan.prescan.groups == LETTER_GROUPS or is_resumed) and reader.saw_one_snapshot
@@ -111,20 +121,20 @@ def read(reader: Reader, plan: Plan, checkpoint: Checkpoint, *, count_chunks: bo
         describe(plan, scanned, equal, is_partial),
         tuple(assumed),
         differing,
-        read_by=(plan_of_stretches(plan), *((plan,) if again is not None else ())),
-        keys=some_keys(scanned),
+        read_by=(plan_of_stretches(plan), *((plan,) if read_by_method else ())),
+        keys=some_keys(scanned, *read_by_method),
         is_resumed=is_resumed,
         contradicted=contradicted,
     )
 
 
-def some_keys(scanned: Aligned) -> dict[Side, list[int]]:
+def some_keys(*scanned: Aligned) -> dict[Side, list[int]]:
     """Return the least and greatest keys of some partitions of each side, where they are integers."""
-    keys: dict[Side, list[int]] = {}
-    for side, here in scanned.sides.items():
+    keys: dict[Side, list[int]] = {side: [] for side in SIDES}
+    for side, here in ((side, here) for each in scanned for side, here in each.sides.items()):
         step = max(1, len(here) // SOME_PARTITIONS)
         first = random.randrange(step)
-        keys[side] = [int(key) for ends in (here.least, here.greatest) for key in ends[first::step] if key is not None]
+        keys[side] += [int(key) for ends in (here.least, here.greatest) for key in ends[first::step] if key is not None]
     return keys
 
 
@@ -147,8 +157,24 @@ def keys_of_stretch(plan: Plan) -> int:
     return plan.partitioning.size * (plan.prescan.partitions if plan.prescan else 1)
 
 
-def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, saved: SavedChunks) -> Plan | None:
-    """Return the plan that reads what is not known to be equal; None if nothing is left."""
+def _plan_of_ranges(plan: Plan, chosen: Sequence[Chunk], saved: SavedChunks) -> Plan:
+    """Return the plan that reads these ranges of keys, in this order, but for what was saved of them."""
+
+    def restrict(side: Side) -> SidePlan:
+        here, done = plan.sides[side], [chunk for chunk, _ in saved[side]]
+        read = [piece for chunk in chosen for piece in within(here, chunk)]
+        return replace(here, chunks=tuple(rest for piece in read for rest in subtract(piece, done)))
+
+    return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
+
+
+def plan_of_rest(
+    reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, saved: SavedChunks, at_once: Sequence[Chunk] = ()
+) -> Plan | None:
+    """Return the plan that reads what is not known to be equal; None if nothing is left.
+
+    ``saved`` are chunks of either side, and ``at_once`` stretches of both, that the method has read.
+    """
     left = {int(number) for number in scanned.partition[~equal]}
     skipped = [chunk for chunks in saved.values() for chunk, _ in chunks]
     if any(chunk.null_key for chunk in skipped):
@@ -159,7 +185,7 @@ def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, sav
         left |= {number for number, touched in zip(grid, _find_touched(plan, grid, skipped), strict=True) if touched}
     if not left and not skipped:
         return None
-    if not equal.any():
+    if not equal.any() and not at_once:
         return plan
     if plan.partitioning.strategy == "hash":
         return _plan_of_groups(reader, plan, scanned, sorted(left))
@@ -168,9 +194,10 @@ def plan_of_rest(reader: Reader, plan: Plan, scanned: Aligned, equal: Flags, sav
 
     def restrict(side: Side) -> SidePlan:
         here = plan.sides[side]
-        done = [chunk for chunk, _ in saved[side]]
+        done = [*at_once, *(chunk for chunk, _ in saved[side])]
         pieces = [piece for first, end in spans for piece in subtract(Chunk(first, end), done)]
-        return replace(here, chunks=(*join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *null))
+        no_key = null if not {Chunk(), *null} & set(done) else ()
+        return replace(here, chunks=(*join_small(pieces, here.chunk_keys, plan.columns[0].expression[side]), *no_key))
 
     return replace(plan, sides={**plan.sides, **{side: restrict(side) for side in plan.read_sides}})
 
@@ -223,14 +250,14 @@ def _one_chunk(batch: Sequence[Chunk], key: str) -> Chunk:
     return Chunk(first=batch[0].first, end=batch[-1].end, within=spans)
 
 
-def _join(plan: Plan, equal: Aligned | None, again: Aligned | None) -> Aligned:
-    """Return what both parts of the run found, by partition: the ``equal`` stretches, and what was read by the method."""
+def _join(plan: Plan, equal: Aligned | None, by_method: Sequence[Aligned]) -> Aligned:
+    """Return what all parts of the run found, by partition: the ``equal`` stretches, and what was read ``by_method``."""
     if equal is None:
-        assert again is not None
-        return again
+        [everything] = by_method
+        return everything
     names = render.result_columns(plan)
     known = arrays.of_equal(*partitions_of_stretches(equal, plan), names)
-    sides = {side: arrays.concatenate([again.sides[side], known], names) if again else known for side in SIDES}
+    sides = {side: arrays.concatenate([*(one.sides[side] for one in by_method), known], names) for side in SIDES}
     return align(sides["source"], sides["target"])
 
 
@@ -248,9 +275,10 @@ def describe(plan: Plan, scanned: Aligned, equal: Flags, is_partial: bool) -> st
     count, left = len(equal), int((~equal).sum())
     if not count:
         return ""
+    table = "the rest of the table" if plan.prescan and plan.prescan.at_once else "the table"
     if not left:
-        return f"pre-scan: {'the only part' if count == 1 else f'all {count:,} parts'} of the table {'is' if count == 1 else 'are'} equal"
-    differ = f"{left:,} of {count:,} parts of the table {'differs' if left == 1 else 'differ'}"
+        return f"pre-scan: {'the only part' if count == 1 else f'all {count:,} parts'} of {table} {'is' if count == 1 else 'are'} equal"
+    differ = f"{left:,} of {count:,} parts of {table} {'differs' if left == 1 else 'differ'}"
     return f"pre-scan: {differ}, and {('was' if left == 1 else 'were') if is_partial else 'all were'} read in full"
 
 

@@ -52,13 +52,15 @@ def check(settings: Settings, names: Sequence[str] = (), store: Store | None = N
 
 def make_plan(settings: Settings, name: str, audit: Audit, store: Store | None = None) -> Plan:
     """Connect to both databases and return the plan of an audit; ``store`` as for ``check``. Raises AuditorError."""
-    shares = None
+    earlier = None
     if store:
-        from auditor.history import records
+        from auditor.history import records  # which load the store's library
+        from auditor.pipeline.staged_writes import find_events
 
-        shares = records.load_earlier_runs(store, name, audit, settings.connections).unequal_shares
+        earlier = records.load_earlier_runs(store, name, audit, settings.connections)
+        earlier = dataclasses.replace(earlier, events=find_events(settings, store, audit))
     with _open_reader(name, audit, settings) as reader:
-        return build.build_plan(name, audit, reader, shares)
+        return build.build_plan(name, audit, reader, earlier)
 
 
 def describe_tables(settings: Settings, name: str, audit: Audit) -> dict[Side, Endpoint]:

@@ -22,6 +22,7 @@ from auditor.history.rolling_table import RollingTable, load_rolling_table
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
 from auditor.pipeline import aligned, live
+from auditor.pipeline.staged_writes import find_events
 from auditor.repair.suggestions import Rates, suggest
 from auditor.run import audit_run
 from auditor.service import audits, definitions, planning
@@ -229,9 +230,8 @@ class Execution:
     def _earlier_runs(self) -> EarlierRuns:
         """Return what earlier runs left; nothing but the plan if the store fails."""
         try:
-            earlier = replace(
-                records.load_earlier_runs(self.checkpoint.store, self.name, self.audit, self.settings.connections), plan=self.plan
-            )
+            earlier = records.load_earlier_runs(self.checkpoint.store, self.name, self.audit, self.settings.connections)
+            earlier = replace(earlier, plan=self.plan, events=find_events(self.settings, self.checkpoint.store, self.audit))
         except StoreError as error:
             self.checkpoint.failure = str(error)
             return EarlierRuns(plan=self.plan)

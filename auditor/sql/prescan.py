@@ -232,3 +232,18 @@ def stretch_condition(plan: Plan, side: Side, numbers: Sequence[int]) -> str:
 def _cuts(plan: Plan, side: Side) -> tuple[str, ...]:
     assert plan.prescan is not None and plan.prescan.cuts, "only of plans whose key was cut"
     return plan.prescan.cuts[side]
+
+
+def count_writes(plan: Plan, side: Side, dialect: Dialect, width: int, written: str) -> str:
+    """Return the statement that counts the rows which meet ``written``, by spans of ``width`` keys: number of the span, and rows.
+
+    Of one integer key; the number of rows without a key is NULL.
+    """
+    here, column = plan.sides[side], plan.columns[0]
+    holes = {
+        "p": plan.prefix,
+        "span": dialect.numbers.floor_divide(column.expression[side], width, column.native[side]),
+        "table": here.table,
+        "where": " AND ".join([*(f"({condition})" for condition in here.conditions), written]),
+    }
+    return checked(sql_templates.fill(dialect.template("writes"), holes), dialect)

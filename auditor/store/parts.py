@@ -141,6 +141,28 @@ def list_parts(store: Store, pipeline: str, table: str, after: int, limit: int =
     return [_part(row) for row in rows]
 
 
+def list_parts_since(store: Store, pipeline: str, table: str, since: dt.datetime, limit: int) -> list[Part]:
+    """Return the first parts of a table with events that the source committed since a moment, in order. Raises StoreError."""
+    wanted = and_(parts.c.pipeline == pipeline, parts.c.table_name == table, parts.c.last_time >= since)
+    with store.reading() as connection:
+        rows = connection.execute(select(parts).where(wanted).order_by(parts.c.first_position).limit(limit)).all()
+    return [_part(row) for row in rows]
+
+
+def reaches_back(store: Store, pipeline: str, table: str, since: dt.datetime) -> bool:
+    """Return whether no part is deleted, nor missing, of the events that the source committed of a table since a moment. Raises StoreError.
+
+    It is so if a part of the table is older, and if none of its parts was deleted and the pipeline has an older one of another table.
+    """
+    before = select(parts.c.number).where(parts.c.pipeline == pipeline, parts.c.last_time < since).limit(1)
+    with store.reading() as connection:
+        if connection.execute(before.where(parts.c.table_name == table)).first():
+            return True
+        same = and_(staged_tables.c.pipeline == pipeline, staged_tables.c.table_name == table)
+        deleted = connection.execute(select(staged_tables.c.pruned_through).where(same)).scalar()
+        return not deleted and connection.execute(before).first() is not None
+
+
 def list_parts_of_all(store: Store, pipeline: str, after: int, through: int, limit: int | None = 10_000) -> list[Part]:
     """Return the first parts, or with None all, of whichever tables, that have events behind a position and begin up to another.
 

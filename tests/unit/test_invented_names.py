@@ -25,7 +25,7 @@ from auditor.planning import planner
 from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import distributions, render, row_text, table_copy, user_sql
-from auditor.sql.prescan import key_ends, read_stretches
+from auditor.sql.prescan import count_writes, key_ends, read_stretches
 from auditor.sql.row_changes import RowStatements
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from auditor.testing.statements import CHUNK, METHODS, PARTITIONINGS, plan_of
@@ -124,6 +124,7 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
         "count": render.count(dialect, here.table, conditions),
         "ends": key_ends(plan, "source", dialect, is_text=True),
         "range": read_stretches(cut, "source", dialect)[0],
+        "writes": count_writes(plan, "source", dialect, 64, f"{key.expression['source']} > 0"),
         "dump": table_copy.read_rows(dialect, here.table, texts, conditions),
         "age": sql_templates.fill(dialect.template("heartbeat_age"), {"age": age, "table": here.table}),
         "classes": distributions.classes(plan, value, "source", dialect, 3, ["draft", None]),
