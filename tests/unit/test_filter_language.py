@@ -65,7 +65,7 @@ FOREIGN = (
     "COALESCE(status, '') = ''", "n / 2 = 1", "n % 2 = 0", "n DIV 2 = 1", "MOD(n, 2) = 0", "status || 'x' = 'ax'", "n <=> 3",
     "BINARY status = 'draft'", "status COLLATE utf8mb4_bin = 'draft'", "CASE WHEN n = 1 THEN 1 END = 1", "status ILIKE 'd%'",
     "EXISTS (SELECT 1)", "n = 1 XOR id = 2", "n & 1 = 1", "status::text = 'a'", "doc->'a' = 1", "ROUND(price) = 1", "n = ?", "n = :n",
-    "n = @n", "id = 1 LIMIT 5", "id = 1; DELETE FROM t", "id = 1 UNION SELECT 1", "n IS TRUE", "n IS DISTINCT FROM 1",
+    "n = @n", "id = 1 LIMIT 5", "id = 1; DELETE FROM t", "id = 1 UNION SELECT 1", "n IS UNKNOWN", "n IS DISTINCT FROM 1",
     "~n = 1", "n ^ 2 = 1",
 )  # fmt: skip
 
@@ -194,6 +194,10 @@ def test_a_filter_that_cannot_be_used_says_what_to_write(text: str, words: str) 
          "((CAST(\"label\" AS TEXT) COLLATE \"C\") COLLATE \"C\") <> ('a' COLLATE \"C\")"),
         ('"status" IS NULL or `status` Is Not Null',
          "(`status` IS NULL OR NOT (`status` IS NULL))", '("status" IS NULL OR NOT ("status" IS NULL))'),
+        ("(n > 1 AND NOT (id = 2)) IS NOT TRUE",
+         "((NOT (`n` > 1) OR `n` IS NULL) OR (`id` = 2 OR `id` IS NULL))", '((NOT ("n" > 1) OR "n" IS NULL) OR ("id" = 2 OR "id" IS NULL))'),
+        ("(n > 1) is true", "NOT ((NOT (`n` > 1) OR `n` IS NULL))", 'NOT ((NOT ("n" > 1) OR "n" IS NULL))'),
+        ("(n IS NULL) IS NOT TRUE AND (1 = 2) IS NOT TRUE", "(NOT (`n` IS NULL) AND NOT (1 = 0))", '(NOT ("n" IS NULL) AND NOT (1 = 0))'),
     ],
 )  # fmt: skip
 def test_a_filter_is_rendered_so_that_it_means_the_same_on_both_sides(text: str, source: str, target: str) -> None:

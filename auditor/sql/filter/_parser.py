@@ -6,6 +6,7 @@
     all-of     = negation { AND negation }
     negation   = NOT negation | predicate
     predicate  = sum [ comparison sum | [NOT] IN (sum, ...) | [NOT] BETWEEN sum AND sum | [NOT] LIKE text [ESCAPE text] | IS [NOT] NULL ]
+               | condition IS [NOT] TRUE
     sum        = product { (+ | -) product }
     product    = factor { * factor }
     factor     = column | literal | now | today | - factor | ( condition )
@@ -41,6 +42,8 @@ from auditor.sql.filter._tree import (
     Text,
     Truth,
     Wildcard,
+    is_not_true,
+    is_true,
 )
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
@@ -60,7 +63,7 @@ MONTHS = {"MONTH": 1, "YEAR": 12}
 WAY_OUT = 'write where: {source: "...", target: "..."}, each in its own dialect'
 """What to do with a filter that the language cannot express."""
 
-LANGUAGE = "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, IS NULL, + - *, now and today"
+LANGUAGE = "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, IS NULL, IS TRUE, + - *, now and today"
 """What the language consists of, for messages."""
 
 RESERVED = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "NOW", "TODAY"})
@@ -180,7 +183,10 @@ class _Parser:
             return Comparison(cast(CompareOp, token.value), self._as_operand(left), self._as_operand(self._sum()))
         if self._take_word("IS"):
             negated = self._take_word("NOT")
-            self._expect_word("NULL", "NULL, as in IS NULL or IS NOT NULL")
+            if self._take_word("TRUE"):
+                condition = self._as_condition(left)
+                return is_not_true(condition) if negated else is_true(condition)
+            self._expect_word("NULL", "NULL or TRUE, as in IS NOT NULL,")
             if not isinstance(left, Column):
                 raise BadExpression(f"where: IS NULL {token.place} takes one column; write column IS NULL")
             return Not(IsNull(left)) if negated else IsNull(left)

@@ -169,3 +169,36 @@ def reads_clock(condition: Condition) -> bool:
 def column_names(condition: Condition) -> list[str]:
     """Return the names of a filter's columns as they are written, each once, in order."""
     return list(dict.fromkeys(operand.name for operand in operands(condition) if isinstance(operand, Column)))
+
+
+def is_true(condition: Condition) -> Condition:
+    """Return the condition that another one is true: false where that is false, or unknown."""
+    return Not(is_not_true(condition))
+
+
+def is_not_true(condition: Condition) -> Condition:
+    """Return the condition that another one is false or unknown; it is itself never unknown."""
+    match condition:
+        case Junction(op=op, conditions=conditions):
+            return Junction("OR" if op == "AND" else "AND", tuple(is_not_true(one) for one in conditions))
+        case Not(condition=inner):
+            return _is_not_false(inner)
+        case _:
+            return _or_unknown(Not(condition), condition)
+
+
+def _is_not_false(condition: Condition) -> Condition:
+    """Return the condition that another one is true or unknown; it is itself never unknown."""
+    match condition:
+        case Junction(op=op, conditions=conditions):
+            return Junction(op, tuple(_is_not_false(one) for one in conditions))
+        case Not(condition=inner):
+            return is_not_true(inner)
+        case _:
+            return _or_unknown(condition, condition)
+
+
+def _or_unknown(condition: Condition, predicate: Condition) -> Condition:
+    """Return a condition joined with that a predicate is unknown, which it is where one of its columns is NULL."""
+    nulls = () if isinstance(predicate, IsNull) else tuple(IsNull(Column(name)) for name in column_names(predicate))
+    return Junction("OR", (condition, *nulls)) if nulls else condition
