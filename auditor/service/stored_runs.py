@@ -278,9 +278,9 @@ def notes_on_pipelines(settings: Settings, store: Store, audit: Audit) -> tuple[
 
 
 def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
-    """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the source's table."""
+    """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the table of the stream."""
     return [
-        (carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.table}")
+        (carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.output}")
         for source in audit.sources
         for carrier in find_carriers(source, audit.target, settings.pipelines, settings.connections)
     ]
