@@ -34,6 +34,7 @@ class ProposedAudit(TypedDict):
     target: ProposedTable
     columns: NotRequired[dict[str, list[str]]]
     where: NotRequired[str]
+    where_on: NotRequired[str]
 
 
 class PlanColumn(ApiModel):

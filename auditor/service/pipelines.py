@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -31,6 +32,7 @@ from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
+from auditor.sql.filter import column_names, parse
 from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
 
 if TYPE_CHECKING:
@@ -230,7 +232,9 @@ def reset_target(settings: Settings, store: Store, name: str, target: str) -> No
 def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, ProposedAudit]:
     """Return definitions of audits that compare each table of a pipeline with each of its targets, by name, as plain values.
 
-    They leave out excluded and masked columns, rename the others, and have the pipeline's filter. Raises EngineError.
+    They leave out excluded and masked columns, rename the others, and have the pipeline's filter. A table that is split over several has
+    an audit for each, with the filter of its rows on the source alone: so a row that is in a table which it left, or never was to be in,
+    is found. So has a filter by columns that the target does not have as they are. Raises EngineError.
     """
     pipeline = settings.pipeline(name)
     connection = settings.connections[pipeline.source.connection]
@@ -245,20 +249,27 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     audits: dict[str, ProposedAudit] = {}
     for database, table in places:
         read = table_name(table) if database == home else table_name(database, table)
-        audit_name = f"{name}_{table}" if database == home else f"{name}_{database}_{table}"
         rules = pipeline.columns_of(table)
         left_out = [*rules.exclude, *rules.mask]
-        for target, chosen in pipeline.targets.items():
-            into: ProposedTable = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{table}"))}
+        for (output, where), (target, chosen) in itertools.product(rules.outputs(table).items(), pipeline.targets.items()):
+            audit_name = f"{name}_{output}" if database == home else f"{name}_{database}_{output}"
+            into: ProposedTable = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{output}"))}
             if rules.rename:
                 into["columns"] = dict(rules.rename)
             audit: ProposedAudit = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}
             if left_out:
                 audit["columns"] = {"exclude": left_out}
-            if rules.where is not None:
-                audit["where"] = rules.where
+            if where is not None:
+                audit["where"] = where
+                if rules.table or _reads(where, left_out):
+                    audit["where_on"] = "source"
             audits[audit_name if len(pipeline.targets) == 1 else f"{audit_name}_{target}"] = audit
     return audits
+
+
+def _reads(where: str, columns: Sequence[str]) -> bool:
+    """Return whether a filter reads one of these columns. Raises BadExpression."""
+    return bool({name.lower() for name in column_names(parse(where))} & {column.lower() for column in columns})
 
 
 def list_segments(settings: Settings, store: Store, name: str, table: str | None, verify: bool) -> list[CheckedSegment]:
