@@ -27,6 +27,7 @@ from auditor.service.pipeline_status import status
 from auditor.store import parts, pipelines, refreshes
 from tests.binlog import LiveLog
 from tests.live import Engines, engine_params
+from tests.pipeline.aligned_road import AlignedRoad
 from tests.pipeline.conftest import CHANGED
 from tests.pipeline.killed import Killed
 from tests.pipeline.live_road import LiveRoad
@@ -306,3 +307,45 @@ def test_what_is_killed_while_it_stages_or_merges_routed_rows_loses_and_doubles_
         }, step
     killed.close()
     assert {one.state for one in pipelines.list_merges(road.store, PIPELINE)["wh"].values()} == {"merged"}
+
+
+ALIGNED = """{aligned_routed: {table: [{name: dear, when: "price > 5"}, {name: none, when: "price IS NULL"}]}}"""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("source", engine_params("mariadb", "mysql", slow=["mysql"]))
+@pytest.mark.parametrize(
+    ("output", "where"),
+    [("dear", "price > 5"), ("", "(price > 5) IS NOT TRUE AND (price IS NULL) IS NOT TRUE")],
+    ids=["route", "rest"],
+)
+@pytest.mark.parametrize("summaries", ["", "summaries: live, rescan: 7d, "], ids=["aligned", "live"])
+def test_a_routed_table_is_audited_at_one_position_and_by_the_streams_sums(
+    source: str, output: str, where: str, summaries: str, engines: Engines, loaded_url: str, tmp_path: Path
+) -> None:
+    more = f'{summaries}where: "{where}", where_on: source'
+    schema = f"aligned_{next(_schemas)}"
+    road = AlignedRoad(tmp_path, engines.live(source), "aligned_routed", loaded_url, schema, more, columns=ALIGNED, output=output)
+    try:
+        road.fill(100)
+        road.log.run("UPDATE aligned_routed SET price = id % 12 WHERE id < 90")
+        road.merge()
+        with road.delivering():
+            first = road.audit()
+            assert (first.verdict, first.aligned is not None) == (Verdict.MATCH, True), (first.verdict, first.reasons)
+            road.log.run(
+                "UPDATE aligned_routed SET price = 11 - price WHERE id < 60", "UPDATE aligned_routed SET price = NULL WHERE id < 5"
+            )
+            road.log.run("UPDATE aligned_routed SET id = id + 1000 WHERE id > 95", "DELETE FROM aligned_routed WHERE id = 7")
+            second = road.audit()
+            assert second.verdict == Verdict.MATCH, second.reasons
+            assert bool(second.live and not second.live.scanned) == bool(summaries), second.reasons
+        table_name = output or "aligned_routed"
+        dialect = writing_dialect("warehouse", road.settings.connections["warehouse"])
+        road.execute(f"INSERT INTO {dialect.names.table(schema, table_name)} (id, price) VALUES (5000, NULL)")
+        with road.delivering():
+            third = road.audit()
+        assert third.verdict == Verdict.MISMATCH and third.differences
+        assert [(one.kind, one.key["id"]) for one in third.differences.named] == [("extra", "5000")]
+    finally:
+        road.close()
