@@ -95,6 +95,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
         findings.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
     finally:
         session.close()
+    findings += _find_routed(pipeline)
     for target in pipeline.targets:
         findings += check_target(settings, name, target, schemas)
     return findings
@@ -177,6 +178,16 @@ def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterato
             if table not in reported:
                 reported |= {table, *others}
                 yield Finding("error", f"target {target}", describe_shared(target, chosen.place_of, table, others))
+
+
+def _find_routed(pipeline: Pipeline) -> Iterator[Finding]:
+    """Yield which settings of targets are about tables whose rows all go into others."""
+    for target, chosen in pipeline.targets.items():
+        for table in chosen.tables:
+            name = table.rpartition(".")[2]
+            if name not in (outputs := pipeline.columns_of(name).outputs(name)):
+                sentence = f"tables: {table} is no table there: its rows go into {', '.join(outputs)}; name these"
+                yield Finding("warning", f"target {target}", sentence)
 
 
 def _schema(database: str, name: str, table: Table) -> TableSchema:

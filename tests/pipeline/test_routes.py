@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +18,18 @@ from auditor.config import Audit
 from auditor.connections.writer import writing_dialect
 from auditor.model import Report, Verdict
 from auditor.pipeline import check as checks
+from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import LocalFolder
+from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.refresh import use_cases
 from auditor.pipeline.refresh.carrier import Carrier
+from auditor.pipeline.reset import find_tables
+from auditor.pipeline.run import read_values
 from auditor.pipeline.staged_parts import sweep
 from auditor.run import audit_run
 from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
-from auditor.store import parts, pipelines, refreshes
+from auditor.store import parts, pipelines, refreshes, salt
 from tests.binlog import LiveLog
 from tests.live import Engines, engine_params
 from tests.pipeline.aligned_road import AlignedRoad
@@ -56,10 +61,10 @@ class Routed:
     def clear(self) -> None:
         self.log.run("DROP TABLE IF EXISTS routed_orders, routed_other, routed_eu")
 
-    def ids(self) -> dict[str, list[int]]:
-        """The keys in each of the target's tables."""
+    def ids(self, *names: str) -> dict[str, list[int]]:
+        """The keys in each of the target's tables, or in these."""
         found: dict[str, list[int]] = {}
-        for name in OUTPUTS:
+        for name in names or OUTPUTS:
             there = self.named(name)
             found[name] = [int(row[0]) for row in self.road.query(f"SELECT id FROM {there} ORDER BY id")]
         return found
@@ -211,6 +216,30 @@ def test_statements_of_the_source_reach_each_table(routed: Routed) -> None:
     assert routed.verdicts() == MATCHES and routed.ids() == {"orders_eu": [2], "orders_large": [1], "routed_orders": [3]}
 
 
+def test_a_damaged_part_of_a_route_is_staged_again_and_the_catalogue_is_asked_for_its_source(routed: Routed) -> None:
+    log, road = routed.log, routed.road
+    road.salt = salt.get_salt(road.store)
+    check_staging(road.store, PIPELINE, LocalFolder(road.root))
+    for first in (1, 11):
+        values = ", ".join(f"({n}, {'NULL' if n % 2 else repr('EU')}, {n})" for n in range(first, first + 10))
+        log.run(f"INSERT INTO routed_orders (id, region, amount) VALUES {values}")
+        road.stage()
+    for path in sorted(road.root.glob("batches/*.arrows"))[:1]:
+        path.unlink()
+    for _ in range(3):
+        road.loader.merge_all()
+    road.merge()
+    wanted = {"orders_eu": [*range(2, 21, 2)], "routed_orders": [*range(1, 21, 2)]}
+    assert routed.ids(*wanted) == wanted, "where no row ever went there is no table"
+    listed = [parts.list_parts(road.store, PIPELINE, f"{road.database}.{name}", 0)[0] for name in ("orders_eu", "routed_orders")]
+    schemas = {one.table: TableSchema.from_json(json.dumps(parts.get_schema(road.store, PIPELINE, one.schema_id))) for one in listed}
+    assert len({one.path for one in listed}) == 2, "each was staged again into a file of its own"
+    assert [one.table for one in schemas.values()] == ["orders_eu", "routed_orders"]
+    values_of = read_values(road.settings, PIPELINE, schemas)
+    assert [*values_of[listed[0].table]] == ["id", "region", "amount", "note", "day"] and values_of.keys() == schemas.keys()
+    assert {one.partition(".")[2] for one in find_tables(road.settings, road.store, PIPELINE)} == {*OUTPUTS}
+
+
 ODD = """{routed_orders: {table: [
   {name: orders_eu, when: "region = 'EU'"}, {name: orders_large, when: "day < DATE '2020-01-01'"}], mask: [region], exclude: [day]}}"""
 
@@ -259,8 +288,11 @@ def test_a_check_names_what_cannot_be_routed(source: str, engines: Engines, tmp_
         database = routed.road.database
         assert [one for one in said if f"the source has a table {database}.routed_eu, and rows of routed_orders go into a table of" in one]
         assert [one for one in said if f"where: {database}.routed_orders has no column 'zone'" in one]
-        assert [one for one in said if f"{database}.auditor_positions would be shop" in one or "auditor_positions would be" in one]
+        assert [one for one in said if f"{database}.auditor_positions would be" in one]
         assert len(said) == len({*said})
+        routed.road.pipeline.targets["wh"].tables["routed_orders"] = config.TargetKeys(name="elsewhere")
+        found = [one.sentence for one in checks.check(routed.road.settings, PIPELINE, b"salt") if one.severity == "warning"]
+        assert "tables: routed_orders is no table there: its rows go into routed_eu, auditor_positions; name these" in found
     finally:
         routed.close()
 
