@@ -26,6 +26,7 @@ from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.reset import find_tables
 from auditor.pipeline.run import read_values
 from auditor.pipeline.staged_parts import sweep
+from auditor.points import followed
 from auditor.run import audit_run
 from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
@@ -37,6 +38,7 @@ from tests.pipeline.conftest import CHANGED
 from tests.pipeline.killed import Killed
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, Road, pass_time
+from tests.pipeline.test_schema_changes import add, change
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 
 SOURCES = engine_params("mysql", "mariadb")
@@ -339,6 +341,54 @@ def test_what_is_killed_while_it_stages_or_merges_routed_rows_loses_and_doubles_
         }, step
     killed.close()
     assert {one.state for one in pipelines.list_merges(road.store, PIPELINE)["wh"].values()} == {"merged"}
+
+
+def routed_by(road: Road) -> None:
+    """Let orders of the EU go into eu, and all others into orders."""
+    text = road.config_file.read_text()
+    road.config_file.write_text(text.replace("columns: {", """columns: {orders: {table: {name: eu, when: "region = 'EU'"}}, """))
+    road.settings = config.load(road.config_file)
+
+
+@pytest.mark.parametrize("engine", engine_params("postgres"), indirect=True)
+def test_a_row_that_changes_routes_is_in_one_table_at_any_moment(road: Road) -> None:
+    routed_by(road)
+    regions = {n: "EU" if n % 2 else None for n in range(40)}
+    road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 9, *(order(n, region) for n, region in regions.items()))))
+    road.loader().merge_all()
+    both = " UNION ALL ".join(f"SELECT id FROM {road.dialect.names.table(road.schema, name)}" for name in ("eu", "orders"))
+    seen: list[list[int]] = []
+
+    def look(_: str) -> None:
+        seen.append(sorted(int(row[0]) for row in road.query(both)))
+
+    for position in range(10, 16):
+        now = {n: None if region else "EU" for n, region in regions.items()}
+        road.stage_task(
+            batch(announce(ORDERS, position), update(ORDERS, position, *((order(n, regions[n]), order(n, now[n])) for n in regions)))
+        )
+        regions = now
+        with followed("merge", look):
+            road.loader().merge_all()
+    assert len(seen) > 30 and all(one == [*range(40)] for one in seen)
+
+
+@pytest.mark.parametrize("engine", CHANGED, indirect=True)
+def test_a_copy_that_becomes_a_routed_table_changes_all_of_its_tables(road: Road) -> None:
+    routed_by(road)
+    road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 9, order(1, "EU"), order(2, None))))
+    road.loader().merge_all()
+    after = table(id="bigint", region="varchar(9) null", kind="varchar(9) null")
+    road.stage_task(
+        batch(change("_orders_gho", 20, {"op": "create", "sure": True}, beside="orders")),
+        batch(change("_orders_gho", 21, add("kind", text="old"), beside="orders")),
+        batch(change("orders", 22, {"op": "swapped", "from": "shop._orders_gho"})),
+        batch(announce(after, 30), insert(after, 30, [*order(3, "EU"), "new"], [*order(4, None), "new"])),
+    )
+    loader = road.loader()
+    while loader.merge_all():
+        pass
+    assert road.rows("eu") == [(1, "EU", "old"), (3, "EU", "new")] and road.rows() == [(2, None, "old"), (4, None, "new")]
 
 
 ALIGNED = """{aligned_routed: {table: [{name: dear, when: "price > 5"}, {name: none, when: "price IS NULL"}]}}"""
