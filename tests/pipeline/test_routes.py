@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor import config
+from auditor.cli import main
 from auditor.config import Audit
-from auditor.connections.writer import writing_dialect
+from auditor.connections.writer import open_writer, writing_dialect
 from auditor.model import Report, Verdict
 from auditor.pipeline import check as checks
 from auditor.pipeline.events import TableSchema
@@ -38,7 +39,9 @@ from tests.pipeline.conftest import CHANGED
 from tests.pipeline.killed import Killed
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, Road, pass_time
+from tests.pipeline.running import Running
 from tests.pipeline.test_schema_changes import add, change
+from tests.pipeline.whole_road import WholeRoad
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 
 SOURCES = engine_params("mysql", "mariadb")
@@ -431,3 +434,55 @@ def test_a_routed_table_is_audited_at_one_position_and_by_the_streams_sums(
         assert [(one.kind, one.key["id"]) for one in third.differences.named] == [("extra", "5000")]
     finally:
         road.close()
+
+
+SPLIT = """\
+columns: {routed_split: {table: [{name: split_eu, when: "region = 'EU'"}, {name: split_none, when: "region IS NULL"}]}}"""
+
+
+@pytest.mark.spark
+@pytest.mark.postgres
+@pytest.mark.parametrize("source", engine_params("mysql", "mariadb", slow=["mariadb"]))
+def test_a_pipeline_splits_a_table_into_two_targets_and_the_audits_that_it_wrote_match(
+    source: str, engines: Engines, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engines.live("spark")
+    road = WholeRoad(tmp_path, engines.live(source), engines.live("postgres"), "split", ["routed_split"], SPLIT)
+    log, names = LiveLog(road.source.url), ("split_eu", "split_none", "routed_split")
+    try:
+        log.run("DROP TABLE IF EXISTS routed_split", "CREATE TABLE routed_split (id INT PRIMARY KEY, region VARCHAR(9), n INT)")
+        beats = itertools.count(1)
+        with Running(road.run()) as running:
+
+            def is_read() -> bool:
+                beat = next(beats)
+                values = ", ".join(f"({3 * beat + i}, {region}, {beat})" for i, region in enumerate(("'EU'", "NULL", "'US'")))
+                log.run(f"INSERT INTO routed_split VALUES {values}")
+                return all(len(road.positions(name)) == 2 for name in names)
+
+            running.until(is_read, every=0.3)
+            log.run("UPDATE routed_split SET region = IF(region = 'EU', NULL, IF(region IS NULL, 'US', 'EU')), n = n + 1 WHERE id % 2 = 0")
+            log.run("ALTER TABLE routed_split ADD COLUMN kind INT NOT NULL DEFAULT 7", "DELETE FROM routed_split WHERE id = 3")
+            log.run("SET sql_log_bin = 0", "UPDATE routed_split SET region = 'EU' WHERE id = 5", "SET sql_log_bin = 1")
+            asked = use_cases.request(road.settings, road.store, PIPELINE, "split_none")
+
+            def has_come() -> bool:
+                [done] = refreshes.get_refreshes(road.store, {one.refresh for one in asked})
+                arrival = use_cases.Arrival(road.store, PIPELINE, ["pg", "duck"], road.settings.pipeline(PIPELINE).outputs_of)
+                return done.state == "done" and not arrival.lacking([done])
+
+            running.until(has_come, every=0.3)
+        assert running.error is None
+        assert main(["pipeline", "init", PIPELINE, "--config", str(road.path)]) == 0
+        written = config.load(road.path)
+        assert {*written.audits} == {f"shop_{name}_{target}" for name in names for target in ("pg", "duck")}, capsys.readouterr()
+        assert {one.where_on for one in written.audits.values()} == {"source"}
+        verdicts = {name: audit_run.run(name, audit, written.connections).verdict for name, audit in written.audits.items()}
+        assert {*verdicts.values()} == {Verdict.MATCH}, verdicts
+        with open_writer("pg", road.settings.connections["pg"]) as session:
+            session.execute("INSERT INTO split.split_eu SELECT id, 'EU', n, kind FROM split.routed_split")
+        found = audit_run.run("shop_split_eu_pg", written.audits["shop_split_eu_pg"], written.connections).differences
+        assert found and {one.kind for one in found.named} == {"extra"}
+    finally:
+        road.close()
+        log.run("DROP TABLE routed_split")
