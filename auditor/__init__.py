@@ -30,6 +30,8 @@ class AuditOptions(TypedDict, total=False):
     """Which columns are compared and how: ``include``, ``exclude``, ``override``. By default all columns of the source."""
     where: str | Mapping[str, str]
     """Compare only the rows that fulfil this condition: portable, or ``{"source": ..., "target": ...}`` in each side's SQL."""
+    where_on: Literal["both", "source"]
+    """Whether ``where`` selects rows on both sides, which is the default, or of the source, whose target's table is to hold no others."""
     json: Literal["value", "text"]
     """How JSON documents are compared: by their values, which is the default, or as text."""
     budget: Mapping[str, Any]

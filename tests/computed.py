@@ -196,7 +196,12 @@ def _compared() -> st.SearchStrategy[filters.Filter]:
     likes = st.tuples(_foldings(), st.sampled_from(["a", "Ä", "x", "dr"])).map(
         lambda parts: filters.Filter(f"{parts[0].text} LIKE '%{parts[1]}%'", _on(lambda text: parts[1] in text, parts[0]))
     )
-    return compared | likes
+
+    def of_truth(parts: tuple[filters.Filter, bool]) -> filters.Filter:
+        one, negated = parts
+        return filters.Filter(f"({one.text}) IS {'NOT ' if negated else ''}TRUE", lambda row: (one.holds(row) is True) != negated)
+
+    return compared | likes | st.tuples(compared | likes, st.booleans()).map(of_truth)
 
 
 def _calculations() -> Drawn:

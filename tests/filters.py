@@ -304,7 +304,9 @@ def _joined(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
 
     several = st.lists(inner, min_size=2, max_size=3)
     negated = inner.map(lambda one: Filter(f"NOT ({one.text})", _not(one.holds)))
-    return several.map(junction("AND", _all)) | several.map(junction("OR", _any)) | negated
+    true = inner.map(lambda one: Filter(f"({one.text}) IS TRUE", lambda row: one.holds(row) is True))
+    not_true = inner.map(lambda one: Filter(f"({one.text}) IS NOT TRUE", lambda row: one.holds(row) is not True))
+    return several.map(junction("AND", _all)) | several.map(junction("OR", _any)) | negated | true | not_true
 
 
 def filters() -> st.SearchStrategy[Filter]:

@@ -41,6 +41,7 @@ class ProposedAudit(TypedDict):
     target: ProposedTable
     columns: NotRequired[ProposedColumns]
     where: NotRequired[str]
+    where_on: NotRequired[str]
 
 
 class PlanColumn(ApiModel):

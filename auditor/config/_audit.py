@@ -202,6 +202,8 @@ class Audit(Strict):
     """Which columns are compared, and how."""
     where: Where | None = None
     """Which rows are compared, on both sides."""
+    where_on: Literal["both", "source"] = "both"
+    """On which sides ``where`` selects rows; with ``source``, all rows of the target's table are compared, which should have no others."""
     json_: Literal["value", "text"] = Field("value", alias="json")
     """How JSON documents are compared: by their values, or as text without blanks, with each engine's order of keys."""
     method: Literal[Method, "auto"] = "exact"
@@ -271,6 +273,10 @@ class Audit(Strict):
             self._check_live()
         elif self.rescan is not None:
             raise ValueError("rescan belongs to summaries: live; add it, or remove rescan")
+        if self.where_on == "source" and not isinstance(self.where, str):
+            raise ValueError("where_on: source needs a filter in the portable language; write where as one text, or remove where_on")
+        if self.where_on == "source" and self.via:
+            raise ValueError("where_on: source and via cannot be combined: the dump stands in for the source; remove one of them")
         if self.ladder and self.method not in ("exact", "auto"):
             raise ValueError("method and ladder cannot be combined; write one of them")
         last = self.ladder.levels[-1] if self.ladder else self.method

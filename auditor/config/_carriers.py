@@ -22,6 +22,10 @@ class Carrier:
     """The table's database in the source."""
     table: str
     """Its name there."""
+    output: str
+    """What the stream calls it: the name of the route by which rows come into the target's table, else the same."""
+    where: str | None
+    """Which rows the pipeline carries there; None for all."""
     target: str
     """The pipeline's name of the target."""
     schema: str
@@ -44,10 +48,12 @@ def find_carriers(
         if not pipeline.replicates(source[-1], database, home):
             continue
         for chosen_name, chosen in pipeline.targets.items():
-            schema, table = chosen.place_in(database, source[-1])
-            is_there = into[-1].lower() == table.lower() and into[-2:-1] in ((), (schema,))
-            if is_there and _is_same(connections, chosen.connection, target.connection):
-                carriers.append(Carrier(name, database, source[-1], chosen_name, schema))
+            if not _is_same(connections, chosen.connection, target.connection):
+                continue
+            for output, where in pipeline.columns_of(source[-1]).outputs(source[-1]).items():
+                schema, table = chosen.place_in(database, output)
+                if into[-1].lower() == table.lower() and into[-2:-1] in ((), (schema,)):
+                    carriers.append(Carrier(name, database, source[-1], output, where, chosen_name, schema))
     return carriers
 
 
@@ -82,7 +88,7 @@ def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections
             return _why_not_carried(audit, read, pipelines, connections)
         carrying[read.label] = carriers[0]
     [first, *_] = carrying.values()
-    if audit.summaries and (why := _why_not_summed_up(audit, first, pipelines[first.pipeline])):
+    if audit.summaries and (why := _why_not_summed_up(audit, first)):
         return why
     if why := _why_not_together(carrying):
         return why
@@ -98,14 +104,13 @@ def _setting(audit: Audit) -> str:
     return "summaries: live" if audit.summaries else "align"
 
 
-def _why_not_summed_up(audit: Audit, carrier: Carrier, pipeline: Pipeline) -> str:
+def _why_not_summed_up(audit: Audit, carrier: Carrier) -> str:
     """Return why the stream does not show each change of a row that the audit compares; '' if it does."""
-    carried = pipeline.columns_of(carrier.table).where
-    if carried is None or carried == audit.where:
+    if carrier.where is None or carrier.where == audit.where:
         return ""
     return (
-        f"the pipeline {carrier.pipeline} carries only rows of {carrier.table} where {carried}, so its stream cannot keep the summaries of"
-        " other rows; write the same where in the audit, or remove summaries: live"
+        f"the pipeline {carrier.pipeline} carries only rows of {carrier.table} where {carrier.where}, so its stream cannot keep the"
+        " summaries of other rows; write the same where in the audit, or remove summaries: live"
     )
 
 

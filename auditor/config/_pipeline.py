@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 import dialects
 from auditor import canonical
@@ -83,6 +83,15 @@ class Transform(Strict):
     """The kinds of the columns that it returns."""
 
 
+class Route(Strict):
+    """A table of the targets for some rows of a table."""
+
+    name: str = Field(min_length=1)
+    """The table's name, where the source's table would have its own."""
+    when: str | None = None
+    """Which rows go there, in the portable language of filters; None for all that no route before it takes."""
+
+
 class PipelineColumns(Strict):
     """What a pipeline does with the columns and rows of one table; names are the source's."""
 
@@ -98,12 +107,20 @@ class PipelineColumns(Strict):
     """Columns that the source does not have, by name."""
     transform: Transform | None = None
     """Further ones, by a function in Python."""
+    table: tuple[Route, ...] = ()
+    """Into which tables the rows go: each into the first one whose ``when`` is true of it, the rest into that of the table's own name."""
     owner: str = ""
     """Who answers for the table: named where it stops, and with its versions."""
     doc: str = ""
     """What the table holds, for those who read it."""
     docs: dict[str, str] = {}
     """What columns hold."""
+
+    @field_validator("table", mode="before")
+    @classmethod
+    def _as_routes(cls, given: Any) -> Any:
+        """Return a single route as the only one of a list."""
+        return [given] if isinstance(given, Mapping | Route) else given
 
     @model_validator(mode="after")
     def _consistent(self) -> PipelineColumns:
@@ -116,6 +133,13 @@ class PipelineColumns(Strict):
         made = [name.lower() for name in (*self.compute, *(self.transform.columns if self.transform else ()))]
         if twice := next((name for name in made if name in new_names or made.count(name) > 1), None):
             raise ValueError(f"two columns would be named {twice!r}; write another name for the computed one")
+        routes = [route.name.lower() for route in self.table]
+        if twice := next((name for name in routes if routes.count(name) > 1), None):
+            raise ValueError(f"table names {twice!r} twice; join both routes by OR, or write another name for one of them")
+        if useless := next((later for route, later in itertools.pairwise(self.table) if route.when is None), None):
+            raise ValueError(
+                f"table: a route before {useless.name!r} has no when, so that no row comes so far; write its when, or move it last"
+            )
         return self
 
     @property
@@ -123,6 +147,34 @@ class PipelineColumns(Strict):
         """The kinds of the columns that the source does not have, by name."""
         by_expression = {name: column.kind for name, column in self.compute.items()}
         return by_expression | (self.transform.columns if self.transform else {})
+
+    @property
+    def routes_all(self) -> bool:
+        """Whether every row goes by a route, and none into the table of its own name."""
+        return bool(self.table) and self.table[-1].when is None
+
+    def outputs(self, table: str) -> dict[str, str | None]:
+        """Return into which tables the rows of the table of this name go, each with the filter of its rows; None for all rows.
+
+        No row passes two of the filters; those for which a ``when`` is unknown are not taken by its route.
+        """
+        if not self.table:
+            return {table: self.where}
+        found: dict[str, str | None] = {}
+        taken: list[str] = []
+        for route in self.table if self.routes_all else (*self.table, Route(name=table)):
+            found[route.name] = _filter_of(self.where, taken, route.when)
+            taken.append(route.when or "")
+        return found
+
+
+def _filter_of(where: str | None, taken: list[str], when: str | None) -> str | None:
+    """Return the filter of rows that pass ``where``, that no route before has ``taken``, and that pass ``when``; None for all rows."""
+    given = [condition for condition in (where, when) if condition is not None]
+    if not taken and len(given) < 2:
+        return next(iter(given), None)
+    first, last = ([f"({condition})"] if condition is not None else [] for condition in (where, when))
+    return " AND ".join([*first, *(f"({condition}) IS NOT TRUE" for condition in taken), *last])
 
 
 class Staging(Strict):
@@ -324,6 +376,26 @@ class Pipeline(Strict):
                 raise ValueError(f"segment: by: {column!r} is excluded from {table}, so no event has it; name another column")
         return self
 
+    @model_validator(mode="after")
+    def _routes_apart(self) -> Pipeline:
+        """Check that each route has a name of its own among the source's tables that are named, and the routes of all tables."""
+        patterns = (pattern.rpartition(".")[2] for pattern in self.source.tables)
+        named = {name.lower(): name for name in (*self.columns, *(name for name in patterns if not re.search(r"[*?\[]", name)))}
+        routed: dict[str, str] = {}
+        for table, rules in self.columns.items():
+            for route in rules.table:
+                name, place = route.name.lower(), f"columns: {{{table}: {{table: {{name: {route.name}}}}}}}"
+                if name == table.lower() and not rules.routes_all:
+                    raise ValueError(
+                        f"{place}: rows that no route takes go there, too; add a route without when for these, or leave it out"
+                    )
+                if name != table.lower() and name in named:
+                    raise ValueError(f"{place}: {named[name]} is a table of the source itself; give the route another name")
+                if name in routed:
+                    raise ValueError(f"{place}: rows of {routed[name]} go there, too; give one of the routes another name")
+                routed[name] = table
+        return self
+
     def replicates(self, table: str, database: str = "", home: str = "") -> bool:
         """Return whether a table of the source belongs to the pipeline.
 
@@ -343,6 +415,20 @@ class Pipeline(Strict):
     def columns_of(self, table: str) -> PipelineColumns:
         """Return what happens to the columns of a table."""
         return self.columns.get(table, PipelineColumns())
+
+    def outputs_of(self, table: str) -> list[str]:
+        """Return into which tables the rows of a table of the source, ``database.table``, go: what the stream and the targets call them."""
+        database, _, name = table.partition(".")
+        return [f"{database}.{output}" for output in self.columns_of(name).outputs(name)]
+
+    def origin_of(self, output: str) -> str:
+        """Return from which table of the source the rows of a table of the stream, ``database.table``, are."""
+        database, _, name = output.partition(".")
+        return f"{database}.{self.routed_from(name) or name}"
+
+    def routed_from(self, name: str) -> str:
+        """Return the other table of the source that has a route of this name; '' if none has."""
+        return next((table for table, rules in self.columns.items() if table != name for route in rules.table if route.name == name), "")
 
 
 def find_problems(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:

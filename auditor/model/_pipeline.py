@@ -207,8 +207,9 @@ class TableNote:
     time: dt.datetime
     """When the source committed it."""
     body: Mapping[str, Any] = field(default_factory=dict)
-    """Of poison its ``stage`` (decoding, staging, merge) and ``reason``, and, of an event that a target cannot hold, how many events ``of``
-    its table the transaction has; of a change its ``ops``, as `auditor.pipeline.binlog.ddl` reads them."""
+    """Of poison its ``stage`` (decoding, staging, merge) and ``reason``, its ``cause`` where the reason names a row as well, and, of an
+    event that a target cannot hold, how many events ``of`` its table the transaction has; of a change its ``ops``, as
+    `auditor.pipeline.binlog.ddl` reads them."""
     target: str = ""
     """The target that cannot hold the events; '' if no target can have them."""
     row: int = -1

@@ -23,7 +23,6 @@ from auditor.pipeline.binlog.ranges import LogRange, LogScan, Mark
 from auditor.pipeline.binlog.selection import DOTTED, Selection
 from auditor.pipeline.binlog.table_map import is_old_time, refuse_old_time
 from auditor.pipeline.catalogue import describe_tables, find_tables
-from auditor.pipeline.columns import Projection, Rules
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
 from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
@@ -31,6 +30,7 @@ from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.merge.table_statistics import check_analyze
 from auditor.pipeline.merge.target_table import TargetTable, examine, find_table, folding
 from auditor.pipeline.segments.buckets import refuse_missing_column
+from auditor.pipeline.stage_task import TableRules, refuse_name
 from auditor.sql.merge import is_own_table
 from dialects import Place, Session, Table, versions
 
@@ -87,7 +87,9 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
                 findings.append(result)
             else:
                 schemas.append(result)
-        findings += find_shared(settings, name, [".".join(table) for table in list_tables(session, pipeline)])
+        said = {one.sentence for one in findings}
+        found = find_shared(settings, name, [".".join(table) for table in list_tables(session, pipeline)])
+        findings += [one for one in found if one.sentence not in said]
         if session.dialect.CHANGE_STREAM == "binlog":
             findings += _check_cascades(session, pipeline, connection.url)
             findings += _check_scope(settings, name)
@@ -95,6 +97,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
         findings.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
     finally:
         session.close()
+    findings += _find_routed(pipeline)
     for target in pipeline.targets:
         findings += check_target(settings, name, target, schemas)
     return findings
@@ -157,11 +160,16 @@ def _describe(session: Session, database: str, name: str) -> TableSchema | None:
 
 
 def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterator[Finding]:
-    """Yield which of the source's tables, ``database.table``, would be one table of a target.
+    """Yield which of the source's tables, ``database.table``, or of those into which their rows go, would be one table of a target.
 
     A target is asked only where names differ in the case of their letters alone; one that cannot be reached says so elsewhere.
     """
-    for target, chosen in settings.pipeline(name).targets.items():
+    pipeline = settings.pipeline(name)
+    for table in tables:
+        if other := pipeline.routed_from(table.partition(".")[2]):
+            yield Finding("error", f"table {table}", refuse_name(table, other))
+    tables = sorted({output for table in tables for output in pipeline.outputs_of(table)})
+    for target, chosen in pipeline.targets.items():
         shared: dict[str, list[str]] = {table: [] for table in tables if is_own_table(chosen.place_of(table)[1])}
         shared |= find_alike(lambda text: text, chosen.place_of, tables)
         if find_alike(str.lower, chosen.place_of, tables).keys() - shared.keys():
@@ -172,6 +180,16 @@ def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterato
             if table not in reported:
                 reported |= {table, *others}
                 yield Finding("error", f"target {target}", describe_shared(target, chosen.place_of, table, others))
+
+
+def _find_routed(pipeline: Pipeline) -> Iterator[Finding]:
+    """Yield which settings of targets are about tables whose rows all go into others."""
+    for target, chosen in pipeline.targets.items():
+        for table in chosen.tables:
+            name = table.rpartition(".")[2]
+            if name not in (outputs := pipeline.columns_of(name).outputs(name)):
+                sentence = f"tables: {table} is no table there: its rows go into {', '.join(outputs)}; name these"
+                yield Finding("warning", f"target {target}", sentence)
 
 
 def _schema(database: str, name: str, table: Table) -> TableSchema:
@@ -294,7 +312,7 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
         if pipeline.segment and (by := pipeline.segment.column_of(table)) and by.lower() not in known:
             yield Finding("error", subject, refuse_missing_column(table, by, [column.name for column in schema.columns]))
         try:
-            yield Projection(schema, Rules(rules, salt)).schema
+            yield from (projection.schema for projection in TableRules(pipeline, salt).project(schema))
         except AuditorError as error:
             yield Finding("error", subject, str(error))
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from auditor.config import PipelineColumns
 from auditor.errors import BadExpression, ColumnRefused
-from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, ColumnSchema, TableSchema
+from auditor.pipeline.events import ARROW_SCHEMA, SHORT_YEAR, ColumnSchema, TableSchema, describe_key
 from auditor.pipeline.row_expressions import ComputedColumns, RowFilter
 from auditor.pipeline.transforms import TransformedColumns
 from auditor.sql import filter as portable
@@ -50,13 +50,13 @@ class Rules:
 
 
 class Projection:
-    """What a pipeline makes of the events of one table under one schema.
+    """What a pipeline makes of the events of one table under one schema, for a table called ``output`` if that is given.
 
     Raises ColumnRefused if a rule names a column that the table does not have, or excludes one of the key, and for a YEAR(2) that is not
     excluded or that the filter names; BadExpression for a filter or value that cannot be evaluated.
     """
 
-    def __init__(self, schema: TableSchema, rules: Rules) -> None:
+    def __init__(self, schema: TableSchema, rules: Rules, output: str = "") -> None:
         names = [column.name for column in schema.columns]
         table = f"{schema.database}.{schema.table}"
         exclude, mask = (_resolve(table, names, chosen) for chosen in (rules.columns.exclude, rules.columns.mask))
@@ -66,10 +66,10 @@ class Projection:
         self._salt = rules.salt
         if mask and not self._salt:
             raise ColumnRefused(f"{table}: columns are masked, and there is no salt; open the store first")
-        self._names = names
         self._width = len(names)
         self._kept = [index for index, name in enumerate(names) if name not in exclude]
         self._key = [index for index, name in enumerate(names) if name in schema.key]
+        self._key_places = [(name, names.index(name)) for name in schema.key]
         self._is_key_masked = any(name in mask for name in schema.key)
         self._masked = frozenset(index for index, name in enumerate(names) if name in mask)
         self._filter = RowFilter(rules.columns.where, schema) if rules.columns.where is not None else None
@@ -93,7 +93,7 @@ class Projection:
         lowered = [column.name.lower() for column in columns]
         if twice := next((name for name in lowered if lowered.count(name) > 1), None):
             raise ColumnRefused(f"{table}: two columns would be named {twice!r}; rename, exclude or compute one of them under another name")
-        self.schema = TableSchema(schema.database, schema.table, columns, tuple(rename.get(name, name) for name in schema.key))
+        self.schema = TableSchema(schema.database, output or schema.table, columns, tuple(rename.get(name, name) for name in schema.key))
         """The table's columns as parts and targets have them."""
         self.leaves_out = self._filter is not None or self._is_key_masked
         """Whether it leaves out events: rows outside the filter, and bounds of digests."""
@@ -106,7 +106,7 @@ class Projection:
         if self.changes_nothing:
             return announced
         after = pa.array([[self.schema.to_json()]] * announced.num_rows, TEXTS)
-        return _with(announced, {"after": after}, self.schema.id)
+        return _with(announced, {"after": after}, self.schema)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch, all of this table and schema, as they leave the source, under the projected schema's id.
@@ -126,13 +126,14 @@ class Projection:
         if self._changes_rows:
             is_whole = pc.invert(pc.is_in(kinds, KEYS_ALONE))
             images = {name: self._project_rows(images[name], is_whole) for name in images}
-        return _with(batch, {"kind": kinds, **images}, self.schema.id)
+        return _with(batch, {"kind": kinds, **images}, self.schema)
 
-    def name_row(self, batch: pa.RecordBatch) -> str:
-        """Return which row the one event of a batch is of: its key, without what is masked."""
-        [row] = batch["after"].to_pylist() if batch["after"][0].is_valid else batch["before"].to_pylist()
-        named = [f"{self._names[index]} = {'(masked)' if index in self._masked else row[index]}" for index in self._key]
-        return f"the row with {', '.join(named)}" if named else "a row of a table without a key"
+    def describe_key(self, event: pa.RecordBatch) -> str:
+        """Return the key of a batch's only row, as a condition; of a masked column its digest."""
+        [row] = (event["after"] if event["after"].is_valid()[0].as_py() else event["before"]).to_pylist()
+        texts = {name: row[index] for name, index in self._key_places}
+        masked = {name for name, index in self._key_places if index in self._masked}
+        return describe_key({name: digest(self._salt, text) if text and name in masked else text for name, text in texts.items()})
 
     def _select(self, rows: pa.ListArray) -> pa.Array:
         """Return for each row whether the filter passes it; NULL where there is no row."""
@@ -244,9 +245,10 @@ def _move(batch: pa.RecordBatch, passes: dict[str, pa.Array]) -> tuple[pa.Record
     return batch, kinds, images
 
 
-def _with(batch: pa.RecordBatch, columns: dict[str, pa.Array], schema_id: str) -> pa.RecordBatch:
-    """Return a batch with some columns replaced, and the id of its schema."""
-    arrays = {**columns, "schema_id": pa.array([schema_id] * batch.num_rows, pa.string())}
+def _with(batch: pa.RecordBatch, columns: dict[str, pa.Array], schema: TableSchema) -> pa.RecordBatch:
+    """Return a batch with some columns replaced, and the table and the id of its schema."""
+    named = {"table": schema.table, "schema_id": schema.id}
+    arrays = {**columns, **{name: pa.array([text] * batch.num_rows, pa.string()) for name, text in named.items()}}
     return pa.RecordBatch.from_arrays(
         [arrays.get(field.name, batch[field.name]).cast(field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA
     )

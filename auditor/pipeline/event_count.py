@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from auditor.errors import StagingFailed
 
@@ -14,6 +15,9 @@ FACTOR = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that rows of one position weigh differently from positions."""
 
 MODULUS = 1 << 64
+
+COMES, LEAVES = pa.array(["insert", "update", "refresh"]), pa.array(["delete", "update"])
+"""Kinds of events after which a table has a row, and of those before which it had one."""
 
 BUG = "nothing of this batch was staged; report this as a bug of the pipeline"
 
@@ -36,6 +40,24 @@ class Tally:
         self.events, self.places = self.events + other.events, (self.places + other.places) % MODULUS
 
 
+def check_routes(table: str, decoded: pa.RecordBatch, projected: Iterable[pa.RecordBatch]) -> None:
+    """Check that each row of a table which is split over several came into one of them, and left one. Raises StagingFailed."""
+    listed = list(projected)
+    for kinds, what in ((COMES, "came into"), (LEAVES, "left")):
+        wanted, found = Tally(), Tally()
+        wanted.add(_of_kinds(decoded, kinds))
+        for batch in listed:
+            found.add(_of_kinds(batch, kinds))
+        if wanted != found:
+            raise StagingFailed(
+                f"{wanted.events:,} rows of {table} were decoded, and {found.events:,} {what} the tables of its routes; {BUG}"
+            )
+
+
+def _of_kinds(events: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
+    return events.filter(pc.is_in(events["kind"], kinds))
+
+
 @dataclass(slots=True)
 class EventCount:
     """What a task is to write of each table, ``database.table``."""
@@ -43,7 +65,7 @@ class EventCount:
     tables: dict[str, Tally] = field(default_factory=dict)
 
     def take(self, table: str, decoded: pa.RecordBatch, projected: Iterable[pa.RecordBatch], refused: int, leaves_out: bool) -> None:
-        """Take rows of a table that were decoded, what is to be written of them, and how many of them are noted as refused.
+        """Take rows that were decoded for a table of the stream, what is to be written of them, and how many are noted as refused.
 
         ``leaves_out`` says that rules of the pipeline may leave some out. Raises StagingFailed if others are missing.
         """

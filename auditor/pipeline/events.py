@@ -29,6 +29,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Literal
@@ -222,6 +223,19 @@ def _schema_of(text: str) -> TableSchema:
 @lru_cache(maxsize=10_000)
 def _id_of(schema: TableSchema) -> str:
     return hashlib.sha256(schema.to_json().encode()).hexdigest()[:12]
+
+
+MOST_SHOWN = 80
+"""Characters of a value of a key that a message shows."""
+
+
+def describe_key(values: Mapping[str, str | None]) -> str:
+    """Return the key of a row as conditions, from its columns' texts."""
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in values.items())
+
+
+def _shown(value: str | None) -> str:
+    return "NULL" if value is None else value if len(value) <= MOST_SHOWN else f"{value[:MOST_SHOWN]}..."
 
 
 @lru_cache(maxsize=10_000)

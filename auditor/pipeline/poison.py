@@ -71,10 +71,15 @@ def _following(store: Store, pipeline: str, note: TableNote, stops: Sequence[Tab
         if stop.table != note.table or stop.target or note.target or (stop.position, stop.row) <= (note.last, note.row):
             continue
         staged = parts.list_parts(store, pipeline, note.table, (following or [note])[-1].last, limit=1)
-        if stop.reason != note.reason or (staged and staged[0].first < stop.position):
+        if _cause(stop) != _cause(note) or (staged and staged[0].first < stop.position):
             break
         following.append(stop)
     return following
+
+
+def _cause(note: TableNote) -> str:
+    """Return why a note stops its table, without the row that does."""
+    return str(note.body.get("cause", note.reason))
 
 
 def _is_at(position: int, file: int, offset: int) -> bool:

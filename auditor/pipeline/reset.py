@@ -44,11 +44,11 @@ def forget_positions(settings: Settings, store: Store, name: str, target: str) -
 
 
 def _tables_of_source(settings: Settings, name: str) -> list[str]:
-    """Return the tables of a pipeline's source, where the store knows none: it may be a new one."""
+    """Return what the stream calls the tables of a pipeline's source, where the store knows none: it may be a new one."""
     pipeline = settings.pipeline(name)
     connection = settings.connections[pipeline.source.connection]
     with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
-        return [f"{schema.database}.{schema.table}" for schema in read_schemas(session, pipeline).values()]
+        return [output for table in read_schemas(session, pipeline) for output in pipeline.outputs_of(table)]
 
 
 def find_tables(settings: Settings, store: Store, name: str) -> list[str]:

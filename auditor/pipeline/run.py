@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,9 @@ def read_values(settings: Settings, name: str, schemas: Mapping[str, TableSchema
         with closing(source_of(settings, name).connect()) as connection:
             is_bare = "mariadb" not in server_version(connection).lower()  # MariaDB writes defaults as a statement does
             for key, schema in schemas.items():
-                if (of_table := _projected(settings, name, schema, _read(connection, schema, is_bare))) is not None:
+                if (
+                    of_table := _projected(settings, name, schema, _read(connection, _origin(settings, name, schema), is_bare))
+                ) is not None:
                     values[key] = of_table
     except AuditorError as error:
         named = ", ".join(sorted(f"{schema.database}.{schema.table}" for key, schema in schemas.items() if key not in values)[:10])
@@ -82,13 +84,19 @@ def read_values(settings: Settings, name: str, schemas: Mapping[str, TableSchema
 
 def _projected(settings: Settings, name: str, schema: TableSchema, rows: Mapping[str, Value]) -> dict[str, Value] | None:
     """Return the values of columns by the target's names, without those of masked ones; None if they are not those of the schema."""
-    rules = settings.pipeline(name).columns_of(schema.table)
+    rules = settings.pipeline(name).columns_of(_origin(settings, name, schema).table)
     excluded, renamed = {column.lower() for column in rules.exclude}, {old.lower(): new for old, new in rules.rename.items()}
     values = {renamed.get(column.lower(), column): value for column, value in rows.items() if column.lower() not in excluded}
     masked = {renamed.get(column.lower(), column).lower() for column in rules.mask}
     if {column.lower() for column in values} != {column.name.lower() for column in schema.columns if not column.computed}:
         return None
     return {column: value for column, value in values.items() if column.lower() not in masked}
+
+
+def _origin(settings: Settings, name: str, schema: TableSchema) -> TableSchema:
+    """Return a schema with the name that its table has in the source."""
+    table = settings.pipeline(name).origin_of(f"{schema.database}.{schema.table}").partition(".")[2]
+    return replace(schema, table=table)
 
 
 def _read(connection: Any, schema: TableSchema, is_bare: bool) -> dict[str, Value]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -22,11 +22,12 @@ from auditor.errors import AuditorError, BadExpression, ColumnRefused, StagingFa
 from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.ddl import ChangeBody, Op
 from auditor.pipeline.columns import Projection, Rules, digest, refuse_short_year
-from auditor.pipeline.event_count import EventCount, Tally
+from auditor.pipeline.event_count import EventCount, Tally, check_routes
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.staged_sums import TaskSums
 from auditor.pipeline.part_writer import WrittenPart, write_parts
+from auditor.pipeline.row_expressions import RowFilter
 from auditor.pipeline.worker_process import freeze_modules
 
 
@@ -131,29 +132,36 @@ def project(
     Notes on tables are appended. What is decoded is summed up, and what is to be written is counted. Each batch is projected before the
     next one is decoded. Events that cannot be projected are noted. Raises StagingFailed.
     """
-    projections: dict[str, Projection | AuditorError] = {}
+    projections: dict[str, Sequence[Projection] | AuditorError] = {}
     schemas: dict[str, TableSchema] = {}
     for read in batches:
         found, announced, rows = _split(read)
-        notes += [_read_note(row, rules) for row in found]
+        notes += [note for row in found for note in _read_notes(row, rules)]
         for event in announced.select(["schema_id", "after"]).to_pylist():
             schema_id, [body] = event["schema_id"], event["after"]
             if schema_id not in projections:
                 schemas[schema_id] = TableSchema.from_json(body)
-                projections[schema_id] = _projection(schemas[schema_id], rules)
+                projections[schema_id] = _project_schema(schemas[schema_id], rules)
         yield from _announce(announced, projections)
         for schema_id, chosen in _runs(rows):
             if (projected_by := projections.get(schema_id)) is None:
                 raise StagingFailed(f"the source announced no schema {schema_id} before its events; report this as a bug of the source")
-            sums.take(schemas[schema_id], chosen)
+            schema = schemas[schema_id]
+            outputs = rules.outputs_of(schema)
+            sums.take(schema, chosen, outputs)
             if isinstance(projected_by, AuditorError):
-                notes += _refuse(chosen, projected_by)
+                notes += [note for table in outputs for note in _refuse(chosen, projected_by, table)]
                 continue
-            projected, refused = _apply(projected_by, chosen)
-            notes += refused
-            table = f"{schemas[schema_id].database}.{schemas[schema_id].table}"
-            count.take(table, chosen, projected, sum(note.events for note in refused), projected_by.leaves_out)
-            yield from projected
+            is_split = len(projected_by) > 1 and rules.of(schema.table).columns.where is None
+            routed, refused_any = list[pa.RecordBatch](), False
+            for projection, table in zip(projected_by, outputs, strict=True):
+                projected, refused = _apply(projection, chosen, table)
+                notes += refused
+                count.take(table, chosen, projected, sum(note.events for note in refused), projection.leaves_out)
+                yield from projected
+                routed, refused_any = [*routed, *projected] if is_split else [], refused_any or bool(refused)
+            if is_split and not refused_any:
+                check_routes(f"{schema.database}.{schema.table}", chosen, routed)
 
 
 def _split(read: pa.RecordBatch) -> tuple[list[dict[str, Any]], pa.RecordBatch, pa.RecordBatch]:
@@ -165,15 +173,16 @@ def _split(read: pa.RecordBatch) -> tuple[list[dict[str, Any]], pa.RecordBatch, 
     return notes, announced, rows
 
 
-def _announce(announced: pa.RecordBatch, projections: Mapping[str, Projection | AuditorError]) -> Iterator[pa.RecordBatch]:
+def _announce(announced: pa.RecordBatch, projections: Mapping[str, Sequence[Projection] | AuditorError]) -> Iterator[pa.RecordBatch]:
     """Yield the announcements of schemas that can be projected, as those of the projected ones: all that stay as they are together."""
     alike: list[int] = []
     for place, schema_id in enumerate(announced["schema_id"].to_pylist()):
-        projection = projections[schema_id]
-        if isinstance(projection, Projection) and projection.changes_nothing:
-            alike.append(place)
-        elif isinstance(projection, Projection):
-            yield projection.announce(announced.slice(place, 1))
+        projected_by = projections[schema_id]
+        for projection in () if isinstance(projected_by, AuditorError) else projected_by:
+            if projection.changes_nothing:
+                alike.append(place)
+            else:
+                yield projection.announce(announced.slice(place, 1))
     if alike:
         yield announced if len(alike) == announced.num_rows else announced.take(pa.array(alike))
 
@@ -188,15 +197,16 @@ def _runs(events: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
     return [(encoded.dictionary[places[start]].as_py(), events.slice(start, end - start)) for start, end in pairwise(starts)]
 
 
-def _projection(schema: TableSchema, rules: TableRules) -> Projection | AuditorError:
+def _project_schema(schema: TableSchema, rules: TableRules) -> Sequence[Projection] | AuditorError:
+    """Return what is made of a schema's events for each table into which they go; the error if that is not known of one."""
     try:
-        return Projection(schema, rules.of(schema.table))
+        return rules.project(schema)
     except (ColumnRefused, BadExpression) as error:
         return error
 
 
-def _apply(projection: Projection, batch: pa.RecordBatch) -> tuple[list[pa.RecordBatch], list[TableNote]]:
-    """Return the projected events, and a note on each that cannot be projected."""
+def _apply(projection: Projection, batch: pa.RecordBatch, table: str) -> tuple[list[pa.RecordBatch], list[TableNote]]:
+    """Return the projected events, and a note on each that cannot be projected, for a table of the stream."""
     projected: list[pa.RecordBatch] = []
     notes: list[TableNote] = []
     left = [batch]
@@ -209,33 +219,42 @@ def _apply(projection: Projection, batch: pa.RecordBatch) -> tuple[list[pa.Recor
             if half:
                 left += [batch.slice(half), batch.slice(0, half)]
             else:
-                notes += _refuse(batch, ValueRefused(f"{error}; {projection.name_row(batch)}"))
+                notes += _refuse(batch, error, table, projection.describe_key(batch))
     return projected, notes
 
 
-def _refuse(batch: pa.RecordBatch, error: AuditorError) -> list[TableNote]:
-    """Return the note on events that cannot be staged; none if there is no row among them."""
+def _refuse(batch: pa.RecordBatch, error: AuditorError, table: str, key: str = "") -> list[TableNote]:
+    """Return the note on events that cannot be staged, for a table of the stream; none if there is no row among them."""
     rows = batch.sort_by([("position", "ascending"), ("row", "ascending")])
     if not rows.num_rows:
         return []
-    table, first, last = f"{rows['database'][0]}.{rows['table'][0]}", rows["position"][0].as_py(), rows["position"][-1].as_py()
+    first, last = rows["position"][0].as_py(), rows["position"][-1].as_py()
     body = {"stage": "staging", "reason": str(error)}
+    if key:
+        body |= {"reason": f"{error}; the row with {key}", "cause": str(error)}
     return [TableNote(table, "poison", first, last, rows.num_rows, rows["time"][0].as_py(), body, row=rows["row"][0].as_py())]
 
 
-def _read_note(row: Mapping[str, Any], rules: TableRules) -> TableNote:
-    """Return the note that the source wrote as an event."""
+def _read_notes(row: Mapping[str, Any], rules: TableRules) -> list[TableNote]:
+    """Return the note that the source wrote as an event, for each table of the stream that it is about."""
     content = json.loads(row["after"][0])
     body, table = content["body"], f"{row['database']}.{row['table']}"
     if row["kind"] == "change":
         body = project_ops(body, table, rules.of(body.get("beside", row["table"])))
-    last, events = content["last"], content["events"]
-    return TableNote(table, row["kind"], row["position"], last, events, row["time"], body, row=row["row"])
+        if why := rules.refuse_change(table, body):
+            ops = [op for op in body["ops"] if not _is_move(op)]
+            body = {"ops": ops, "stage": "statement", "reason": why, **{key: body[key] for key in ("statement",) if key in body}}
+    about = row["position"], content["last"], content["events"], row["time"], body
+    return [TableNote(output, row["kind"], *about, row=row["row"]) for output in rules.pipeline.outputs_of(table)]
+
+
+def _is_move(op: Op) -> bool:
+    return op["op"] == "moved" or (op["op"] == "gone" and "to" in op)
 
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """What happens to the columns of each table of a pipeline."""
+    """What happens to the columns of each table of a pipeline, and into which tables its rows go."""
 
     pipeline: Pipeline
     salt: bytes = field(repr=False)
@@ -243,6 +262,50 @@ class TableRules:
     def of(self, table: str) -> Rules:
         """Return the rules of a table."""
         return Rules(self.pipeline.columns_of(table), self.salt)
+
+    def outputs_of(self, schema: TableSchema) -> list[str]:
+        """Return into which tables of the stream the rows of a source's table go."""
+        return self.pipeline.outputs_of(f"{schema.database}.{schema.table}")
+
+    def project(self, schema: TableSchema) -> list[Projection]:
+        """Return what is made of a source's events for each table into which they go. Raises ColumnRefused and BadExpression."""
+        rules = self.of(schema.table)
+        if other := self.pipeline.routed_from(schema.table):
+            raise ColumnRefused(refuse_name(f"{schema.database}.{schema.table}", other))
+        if not rules.columns.table:
+            return [Projection(schema, rules)]
+        for condition in (rules.columns.where, *(route.when for route in rules.columns.table)):
+            if condition is not None:
+                RowFilter(condition, schema)  # by itself: brackets of one must not close those of another
+        return [
+            Projection(schema, dataclasses.replace(rules, columns=rules.columns.model_copy(update={"where": where, "table": ()})), name)
+            for name, where in rules.columns.outputs(schema.table).items()
+        ]
+
+    def refuse_change(self, table: str, body: ChangeBody) -> str:
+        """Return why a statement of the source cannot be done to the tables into which a table's rows go; '' if it can."""
+        name = table.partition(".")[2]
+        if other := self.pipeline.routed_from(name):
+            return refuse_name(table, other)
+        names = [table, *(str(op["from" if op["op"] == "moved" else "to"]) for op in body["ops"] if _is_move(op))]
+        if len(names) > 1 and (routed := next((one for one in names if self._is_routed(one)), "")):
+            return (
+                f"the source renamed {' or '.join(sorted(names))}, and rows of {routed} go into tables of other names (columns: table);"
+                f" send all rows of {table} again: auditor pipeline refresh, and skip this"
+            )
+        return ""
+
+    def _is_routed(self, table: str) -> bool:
+        name = table.partition(".")[2]
+        return bool(self.pipeline.columns_of(name).table or self.pipeline.routed_from(name))
+
+
+def refuse_name(table: str, other: str) -> str:
+    """Return why a table of the source has no place of its own in the stream, and what gives it one."""
+    return (
+        f"the source has a table {table}, and rows of {other} go into a table of this name (columns: table); give that route another name,"
+        " or rename the source's table"
+    )
 
 
 def _entries(written: list[str], notes: list[str], error: str) -> pa.RecordBatch:

@@ -198,14 +198,19 @@ class NameResolver:
         known |= {name.lower() for name in every}
         self.problems += [f"the audit names a column {name!r} that neither side has" for name in written if name.lower() not in known]
 
-    def for_filter(self, name: str) -> dict[Side, Column]:
-        """Return both sides' columns of a name that the filter uses. Raises BadExpression if a side has none."""
-        source, target = (self.find(side, name) for side in SIDES)
+    def for_filter(self, name: str, is_of_both: bool = True) -> dict[Side, Column]:
+        """Return both sides' columns of a name that the filter uses; the source's for both, where the filter is of the source alone.
+
+        Raises BadExpression if a side has none.
+        """
+        source = self.find("source", name)
+        target = self.find("target", name) if is_of_both else source
         if source and target:
             return {"source": source, "target": target}
         if source:
             raise BadExpression(f"the column {name!r} is not in the target ({self.ends['target'].label}){self.hint('target', name)}")
-        known = ", ".join(column.name for column in self.ends["source"].table.columns if self.find("target", column.name))
+        columns = [column.name for column in self.ends["source"].table.columns]
+        known = ", ".join(column for column in columns if not is_of_both or self.find("target", column))
         raise BadExpression(f"there is no column {name!r} in the source; use one of {known}, and write texts in single quotes")
 
     def for_expressions(self, side: Side, shared: bool) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auditor.config import Audit, Override, PerSide
@@ -15,7 +15,7 @@ from auditor.planning.columns import Endpoint, NameResolver
 from auditor.planning.times import with_rounding
 from auditor.sql import filter as portable
 from auditor.sql import user_sql
-from auditor.sql.filter import FilterColumn
+from auditor.sql.filter import Condition, FilterColumn
 from dialects import Kind
 
 Clock = Callable[[], dt.datetime]
@@ -43,34 +43,56 @@ class PlannedFilter:
 
 
 def plan_filter(
-    where: str | PerSide | None, ends: Mapping[Side, Endpoint], names: NameResolver, clock: Clock | None, problems: list[str]
+    where: str | PerSide | None,
+    ends: Mapping[Side, Endpoint],
+    names: NameResolver,
+    clock: Clock | None,
+    problems: list[str],
+    sides: Sequence[Side] = SIDES,
 ) -> PlannedFilter:
-    """Return the filter of an audit; without it, and if ``problems`` receives why it cannot be used, that of all rows."""
+    """Return the filter of an audit; without it, and if ``problems`` receives why it cannot be used, that of all rows.
+
+    One in the portable language selects rows on these ``sides``: on both, or on the source alone.
+    """
     try:
         if isinstance(where, PerSide):
             return _plan_per_side(where, ends, names)
         with portable.naming("where"):
-            return _plan_portable(where, ends, names, clock) if where is not None else PlannedFilter()
+            return _plan_portable(where, ends, names, clock, sides) if where is not None else PlannedFilter()
     except BadExpression as error:
         problems.append(str(error))
         return PlannedFilter()
 
 
-def _plan_portable(where: str, ends: Mapping[Side, Endpoint], names: NameResolver, clock: Clock | None) -> PlannedFilter:
+def _plan_portable(
+    where: str, ends: Mapping[Side, Endpoint], names: NameResolver, clock: Clock | None, sides: Sequence[Side]
+) -> PlannedFilter:
     written = portable.parse(where)
-    columns: dict[str, FilterColumn] = {}
-    for name in portable.column_names(written):
-        by_side = names.for_filter(name)
-        quoted = {side: ends[side].dialect.names.quote(by_side[side].name) for side in SIDES}
-        columns[name] = _as_stored(FilterColumn(by_side["source"].name, quoted, by_side), ends, names.audit)
+    columns = _columns_of(written, ends, names, is_of_both=len(sides) > 1)
     now, notes = None, []
     if portable.reads_clock(written):
         now = (clock() if clock else SOME_TIME).replace(tzinfo=None)
         notes.append(f"where: now is {now.isoformat(' ', 'microseconds')} UTC by the source's clock, for both sides and for all of the run")
     bound = portable.bind(written, now)
-    sql = {side: f"({portable.Renderer(columns, side, ends[side].dialect).condition(bound)})" for side in SIDES}
-    notes += [sentence for column in columns.values() for sentence in _notes(column)]
+    sql = dict.fromkeys(SIDES, "")
+    sql |= {side: f"({portable.Renderer(columns, side, ends[side].dialect).condition(bound)})" for side in sides}
+    notes += [sentence for column in columns.values() for sentence in _notes(column, sides)]
     return PlannedFilter(sql, now.isoformat(" ", "microseconds") if now else "", notes=tuple(notes))
+
+
+def _columns_of(written: Condition, ends: Mapping[Side, Endpoint], names: NameResolver, is_of_both: bool) -> dict[str, FilterColumn]:
+    """Return the columns of a filter, by their names as written; where it is of the source alone, as the source has them.
+
+    Raises BadExpression.
+    """
+    columns: dict[str, FilterColumn] = {}
+    for name in portable.column_names(written):
+        by_side = names.for_filter(name, is_of_both)
+        dialects = {side: ends[side if is_of_both else "source"].dialect for side in SIDES}
+        quoted = {side: dialects[side].names.quote(by_side[side].name) for side in SIDES}
+        column = FilterColumn(by_side["source"].name, quoted, by_side)
+        columns[name] = _as_stored(column, ends, names.audit) if is_of_both else column
+    return columns
 
 
 def _as_stored(column: FilterColumn, ends: Mapping[Side, Endpoint], audit: Audit) -> FilterColumn:
@@ -88,7 +110,7 @@ def _as_stored(column: FilterColumn, ends: Mapping[Side, Endpoint], audit: Audit
     return dataclasses.replace(column, rounding=with_rounding(stored, native, ends["target"].dialect, rule.fraction).rounding)
 
 
-def _notes(column: FilterColumn) -> Iterator[str]:
+def _notes(column: FilterColumn, sides: Sequence[Side]) -> Iterator[str]:
     """Yield how a column is compared otherwise than its engine would."""
     if column.sort == "number" and column.is_rounded("source"):
         yield f"where: {column.name} of the source is rounded to {column.scale('source')} digits after the point, as the target holds it"
@@ -97,7 +119,7 @@ def _notes(column: FilterColumn) -> Iterator[str]:
     if column.sort == "time" and (digits := column.shortened_to) is not None:
         how = "rounded" if column.rounding else "cut"
         yield f"where: {column.name} of the source, and what it is compared with, is {how} to {digits} digits of a second, as in the target"
-    for side in SIDES:
+    for side in sides:
         if column.sort == "text" and (loose := column.columns[side].collation):
             yield f"where: {column.name} is compared by its exact characters, unlike under the {side}'s collation {loose}"
 

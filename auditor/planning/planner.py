@@ -90,7 +90,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
             columns.append(column_plan(audit, ends, names, column, method))
         except PlanError as error:
             problems.append(str(error))
-    chosen = filters.plan_filter(audit.where, ends, names, clock, problems)
+    chosen = filters.plan_filter(audit.where, ends, names, clock, problems, ("source",) if audit.where_on == "source" else SIDES)
     sides = {side: _side_plan(ends[side], chosen.sql[side]) for side in SIDES}
     problems += _counts_problems(columns, audit.counts) if not problems else []
     if problems:

@@ -159,7 +159,8 @@ def _lines(reported: Sequence[PipelineProblem], configured: Pipeline | None) -> 
 
 def _owner(problem: PipelineProblem, configured: Pipeline | None) -> str:
     """Return who answers for the table of a problem, if that is known."""
-    owner = configured.columns_of(problem.key.table.partition(".")[2]).owner if configured and problem.key.table else ""
+    table = configured.origin_of(problem.key.table).partition(".")[2] if configured and problem.key.table else ""
+    owner = configured.columns_of(table).owner if configured and table else ""
     return f" (owner: {formatting.sentence(owner)})" if owner else ""
 
 

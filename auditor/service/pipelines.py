@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -31,6 +32,7 @@ from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
+from auditor.sql.filter import column_names, parse
 from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
 
 if TYPE_CHECKING:
@@ -231,7 +233,9 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     """Return definitions of audits that compare each table of a pipeline with each of its targets, by name, as plain values.
 
     They leave out excluded and masked columns, rename the others, compute at the source what the pipeline computes, and have its filter.
-    What a function in Python computes is only in the target, as their reports say. Raises EngineError.
+    What a function in Python computes is only in the target, as their reports say. A table that is split over several has an audit for
+    each, with the filter of its rows on the source alone: so a row that is in a table which it left, or never was to be in, is found. So
+    has a filter by columns that the target does not have as they are. Raises EngineError.
     """
     pipeline = settings.pipeline(name)
     connection = settings.connections[pipeline.source.connection]
@@ -246,11 +250,11 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     audits: dict[str, ProposedAudit] = {}
     for database, table in places:
         read = table_name(table) if database == home else table_name(database, table)
-        audit_name = f"{name}_{table}" if database == home else f"{name}_{database}_{table}"
         rules = pipeline.columns_of(table)
         left_out = [*rules.exclude, *rules.mask]
-        for target, chosen in pipeline.targets.items():
-            into: ProposedTable = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{table}"))}
+        for (output, where), (target, chosen) in itertools.product(rules.outputs(table).items(), pipeline.targets.items()):
+            audit_name = f"{name}_{output}" if database == home else f"{name}_{database}_{output}"
+            into: ProposedTable = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{output}"))}
             if rules.rename:
                 into["columns"] = dict(rules.rename)
             audit: ProposedAudit = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}
@@ -259,8 +263,10 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
             if rules.compute:
                 computed = {name: {"expr": {"compute": one.expr}, "kind": _compared_kind(one.kind)} for name, one in rules.compute.items()}
                 audit["columns"] = {**audit.get("columns", {}), "override": computed}
-            if rules.where is not None:
-                audit["where"] = rules.where
+            if where is not None:
+                audit["where"] = where
+                if rules.table or _reads(where, left_out):
+                    audit["where_on"] = "source"
             audits[audit_name if len(pipeline.targets) == 1 else f"{audit_name}_{target}"] = audit
     return audits
 
@@ -268,6 +274,11 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
 def _compared_kind(text: str) -> str:
     kind = computed_kind(text)
     return "text" if kind.name == "text" else str(kind)
+
+
+def _reads(where: str, columns: Sequence[str]) -> bool:
+    """Return whether a filter reads one of these columns. Raises BadExpression."""
+    return bool({name.lower() for name in column_names(parse(where))} & {column.lower() for column in columns})
 
 
 def list_segments(settings: Settings, store: Store, name: str, table: str | None, verify: bool) -> list[CheckedSegment]:

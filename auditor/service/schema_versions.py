@@ -44,7 +44,7 @@ def list_versions(settings: Settings, store: Store, name: str, pattern: str | No
     for table, entries in groupby(history, key=lambda one: one.table):
         of_table = [note for note in notes if note.table == table]
         positions = {target: of_target[table].position for target, of_target in reports.items() if table in of_target}
-        rules = settings.pipeline(name).columns_of(table.partition(".")[2])
+        rules = settings.pipeline(name).columns_of(settings.pipeline(name).origin_of(table).partition(".")[2])
         found += _versions(store, name, list(entries), of_table, positions, file, rules)
     return found
 

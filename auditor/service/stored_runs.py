@@ -290,9 +290,9 @@ def _about(name: str, table: str, pipeline: Pipeline) -> Iterator[str]:
 
 
 def _carried(settings: Settings, audit: Audit) -> list[tuple[str, str, str]]:
-    """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the source's table."""
+    """Return the pipelines and targets that bring the audit's source, or a shard of it, to its target, with the table of the stream."""
     return [
-        (carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.table}")
+        (carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.output}")
         for source in audit.sources
         for carrier in find_carriers(source, audit.target, settings.pipelines, settings.connections)
     ]

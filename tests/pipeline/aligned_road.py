@@ -26,9 +26,11 @@ class AlignedRoad(LiveRoad):
 
     def __init__(
         self, folder: Path, source: LiveEngine, table: str, into: str = "", schema: str = "shop", more: str = "", name: str = PIPELINE,
-        store: str = "", columns: str = "{}",
+        store: str = "", columns: str = "{}", output: str = "",
     ) -> None:  # fmt: skip
-        sides = f"source: {{connection: source, table: {table}}}, target: {{connection: warehouse, table: {schema}.{table}}}"
+        """``output`` is the name of the route that is audited, unless that is the table of its own name."""
+        into_table = f"{schema}.{output or table}"
+        sides = f"source: {{connection: source, table: {table}}}, target: {{connection: warehouse, table: {into_table}}}"
         audits = f"{{{AUDIT}: {{{sides}, align: pipeline{', ' * bool(more)}{more}}}}}"
         super().__init__(folder, source, table, columns, into=into, schema=schema, audits=audits, name=name, store=store)
         self.table, self.schema, self.log = table, schema, LiveLog(source.url)

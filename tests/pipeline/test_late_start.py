@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from auditor import config
 from auditor.store import parts, pipelines, refreshes
 from auditor.store.refreshes import RefreshScope
 from tests.live import engine_params
@@ -123,3 +124,24 @@ def test_a_table_that_holds_rows_does_not_begin_again(late: Road) -> None:
     report = pipelines.list_merges(late.store, PIPELINE)["wh"]["shop.orders"]
     assert report.state == "stopped" and "reset the pipeline, and copy its tables again" in report.reason
     assert late.rows()[0] == (1, "AA")
+
+
+def test_a_table_of_a_route_begins_once_the_rows_of_its_source_were_sent_again(road: Road) -> None:
+    text = road.config_file.read_text()
+    road.config_file.write_text(text.replace("columns: {", "columns: {orders: {table: {name: ones, when: id = 1}}, "))
+    road.settings = config.load(road.config_file)
+    road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])))
+    news = pipelines.MergeNews(20, "merged")
+    pipelines.report_merges(road.store, PIPELINE, "other", {"shop.ones": news, "shop.orders": news})
+    assert len(parts.delete_passed(road.store, PIPELINE, -1, targets=["other"])) == 2
+    road.loader().merge_all()
+    reasons = {table: report.reason for table, report in pipelines.list_merges(road.store, PIPELINE)["wh"].items()}
+    assert "auditor pipeline refresh shop --table shop.ones" in reasons["shop.ones"]
+    nothing = [None, None]
+    road.stage_task(batch(announce(ORDERS, 29), refresh(ORDERS, 30, ["1", "A"], ["2", "B"], bounds=(nothing, nothing))))
+    send(road, 22, 40)
+    read_through(road, 41)
+    loader = road.loader()
+    while loader.merge_all():
+        pass
+    assert (road.rows("ones"), road.rows()) == ([(1, "A")], [(2, "B")])

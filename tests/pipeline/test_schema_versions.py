@@ -170,6 +170,17 @@ def test_the_comments_of_the_source_say_what_columns_hold(source: str, road: Roa
     }  # fmt: skip
 
 
+def test_what_is_said_of_a_table_is_shown_with_each_into_which_its_rows_go(road: Road) -> None:
+    about = "orders: {owner: shop team, docs: {item: what it is called}, rename: {item: label}, table: {name: eu, when: id = 1}}"
+    road.config_file.write_text(road.config_file.read_text().replace("columns: {", f"columns: {{{about}, "))
+    road.settings = config.load(road.config_file)
+    road.stage_task(batch(comes(ORDERS, 10, ["1", "pen"], ["2", "ink"])))
+    found = schema_versions.list_versions(road.settings, road.store, PIPELINE)
+    assert [(one.table, one.owner, one.columns[1].doc) for one in found] == [
+        ("shop.eu", "shop team", "what it is called"), ("shop.orders", "shop team", "what it is called"),
+    ]  # fmt: skip
+
+
 class Noting(LiveRoad):
     """A pipeline that notes statements that change tables."""
 

@@ -69,6 +69,28 @@ def test_the_pipeline_that_carries_the_table_is_found(tmp_path: Path) -> None:
     audit = settings.audits["orders"]
     [found] = find_carriers(audit.sources[0], audit.target, settings.pipelines, settings.connections)
     assert (found.pipeline, found.table, found.target, found.schema) == ("shop", "orders", "warehouse", "live")
+    assert (found.output, found.where) == ("orders", None)
+
+
+ROUTES = "tables: [orders, items]}\n    columns: {orders: {table: {name: large, when: 'a > 1'}}}\n"
+
+
+def test_the_route_by_which_rows_come_is_found(tmp_path: Path) -> None:
+    (tmp_path / "auditor.yaml").write_text(GOOD.replace("tables: [orders, items]}\n", ROUTES).replace("live.orders", "live.large"))
+    settings = config.load(tmp_path / "auditor.yaml", {})
+    audit = settings.audits["orders"]
+    [found] = find_carriers(audit.sources[0], audit.target, settings.pipelines, settings.connections)
+    assert (found.table, found.output, found.where) == ("orders", "large", "a > 1")
+    text = GOOD.replace("tables: [orders, items]}\n", ROUTES).replace("align: pipeline", "summaries: live")
+    (tmp_path / "auditor.yaml").write_text(text)
+    with pytest.raises(
+        ConfigError, match=r"carries only rows of orders where \(a > 1\) IS NOT TRUE, so its stream cannot keep the summaries"
+    ):
+        config.load(tmp_path / "auditor.yaml", {})
+    (tmp_path / "auditor.yaml").write_text(
+        text.replace("summaries: live", "summaries: live\n    where: (a > 1) IS NOT TRUE\n    where_on: source")
+    )
+    assert config.load(tmp_path / "auditor.yaml", {}).audits["orders"].summaries == "live"
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,15 @@ def test_wrong_setting_is_reported_with_its_path(tmp_path: Path, line: str, wher
     assert problems_of(tmp_path, f"{GOOD}{line}\n") == [f"auditor.yaml:7: {where}: {sentence}"]
 
 
+@pytest.mark.parametrize("more", ["", "    where: {source: a = 1, target: a = 1}\n"])
+def test_a_filter_of_the_source_alone_is_one_text(tmp_path: Path, more: str) -> None:
+    (line,) = problems_of(tmp_path, f"{GOOD}{more}    where_on: source\n")
+    assert line.endswith("where_on: source needs a filter in the portable language; write where as one text, or remove where_on")
+    proxied = f"{GOOD}    where: a = 1\n    where_on: source\n    via: {{connection: a, table: x}}\n"
+    (line,) = problems_of(tmp_path, proxied)
+    assert line.endswith("where_on: source and via cannot be combined: the dump stands in for the source; remove one of them")
+
+
 def test_unknown_method_lists_the_valid_ones(tmp_path: Path) -> None:
     (line,) = problems_of(tmp_path, GOOD + "    method: checksum\n")
     assert line.startswith("auditor.yaml:7: audits.x.method: write one of 'counts', 'signature'")

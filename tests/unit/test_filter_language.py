@@ -68,7 +68,7 @@ FOREIGN = (
     "n / 2 = 1", "n % 2 = 0", "n DIV 2 = 1", "MOD(n, 2) = 0", "n <=> 3",
     "BINARY status = 'draft'", "status COLLATE utf8mb4_bin = 'draft'", "status ILIKE 'd%'",
     "EXISTS (SELECT 1)", "n = 1 XOR id = 2", "n & 1 = 1", "status::text = 'a'", "doc->'a' = 1", "CONCAT(note) = 'a'", "n = ?", "n = :n",
-    "n = @n", "id = 1 LIMIT 5", "id = 1; DELETE FROM t", "id = 1 UNION SELECT 1", "n IS TRUE", "n IS DISTINCT FROM 1",
+    "n = @n", "id = 1 LIMIT 5", "id = 1; DELETE FROM t", "id = 1 UNION SELECT 1", "n IS UNKNOWN", "n IS DISTINCT FROM 1",
     "~n = 1", "n ^ 2 = 1",
 )  # fmt: skip
 
@@ -197,6 +197,12 @@ def test_a_filter_that_cannot_be_used_says_what_to_write(text: str, words: str) 
          "((CAST(\"label\" AS TEXT) COLLATE \"C\") COLLATE \"C\") <> ('a' COLLATE \"C\")"),
         ('"status" IS NULL or `status` Is Not Null',
          "(`status` IS NULL OR NOT (`status` IS NULL))", '("status" IS NULL OR NOT ("status" IS NULL))'),
+        ("(n > 1) IS NOT TRUE",
+         "CASE WHEN `n` > 1 THEN CAST(1 AS DECIMAL(1,0)) ELSE CAST(0 AS DECIMAL(1,0)) END = 0",
+         'CASE WHEN "n" > 1 THEN CAST(1 AS NUMERIC(1,0)) ELSE CAST(0 AS NUMERIC(1,0)) END = 0'),
+        ("(id = 2 OR n > 1) is true",
+         "CASE WHEN (`id` = 2 OR `n` > 1) THEN CAST(1 AS DECIMAL(1,0)) ELSE CAST(0 AS DECIMAL(1,0)) END = 1",
+         'CASE WHEN ("id" = 2 OR "n" > 1) THEN CAST(1 AS NUMERIC(1,0)) ELSE CAST(0 AS NUMERIC(1,0)) END = 1'),
     ],
 )  # fmt: skip
 def test_a_filter_is_rendered_so_that_it_means_the_same_on_both_sides(text: str, source: str, target: str) -> None:

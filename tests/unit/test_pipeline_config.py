@@ -59,6 +59,33 @@ def test_settings_of_a_pipeline(tmp_path: Path) -> None:
             "shop.targets.warehouse: the connection 'shop' may only read; add write:",
         ),
         ("mask: [email]", "mask: [password]", "pipelines.shop.columns.orders: 'password' is excluded, so it cannot be masked or renamed"),
+        (
+            "mask: [email]",
+            "table: [{name: eu, when: 'a = 1'}, {name: EU}]",
+            "pipelines.shop.columns.orders: table names 'eu' twice; join both routes by OR, or write another name for one of them",
+        ),
+        (
+            "mask: [email]",
+            "table: [{name: eu}, {name: us, when: 'a = 1'}]",
+            "pipelines.shop.columns.orders: table: a route before 'us' has no when, so that no row comes so far; write its when, or",
+        ),
+        (
+            "mask: [email]",
+            "table: {name: Orders, when: 'a = 1'}",
+            "columns: {orders: {table: {name: Orders}}}: rows that no route takes go there, too; add a route without when for these, or",
+        ),
+        ("mask: [email]", "table: {name: ''}", "pipelines.shop.columns.orders.table.0.name: "),
+        ("mask: [email]", "table: eu", "pipelines.shop.columns.orders.table: "),
+        (
+            'tables: [orders, "crm_*"]}\n    columns: {orders: {',
+            "tables: [orders, ORDERS_EU]}\n    columns: {orders: {table: {name: orders_eu}, ",
+            "columns: {orders: {table: {name: orders_eu}}}: ORDERS_EU is a table of the source itself; give the route another name",
+        ),
+        (
+            "columns: {orders: {",
+            "columns: {crm_a: {table: {name: all_of_them}}, orders: {table: {name: ALL_of_them}, ",
+            "columns: {orders: {table: {name: ALL_of_them}}}: rows of crm_a go there, too; give one of the routes another name",
+        ),
         ("{zip: postcode}", "{zip: b, c: B}", "pipelines.shop.columns.orders: rename gives two columns the name 'b'; write another"),
         ("columns: {orders", "columns: {customer", "pipelines.shop: columns: 'customer' is none of the source's tables (orders, crm_*)"),
         (
@@ -135,3 +162,12 @@ def test_only_a_connection_with_write_is_written_to(tmp_path: Path) -> None:
         pass
     with pytest.raises(ConfigError, match=r"spark is no target of pipelines"), writer.open_writer("t", cannot):
         pass
+
+
+def test_a_single_route_is_one_of_a_list_and_tables_are_known_by_both_names(tmp_path: Path) -> None:
+    pipeline = load(tmp_path, GOOD.replace("mask: [email]", "table: {name: orders_eu, when: 'a = 1'}")).pipeline("shop")
+    assert pipeline.columns["orders"].table == (config.Route(name="orders_eu", when="a = 1"),)
+    assert pipeline.outputs_of("shop.orders") == ["shop.orders_eu", "shop.orders"] and pipeline.outputs_of("b.crm_a") == ["b.crm_a"]
+    assert [pipeline.origin_of(one) for one in ("shop.orders_eu", "shop.orders", "b.crm_a")] == ["shop.orders", "shop.orders", "b.crm_a"]
+    renamed = load(tmp_path, GOOD.replace("mask: [email]", "table: {name: Orders}")).pipeline("shop")
+    assert renamed.outputs_of("shop.orders") == ["shop.Orders"] and renamed.origin_of("shop.Orders") == "shop.orders"

@@ -190,13 +190,15 @@ def test_a_message_names_the_gravest_and_makes_hostile_names_visible() -> None:
     owned = Pipeline.model_validate(
         {
             "source": {"connection": "source", "tables": ["*"]},
-            "columns": {"t": {"owner": "shop\x1b team"}},
+            "columns": {"t": {"owner": "shop\x1b team", "table": {"name": "u", "when": "a = 1"}}},
             "staging": {"path": "/staging"},
             "targets": {"wh": {"connection": "warehouse", "schema": "shop"}},
         }
     )
     stopped = problem(ProblemKey("stopped", "wh", "shop.t"), "no key")
     assert problem_message("shop", [stopped], owned).lines[0] == "shop.t in wh: no key (owner: shop␛ team)"
+    routed = problem(ProblemKey("stopped", "wh", "shop.u"), "no key")
+    assert problem_message("shop", [routed], owned).lines[0] == "shop.u in wh: no key (owner: shop␛ team)"
     assert recovery_message("shop", [problem(LAG, "it lags")], 1).lines == (
         "lagged behind since 2026-11-01 12:00:00 UTC",
         "1 other problem is left",

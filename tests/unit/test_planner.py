@@ -218,6 +218,16 @@ def test_filter_respects_renamed_columns() -> None:
     assert [plan.sides[side].where for side in SIDES] == ["(a > 3)", "(b > 3)"]
 
 
+def test_a_filter_of_the_source_alone_leaves_all_rows_of_the_target() -> None:
+    source = end("mysql", {"id": "bigint", "a": "int", "secret": "varchar(9)"}, key=["id"])
+    target = end("postgres", {"id": "bigint", "b": "integer"})
+    rest: dict[str, Any] = {"columns": {"exclude": ["secret"]}, "where_on": "source"}
+    plan = draft(source, target, {"a": "b"}, where="secret = 'x' AND (a > 3) IS NOT TRUE", **rest)
+    assert plan.sides["target"].where == "" and plan.sides["source"].where.endswith(" AND (NOT (`a` > 3) OR `a` IS NULL)))")
+    with pytest.raises(ColumnRefused, match="where: there is no column 'b' in the source; use one of id, a, secret, and write texts"):
+        draft(source, target, {"a": "b"}, where="b > 3", **rest)
+
+
 def test_renaming_is_case_sensitive_if_names_differ_only_in_case() -> None:
     source = end("postgres", {"id": "bigint", "V": "text", "v": "text"}, key=["id"])
     target = end("postgres", {"id": "bigint", "v": "text", "w": "text"})

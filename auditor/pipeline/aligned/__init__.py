@@ -31,6 +31,6 @@ def find_holds(settings: Settings, store: Store, audit: Audit) -> Mapping[Side, 
     for side, read in audit.places.items():
         if side != "target":
             [carrier] = find_carriers(read, audit.target, settings.pipelines, settings.connections)
-            table = f"{carrier.database}.{carrier.table}"
+            table = f"{carrier.database}.{carrier.output}"
             holds[side] = StreamHold(settings, store, carrier.pipeline, carrier.target, table, carrier.schema)
     return holds

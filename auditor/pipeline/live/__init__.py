@@ -28,6 +28,6 @@ def find_sums(settings: Settings, store: Store, name: str, audit: Audit) -> Live
     from auditor.store.live_epochs import EpochSubject
 
     [carrier] = find_carriers(audit.sources[0], audit.target, settings.pipelines, settings.connections)
-    subject = EpochSubject(name, carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.table}")
+    subject = EpochSubject(name, carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.output}")
     where = audit.where if isinstance(audit.where, str) else ""
     return StreamSums(settings, store, subject, carrier.schema, where)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,10 +61,13 @@ class TaskSums:
         self._root = folder_at(root)
         self._epochs = [_Epoch(epoch) for epoch in published(self._root)]
 
-    def take(self, schema: TableSchema, events: pa.RecordBatch) -> None:
-        """Take events of a table, all of one schema; notes and announcements among them are passed by."""
+    def take(self, schema: TableSchema, events: pa.RecordBatch, tables: Collection[str]) -> None:
+        """Take events of a source's table, all of one schema, for the tables of the stream into which they go.
+
+        Which rows a table has says the filter of the audit, which is that of the table's route.
+        """
         for epoch in self._epochs:
-            if epoch.published_epoch.table != f"{schema.database}.{schema.table}" or epoch.refused:
+            if epoch.published_epoch.table not in tables or epoch.refused:
                 continue
             try:
                 _take(epoch, schema, events)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping
 
 from auditor.pipeline.events import Place
+from auditor.pipeline.merge.load_tasks import settings_of
 from auditor.pipeline.merge.merge_to_positions import state_positions
 from auditor.pipeline.merge.positions import Held, Where, describe
 from auditor.pipeline.staged_refreshes import is_staged
@@ -32,9 +33,13 @@ def begin_late(session: Session, where: Where, held: Mapping[str, Held], staged:
     if not lacking:
         return {}
     offset = pipelines.get_pipeline(where.store, where.pipeline).source_offset
-    sent = refreshes.list_done(where.store, where.pipeline, lacking)
-    whole = {one.table for one in sent if is_staged(one.progress, offset) and _begins_behind(one, staged[one.table].pruned_through)}
-    now = {table: Held(staged[table].pruned_through) for table in lacking if table in whole}
+    known = settings_of(where.config_file).pipelines.get(where.pipeline)
+    origins = {table: known.origin_of(table) if known else table for table in lacking}
+    done = refreshes.list_done(where.store, where.pipeline, sorted({*origins.values()}))
+    sent = [one for one in done if is_staged(one.progress, offset)]
+    behind = {table: staged[table].pruned_through for table in lacking}
+    whole = {table for table in lacking for one in sent if one.table == origins[table] and _begins_behind(one, behind[table])}
+    now = {table: Held(behind[table]) for table in lacking if table in whole}
     if now:
         state_positions(session, where, {table: before[table] for table in now}, now)
     for table, one in now.items():

@@ -10,12 +10,9 @@ import pyarrow.compute as pc
 
 from auditor.errors import AuditorError, EngineError, StatementRefused, TableShared, ValueRefused, ValuesChanged
 from auditor.model import Part, TableNote
-from auditor.pipeline.events import TableSchema
+from auditor.pipeline.events import TableSchema, describe_key
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.staged_parts import read_part
-
-MOST_SHOWN = 80
-"""Characters of a value of a key that are shown."""
 
 WAYS_ON = (
     ("value too long", "; widen the target's column, exclude it (columns: exclude), or shorten the value in the source and skip this"),
@@ -128,12 +125,8 @@ def _key_of(root: Folder, parts: Sequence[Part], found: Poison, schema: TableSch
             at = batch.filter(pc.and_(pc.equal(batch["position"], found.position), pc.equal(batch["row"], found.row)))
             for event in at.to_pylist():
                 values = dict(zip((column.name for column in schema.columns), event["after"] or event["before"] or (), strict=False))
-                return ", ".join(f"{name} = {_shown(values.get(name))}" for name in schema.key)
+                return describe_key({name: values.get(name) for name in schema.key})
     return ""
-
-
-def _shown(value: str | None) -> str:
-    return "NULL" if value is None else value if len(value) <= MOST_SHOWN else f"{value[:MOST_SHOWN]}..."
 
 
 def describe_statement(change: TableNote, target: str, reason: str) -> TableNote:

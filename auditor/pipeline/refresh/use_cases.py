@@ -31,8 +31,10 @@ class Arrival:
     store: Store
     pipeline: str
     targets: Sequence[str]
-    _needed: dict[str, int] = field(default_factory=dict)
-    """Up to which position a target must hold a refresh's table."""
+    outputs_of: Callable[[str], Sequence[str]] = lambda table: (table,)
+    """Returns what the stream calls the tables into which rows of a source's table go."""
+    _needed: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Up to which positions a target must hold the tables of a refresh."""
 
     def lacking(self, requests: Sequence[Refresh]) -> dict[str, list[str]]:
         """Return the tables that each target still lacks, and under '' those that are not staged yet. Raises StoreError."""
@@ -45,11 +47,13 @@ class Arrival:
                     lacking.setdefault("", []).append(refresh.table)
                     continue
                 staged = parts.list_tables(self.store, self.pipeline) if staged is None else staged
-                self._needed[refresh.refresh] = staged[refresh.table].staged_through if refresh.table in staged else 0
+                there = [table for table in self.outputs_of(refresh.table) if table in staged]
+                self._needed[refresh.refresh] = {table: staged[table].staged_through for table in there}
             for target in self.targets:
-                merged = merges.get(target, {}).get(refresh.table)
-                if (merged.position if merged else 0) < self._needed[refresh.refresh]:
-                    lacking.setdefault(target, []).append(refresh.table)
+                for table, position in self._needed[refresh.refresh].items():
+                    merged = merges.get(target, {}).get(table)
+                    if (merged.position if merged else 0) < position:
+                        lacking.setdefault(target, []).append(table)
         return lacking
 
 
@@ -116,7 +120,7 @@ def show(refresh: Refresh) -> ShownRefresh:
 
 
 def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyColumns]:
-    """Return the keys of a pipeline's tables, or of one of them. Raises ConfigError, NoKey and EngineError."""
+    """Return the keys of a pipeline's tables, or of one of them, also by the name of a route. Raises ConfigError, NoKey and EngineError."""
     pipeline = settings.pipeline(name)
     connection = settings.connections[pipeline.source.connection]
     session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
@@ -124,7 +128,7 @@ def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyC
         schemas, home = read_schemas(session, pipeline), home_of(session)
     finally:
         session.close()
-    wanted = table or "*"
+    wanted = (pipeline.origin_of(table) if "." in table else pipeline.routed_from(table) or table) if table else "*"
     chosen = [schema for full_name, schema in schemas.items() if fnmatchcase(full_name if "." in wanted else schema.table, wanted)]
     if not chosen:
         there = [schema.table if schema.database == home else full_name for full_name, schema in schemas.items()]
@@ -167,7 +171,8 @@ def wait_until_arrived(
 
     Raises UnknownPipeline and StoreError.
     """
-    arrival = Arrival(store, name, targets or list(settings.pipeline(name).targets))
+    pipeline = settings.pipeline(name)
+    arrival = Arrival(store, name, targets or list(pipeline.targets), pipeline.outputs_of)
     deadline, told = time.monotonic() + most, ""
     while lacking := arrival.lacking([refresh for refresh in requested if refresh.state == "done"]):
         sentence = "; ".join(f"{target or 'the staging'} lacks {', '.join(tables)}" for target, tables in lacking.items())

@@ -7,6 +7,7 @@
     negation   = NOT negation | predicate
     predicate  = value [ comparison value | [NOT] IN (value, ...) | [NOT] BETWEEN value AND value | [NOT] LIKE text [ESCAPE text]
                          | IS [NOT] NULL ]
+               | condition IS [NOT] TRUE
     value      = sum { || sum }
     sum        = product { (+ | -) product }
     product    = factor { * factor }
@@ -48,6 +49,8 @@ from auditor.sql.filter._tree import (
     Text,
     Truth,
     Wildcard,
+    is_not_true,
+    is_true,
 )
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
@@ -84,7 +87,7 @@ FORMS = {
 """How functions are written that take more than one value."""
 
 LANGUAGE = (
-    "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, IS NULL, + - * ||, CASE, now, today and the functions "
+    "columns, literals, AND, OR, NOT, = <> < <= > >=, IN, BETWEEN, LIKE, IS NULL, IS TRUE, + - * ||, CASE, now, today and the functions "
     + ", ".join(sorted(FUNCTIONS))
 )
 """What the language consists of, for messages."""
@@ -220,7 +223,10 @@ class _Parser:
             return Comparison(cast(CompareOp, token.value), self._as_operand(left), self._as_operand(self._concatenation()))
         if self._take_word("IS"):
             negated = self._take_word("NOT")
-            self._expect_word("NULL", "NULL, as in IS NULL or IS NOT NULL")
+            if self._take_word("TRUE"):
+                condition = self._as_condition(left)
+                return is_not_true(condition) if negated else is_true(condition)
+            self._expect_word("NULL", "NULL or TRUE, as in IS NOT NULL,")
             if not isinstance(left, Column):
                 raise BadExpression(f"IS NULL {token.place} takes one column; write column IS NULL")
             return Not(IsNull(left)) if negated else IsNull(left)

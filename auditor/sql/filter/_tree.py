@@ -200,3 +200,17 @@ def reads_clock(written: Condition | Operand) -> bool:
 def column_names(written: Condition | Operand) -> list[str]:
     """Return the names of the columns of a filter or value as they are written, each once, in order."""
     return list(dict.fromkeys(operand.name for operand in _all_parts(written) if isinstance(operand, Column)))
+
+
+def is_true(condition: Condition) -> Condition:
+    """Return the condition that another one is true: false where that is false, or unknown."""
+    return Comparison("=", _truth(condition), Number(Decimal(1)))
+
+
+def is_not_true(condition: Condition) -> Condition:
+    """Return the condition that another one is false or unknown; it is itself never unknown."""
+    return Comparison("=", _truth(condition), Number(Decimal(0)))
+
+
+def _truth(condition: Condition) -> Operand:
+    return Case(((condition, Number(Decimal(1))),), Number(Decimal(0)))
