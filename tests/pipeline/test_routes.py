@@ -35,7 +35,7 @@ from auditor.store import parts, pipelines, refreshes, salt
 from tests.binlog import LiveLog
 from tests.live import Engines, engine_params
 from tests.pipeline.aligned_road import AlignedRoad
-from tests.pipeline.conftest import CHANGED
+from tests.pipeline.conftest import AND_LAKES, CHANGED
 from tests.pipeline.killed import Killed
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.road import PIPELINE, Road, pass_time
@@ -392,6 +392,25 @@ def test_a_copy_that_becomes_a_routed_table_changes_all_of_its_tables(road: Road
     while loader.merge_all():
         pass
     assert road.rows("eu") == [(1, "EU", "old"), (3, "EU", "new")] and road.rows() == [(2, None, "old"), (4, None, "new")]
+
+
+@pytest.mark.parametrize("engine", AND_LAKES, indirect=True)
+@pytest.mark.engines_in_turn
+def test_each_kind_of_target_has_the_rows_of_each_route_with_what_is_computed(road: Road) -> None:
+    """By a condition that a function makes never unknown, of rows that have NULL, too."""
+    columns = """{orders: {table: {name: eu, when: "COALESCE(region, 'EU') = 'EU'"}, compute: {twice: {kind: integer, expr: id * 2}}}, """
+    road.config_file.write_text(road.config_file.read_text().replace("columns: {", f"columns: {columns}"))
+    road.settings = config.load(road.config_file)
+    rows = [order(1, "EU"), order(2, None), order(3, "US"), order(4, "US")]
+    road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 9, *rows)))
+    loader = road.loader()
+    loader.merge_all()
+    assert road.rows("eu") == [(1, "EU", 2), (2, None, 4)] and road.rows() == [(3, "US", 6), (4, "US", 8)]
+    moved = update(ORDERS, 20, (order(1, "EU"), order(1, "US")), (order(3, "US"), order(3, None)))
+    road.stage_task(batch(announce(ORDERS, 20), moved, delete(ORDERS, 21, order(2, None), order(4, "US"))))
+    while loader.merge_all():
+        pass
+    assert road.rows("eu") == [(3, None, 6)] and road.rows() == [(1, "US", 2)]
 
 
 ALIGNED = """{aligned_routed: {table: [{name: dear, when: "price > 5"}, {name: none, when: "price IS NULL"}]}}"""
