@@ -80,6 +80,12 @@ class ComputedColumns:
         return [check_text(values, column, self._table) for values, column in zip(found, self.columns, strict=True)]
 
 
+def texts_of(values: pa.Array, kind: Kind, what: str) -> pa.Array:
+    """Return the texts that events hold of values of a kind. Raises ValueRefused, which says ``what`` failed."""
+    [texts] = _evaluate(f"SELECT {_text_of(Value('c0', kind), kind)} FROM rows ORDER BY n", {0: values}, len(values), what)
+    return texts
+
+
 def computed_column(name: str, kind: Kind, computed: str, inputs: tuple[str, ...] = ()) -> ColumnSchema:
     """Return the column of computed values, with the type that a source's column of that kind would have."""
     charset = "utf8mb4" if kind.name == "text" else None

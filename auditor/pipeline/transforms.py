@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from auditor.config import Transform, computed_kind
 from auditor.errors import ColumnRefused, ValueRefused
 from auditor.pipeline.events import ColumnSchema
-from auditor.pipeline.row_expressions import check_text, computed_column
+from auditor.pipeline.row_expressions import check_text, computed_column, texts_of
 from dialects import Kind
 
 
@@ -58,12 +59,14 @@ class TransformedColumns:
         try:
             array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else pa.array(values)
             cast = array.cast(_arrow_type(kind))
-            texts = cast.cast(pa.string())
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise ValueRefused(f"{self._about} returned values in {name} that are no {kind} ({type(error).__name__})") from error
-        if len(texts) != count:
-            raise ValueRefused(f"{self._about} returned {len(texts)} values in {name} for {count} rows")
-        return texts
+        if len(cast) != count:
+            raise ValueRefused(f"{self._about} returned {len(cast)} values in {name} for {count} rows")
+        unit = 10 ** (6 - (kind.scale or 0))  # microseconds
+        if kind.name == "timestamp" and pc.any(pc.not_equal(cast, pc.floor_temporal(cast, unit, "microsecond"))).as_py():
+            raise ValueRefused(f"{self._about} returned values in {name} with more digits of a second than {kind} has")
+        return texts_of(cast, kind, f"{self._about} returned values in {name} that cannot be written")
 
 
 def _load(name: str, table: str) -> Callable[[pa.RecordBatch], Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -222,6 +224,28 @@ def test_a_row_that_cannot_be_computed_is_refused_without_its_values(columns: di
     with pytest.raises(ValueRefused) as raised:
         project(ORDERS, **columns).apply(batch(insert(ORDERS, 1, row)))
     assert sentence in str(raised.value) and "99999999" not in str(raised.value) and "long" not in str(raised.value)
+
+
+def exact(rows: pa.RecordBatch) -> Any:
+    """Return values whose texts have a form of their own."""
+    return pa.table(
+        {
+            "tiny": pa.array([Decimal("0.00000001")] * rows.num_rows),
+            "when": pa.array([dt.datetime(2024, 2, 29, 1, 2, 3, 120_000)] * rows.num_rows, pa.timestamp("us")),
+            "day": pa.array([dt.date(1, 2, 3)] * rows.num_rows),
+            "n": pa.array([-7.0] * rows.num_rows),
+            "text": pa.array(["é😀\n"] * rows.num_rows, pa.large_string()),
+        }
+    )
+
+
+def test_what_a_function_returns_is_written_as_the_source_prints_it() -> None:
+    kinds = {"tiny": "decimal(12,8)", "when": "timestamp(3)", "day": "date", "n": "integer", "text": "text"}
+    transform = {"function": f"{__name__}:exact", "columns": kinds}
+    [found] = project(ORDERS, transform=transform).apply(batch(insert(ORDERS, 1, ["1", None, None, None, None]))).to_pylist()
+    assert found["after"][5:] == ["0.00000001", "2024-02-29 01:02:03.120", "0001-02-03", "-7", "é😀\n"]
+    with pytest.raises(ValueRefused, match="more digits of a second"):
+        project(ORDERS, transform={**transform, "columns": {"when": "timestamp(1)"}}).apply(batch(insert(ORDERS, 1, ["1", *[None] * 4])))
 
 
 def half(rows: pa.RecordBatch) -> Any:
