@@ -58,7 +58,8 @@ log = logging.getLogger(__name__)
 
 COLUMNS = """\
 SELECT column_name, column_type, is_nullable, column_default, extra, generation_expression, column_comment
-FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{table}'"""
+FROM information_schema.columns WHERE table_schema = '{database}' AND table_name = '{table}'
+ORDER BY ordinal_position"""
 
 
 def read_values(settings: Settings, name: str, schemas: Mapping[str, TableSchema]) -> dict[str, dict[str, Value]]:

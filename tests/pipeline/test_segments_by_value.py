@@ -329,7 +329,10 @@ def test_the_customer_of_a_lost_event_is_named(
         for writer in writers:
             writer.read()
         renamed = segment_audits.run(settings, store, "zones").reasons
-        said = "audit.visits has no column 'tenant_id', which the pipeline's segment: by: names, so its segments have no digests by bucket;"
+        said = (
+            f"{log.database}.visits has no column 'tenant_id', which the pipeline's segment: by: names, so its segments have no digests by"
+            " bucket;"
+        )
         assert [reason for reason in renamed if "has no column" in reason] == [
             f"{name}: {said} its columns are id, guest, t; correct the name, or write by: {{TABLE: COLUMN}} for the tables that have one"
             for name in ("east", "west")

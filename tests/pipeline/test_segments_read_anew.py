@@ -102,7 +102,7 @@ def test_files_that_were_deleted_are_read_from_the_log_again(engine: LiveEngine,
         _write(log, range(10, 20))
         shop.read()
         assert segment_audits.run(settings, store, "log").verdict is Verdict.MATCH
-        listed = segments.list_segments(store, "shop", "audit.anew")
+        listed = segments.list_segments(store, "shop", f"{log.database}.anew")
         archive = tmp_path / "archive"
         content = {one.path: (archive / one.path).read_bytes() for one in listed}
         for one in (listed[1], listed[2], listed[4]):  # two that follow one another, and one in the next file of the log
@@ -115,13 +115,14 @@ def test_files_that_were_deleted_are_read_from_the_log_again(engine: LiveEngine,
         refused = segment_files.copy(unmasked, store, "log", "anew", None, by="ada")
         for stretch, file in zip(refused, (listed[1], listed[2], listed[4]), strict=True):
             places = f"from {place_text(file.first)} to {place_text(file.last)}"
-            assert stretch.refused.endswith(f": it has other events of audit.anew {places} now, or the pipeline's columns are others")
+            other_events = f"it has other events of {log.database}.anew {places} now"
+            assert stretch.refused.endswith(f": {other_events}, or the pipeline's columns are others")
 
         mended = segment_files.copy(settings, store, "log", "anew", None, by="ada")
         assert [(one.refused, len(one.copied)) for one in mended] == [("", 1)] * 3
         [verified] = segment_files.verify(settings, store, "log")
         assert (verified.problems, verified.findings) == ((), ()) and segment_audits.run(settings, store, "log").verdict is Verdict.MATCH
-        now = segments.list_segments(store, "shop", "audit.anew")
+        now = segments.list_segments(store, "shop", f"{log.database}.anew")
         assert [replace(one, path="") for one in now] == [replace(one, path="") for one in listed] and now[1].path != listed[1].path
 
         log.purge()
@@ -136,7 +137,7 @@ def test_files_that_were_deleted_are_read_from_the_log_again(engine: LiveEngine,
                 " log does not yield it again: position binlog."
             )
         assert sorted(archive.rglob("*")) == [one for one in files if one != archive / now[0].path], "nothing was written"
-        assert segments.list_segments(store, "shop", "audit.anew") == now
+        assert segments.list_segments(store, "shop", f"{log.database}.anew") == now
         segment_register.prune(store, "log", dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
         kept = settings.model_copy(update={"keep": settings.keep.model_copy(update={"days": 30})})
         old, *_ = segment_files.copy(kept, store, "log", "anew", None, by="ada")
