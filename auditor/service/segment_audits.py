@@ -34,7 +34,7 @@ from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import Outcome
 from auditor.masking import MASK
 from auditor.model import RegisteredSegment, Report, State, ValueDifference, ValueDifferences, Verdict
-from auditor.quantities import format_duration
+from auditor.quantities import format_duration, plural
 from auditor.report import listing
 from auditor.service import cron
 from auditor.service.definitions import RunValues
@@ -329,7 +329,9 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     elif not compared and not unknown:
         unknown.append("no two segments are equal yet, so nothing was verified")
     rows, count = sum(state.matched_rows for state in compared), sum(state.matches for state in compared)
-    equal = f"{count:,} segments with {rows:,} events of {len(compared)} {'table' if len(compared) == 1 else 'tables'} are equal"
+    equal = (
+        f"{plural(count, 'segment')} with {plural(rows, 'event')} of {plural(len(compared), 'table')} {'is' if count == 1 else 'are'} equal"
+    )
     moments = [comparison.state.matched_through for comparison in tables]
     through = min(at for at in moments if at) if moments and all(moments) else None
     notes = tuple(note for comparison in tables for note in comparison.notes)
