@@ -183,6 +183,7 @@ class DeltaSession(DuckDBSession, Committing):
             )
 
     def rewrite(self, table: str, rows: str, marks: Mapping[str, int], expected: Mapping[str, int]) -> bool:
+        self._show(rows)
         name = self.name_of(table)
         opened = self.open(name)
         if opened is None:

@@ -195,3 +195,58 @@ def test_a_column_by_which_files_are_kept_apart_stays(road: Road) -> None:
     road.stage_task(batch(change("orders", 20, rename("item", "label")), comes(named, 30, ["3", "nib", "3.00"])))
     loader.merge_all()
     assert "is partitioned by item: write it anew without that" in reason(road)
+
+
+def ids(road: Road, name: str) -> list[int]:
+    return [int(row[0]) for row in road.query(f'SELECT id FROM "{road.schema}"."{name}" ORDER BY 1')]
+
+
+LATER = TableSchema("shop", "later", ORDERS.columns, ORDERS.key)
+
+
+def test_a_table_that_was_renamed_keeps_its_rows(begun: Road) -> None:
+    begun.stage_task(
+        batch(comes(ORDERS, 15, ["3", "last", None]), change("orders", 20, {"op": "gone", "to": "shop.later"})),
+        batch(change("later", 20, {"op": "moved", "from": "shop.orders"}), comes(LATER, 30, ["4", "x", None])),
+    )
+    later(begun.loader())
+    assert ids(begun, "later") == [1, 2, 3, 4] and ids(begun, "orders") == []
+    new = table(id="bigint", other="int null")
+    begun.stage_task(batch(change("orders", 40, {"op": "create", "sure": True}), comes(new, 50, ["9", "5"])))
+    later(begun.loader())
+    assert begun.query(f'SELECT id, other FROM "{begun.schema}"."orders"') == [(9, 5)] and ids(begun, "later") == [1, 2, 3, 4]
+    states = {name: one.state for name, one in pipelines.list_merges(begun.store, PIPELINE)["wh"].items()}
+    assert states == {"shop.orders": "merged", "shop.later": "merged"}
+
+
+def test_a_table_of_more_rows_than_may_be_written_again_stops(begun: Road) -> None:
+    begun.stage_task(
+        batch(change("orders", 20, {"op": "gone", "to": "shop.later"})), batch(change("later", 20, {"op": "moved", "from": "shop.orders"}))
+    )
+    later(begun.loader(auto_rows=1))
+    assert "orders was renamed in the source, its 2 rows in" in reason(begun) and ids(begun, "orders") == [1, 2]
+    later(begun.loader(auto_rows=2))
+    assert reason(begun) == "" and ids(begun, "later") == [1, 2] and ids(begun, "orders") == []
+
+
+def test_a_kill_at_each_step_exchanges_no_tables_twice(begun: Road) -> None:
+    begun.stage_task(batch(comes(LATER, 30, ["9", "new", None])))
+    later(begun.loader())
+    begun.stage_task(
+        batch(change("orders", 60, {"op": "moved", "from": "shop.later"})),
+        batch(change("later", 60, {"op": "moved", "from": "shop.orders"})),
+    )
+
+    def kill() -> None:
+        raise Killed
+
+    for point in ("merge.move", "merge.copied", "merge.moved", "merge.changed"):
+        with pytest.raises(Killed), armed(point, kill):
+            later(begun.loader())
+    later(begun.loader())
+    assert ids(begun, "orders") == [9] and ids(begun, "later") == [1, 2]
+    folders = {one.name for one in (begun.folder / "lake" / begun.schema).iterdir()}
+    assert folders == {"orders", "later"}, "no copy is left"
+    begun.stage_task(batch(comes(ORDERS, 70, ["10", "a", None])), batch(comes(LATER, 71, ["11", "b", None])))
+    later(begun.loader())
+    assert ids(begun, "orders") == [9, 10] and ids(begun, "later") == [1, 2, 11]

@@ -118,7 +118,7 @@ def test_a_reset_lets_the_table_forget_and_keeps_its_rows(road: Road) -> None:
     assert road.loader().merge_all() == 1 and ids(road) == [1]
 
 
-def test_a_table_is_emptied_as_the_source_was_and_a_renamed_one_stops(road: Road) -> None:
+def test_a_table_is_emptied_as_the_source_was(road: Road) -> None:
     now = [0.0]
     loader = road.loader(clock=lambda: now[0])
     road.stage_task(batch(comes(ORDERS, 10, ["1", "a"], ["2", "b"])))
@@ -129,11 +129,6 @@ def test_a_table_is_emptied_as_the_source_was_and_a_renamed_one_stops(road: Road
     road.stage_task(batch(change("orders", 40, {"op": "clear"})))
     loader.merge_all()
     assert ids(road) == [] and lake_table(road).transaction_version(MARK) == 40
-    road.stage_task(batch(change("orders", 50, {"op": "gone", "to": "shop.sold"}), comes(ORDERS, 60, ["5", "y"])))
-    loader.merge_all()
-    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
-    assert report.state == "stopped" and "a pipeline renames no tables of delta; rename the table there" in report.reason
-    assert ids(road) == []
 
 
 def test_a_compaction_by_its_owner_changes_no_row(road: Road) -> None:

@@ -27,6 +27,7 @@ from dialects.delta.pointer import LocalPointer, Overtaken, Pointer, S3Pointer
 from tests.durations import SetDurations
 from tests.live import Engines
 from tests.pipeline.road import PIPELINE, Road
+from tests.pipeline.test_schema_changes import change
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 from tests.servers import s3
 
@@ -220,6 +221,18 @@ def test_a_column_that_the_table_lacks_is_added_by_the_printed_statement(road: R
     now[0] += 100
     loader.merge_all()
     assert [(row[0], str(row[2])) for row in road.rows()] == [(1, "None"), (2, "1.50")]
+
+
+def test_a_table_that_was_renamed_stops(road: Road) -> None:
+    two = table(id="bigint", item="varchar(40) null")
+    road.stage_task(batch(announce(two, 1), insert(two, 10, ["1", "a"])))
+    road.stage_task(
+        batch(change("orders", 20, {"op": "gone", "to": "shop.sold"})), batch(change("sold", 20, {"op": "moved", "from": "shop.orders"}))
+    )
+    road.loader().merge_all()
+    report = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"]
+    assert report.state == "stopped" and "a pipeline renames no tables of this target; rename the table there" in report.reason
+    assert road.rows() == [(1, "a")]
 
 
 def test_a_document_of_another_format_is_refused(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
 
     None while the target does not hold all of them up to that statement.
     """
-    origins = _origins(where, note.position)
+    origins = origins_of(where, note.position)
     held = read_positions(session, where)
     names = {*origins, *origins.values()}
     for name in names:
@@ -98,15 +98,11 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
             return None
     for name in names:
         check_alone(session, where, name, "the source renamed it", "rename it there, then reset the pipelines and fill their tables anew")
-    if far := next((f"{old} to {new}" for new, old in origins.items() if where.place(new)[0] != where.place(old)[0]), ""):
-        raise TableStopped(
-            f"the source renamed {far}, which is in another schema of the target, and a pipeline moves no table there; move it there, then"
-            " reset the pipeline and fill its tables anew"
-        )
+    check_schemas(where, origins)
     there = {name: find_table(session, *where.place(name)) for name in names}
     by_itself = session.dialect.writing.altering.COMMITS_BY_ITSELF
     if not (by_itself and find_table(session, *_place_of_mark(where, note, "moved"))):
-        _check_names_free(where, origins, held, there)
+        check_names_free(where, origins, held, there)
     reach("merge.move")
     now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
     now |= {name: Held(note.position) for name in names if name not in origins}
@@ -128,7 +124,16 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
     return now
 
 
-def _check_names_free(where: Where, origins: Mapping[str, str], held: Mapping[str, Held], there: Mapping[str, Table | None]) -> None:
+def check_schemas(where: Where, origins: Mapping[str, str]) -> None:
+    """Raise TableStopped if a table would move into another schema of the target."""
+    if far := next((f"{old} to {new}" for new, old in origins.items() if where.place(new)[0] != where.place(old)[0]), ""):
+        raise TableStopped(
+            f"the source renamed {far}, which is in another schema of the target, and a pipeline moves no table there; move it there, then"
+            " reset the pipeline and fill its tables anew"
+        )
+
+
+def check_names_free(where: Where, origins: Mapping[str, str], held: Mapping[str, Held], there: Mapping[str, Table | None]) -> None:
     """Raise TableStopped if a table would get the name of one that the pipeline did not fill."""
     moving = {found.sql for old in origins.values() if (found := there[old])}
     for new, old in origins.items():
@@ -140,7 +145,7 @@ def _check_names_free(where: Where, origins: Mapping[str, str], held: Mapping[st
             )
 
 
-def _origins(where: Where, position: int) -> dict[str, str]:
+def origins_of(where: Where, position: int) -> dict[str, str]:
     """Return by name of a table the name that it had before the statement at a position."""
     notes = table_notes.list_notes(where.store, where.pipeline, kind="change", after=position - 1)
     return {note.table: op["from"] for note in notes if note.position == position for op in note.body["ops"] if op["op"] == "moved"}

@@ -24,6 +24,7 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.load_files import PartFiles, RunFileTasks, files_removed, folder_of, part_files, slices_of, store_files
 from auditor.pipeline.merge.load_tasks import HERE_BYTES, LastChanges, LoadTask, load_part, load_task, read_last_changes
+from auditor.pipeline.merge.moves_by_commits import move_by_commits
 from auditor.pipeline.merge.name_collisions import check_place
 from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, check_unchanged, describe, get_schema, positions_of, see, write_positions
@@ -297,21 +298,22 @@ def _pass(session: Session, where: Where, table: str, held: Held, ahead: Pending
         raise TableStopped(note.reason)
     if ahead.why:
         raise ValuesChanged(f"{ahead.why}, without a word of them in the log; copy the table again, or skip this if the target may differ")
-    if is_move(note) and isinstance(session, Committing):
+    if is_move(note) and isinstance(session, Committing) and not session.CHANGES_COLUMNS:
         raise TableStopped(
-            f"{table} was renamed in the source, and a pipeline renames no tables of {session.dialect.name}; rename the table there,"
+            f"{table} was renamed in the source, and a pipeline renames no tables of this target; rename the table there,"
             " then reset the pipeline and copy its tables again"
         )
     clears = not is_move(note) and (note.position, note.row) not in ahead.skipped and loses_rows(where, table, held, note)
     if clears:
         check_alone(session, where, table, "the source emptied it, or made it anew", "delete its rows there by hand, and skip this")
-    if isinstance(session, Committing):
+    if isinstance(session, Committing) and not is_move(note):
         after = note.position, held.schema_id
         about = (where.place(table), where.pipeline, table, (held.position, held.schema_id), after)
         if not merge_by_commits.pass_by(session, *about, clear=clears, incarnation=where.incarnation):
             raise MergeFailed(f"{table}: another process has merged meanwhile; it is looked at again")
         return Merged(note.position, 0, note.time, Held(*after))
-    moved = move_tables(session, where, note) if is_move(note) else empty(session, where, table, held, note, clears)
+    move = move_by_commits if isinstance(session, Committing) else move_tables
+    moved = move(session, where, note) if is_move(note) else empty(session, where, table, held, note, clears)
     if moved is None:
         return None
     for name in moved:
