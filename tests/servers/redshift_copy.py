@@ -79,7 +79,16 @@ def fetch(manifest: str, endpoint: str) -> bytes:
             raise ValueError(f"The length {len(contents[-1])} of {entry['url']} is not the {stated} of the manifest")
     if not contents:
         raise ValueError("The specified S3 prefix does not exist")
-    whole = b"".join(contents)
-    if any(len(line) >= LONGEST_LINE for line in whole.split(b"\n")):
+    if any(map(_has_long_line, contents)):
         raise ValueError("Row size exceeds the limit of 4194304 bytes. Check 'sys_load_error_detail' system table for details.")
-    return whole
+    return b"".join(contents)
+
+
+def _has_long_line(content: bytes) -> bool:
+    start = 0
+    while len(content) - start >= LONGEST_LINE:
+        end = content.rfind(b"\n", start, start + LONGEST_LINE)
+        if end < 0:
+            return True
+        start = end + 1
+    return False
