@@ -10,7 +10,6 @@ threshold, is what the source's column is compared with.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
@@ -235,7 +234,7 @@ class Renderer:
                 return _values.number_value(column_term(column, self.side, self.dialect), self.dialect)
             case "time" if column.shortened_to is None and not (column.in_days and native.name != "date"):
                 digits = min(_values.fraction_digits(column.native(side)) for side in SIDES)
-                return Value(column.sql[self.side], native if native.name == "date" else dataclasses.replace(native, scale=digits))
+                return Value(column.sql[self.side], native, fraction=digits)
             case "truth":
                 raise BadExpression(f"the column {column.name!r} is a condition; write CASE WHEN {column.name} THEN 1 ELSE 0 END")
         raise BadExpression(f"nothing is computed from the column {column.name!r} ({column.types()}), which engines do not hold alike")

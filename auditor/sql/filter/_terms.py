@@ -50,8 +50,8 @@ class Term:
 
 
 def literal_term(value: Decimal) -> Term:
-    """Return a literal as it is."""
-    exponent = value.normalize(EXACT).as_tuple().exponent
+    """Return a literal as it is, with the digits after the point that are written, or that a calculation with literals has."""
+    exponent = value.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
     return Term(f"{value:f}", max(1, scale, len(f"{abs(value):f}".split(".", maxsplit=1)[0].lstrip("0")) + scale), scale)
 

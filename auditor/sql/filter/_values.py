@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from auditor.errors import BadExpression
@@ -38,6 +38,8 @@ class Value:
     """Of a number."""
     moment: dt.datetime | None = None
     """Of the literal of a date or time, which counts as either."""
+    fraction: int = 0
+    """Of a time, the most digits of a second that are not 0: fewer, perhaps, than its type has."""
 
     @property
     def sort(self) -> str:
@@ -62,7 +64,7 @@ def moment_value(moment: dt.datetime, dialect: Dialect) -> Value:
     """Return the literal of a date or time."""
     text = moment.isoformat(" ", "microseconds")
     digits = len(f"{moment.microsecond:06}".rstrip("0"))
-    return Value(dialect.names.timestamp_literal(text), Kind("timestamp", scale=digits), moment=moment)
+    return Value(dialect.names.timestamp_literal(text), Kind("timestamp", scale=6), moment=moment, fraction=digits)
 
 
 def case_value(conditions: Sequence[str], results: Sequence[Value], dialect: Dialect) -> Value:
@@ -82,7 +84,7 @@ def _like_first(alike: Sequence[Value], sql: str) -> Value:
     """Return SQL of the type that values have which are not NULL."""
     typed = next(value for value in alike if value.kind)
     term = Term(sql, typed.term.digits, typed.term.scale, is_cast=True) if typed.term else None
-    return Value(sql, typed.kind, term)
+    return Value(sql, typed.kind, term, fraction=max(value.fraction for value in alike))
 
 
 def unify(values: Sequence[Value], what: str, dialect: Dialect) -> list[Value]:
@@ -125,8 +127,9 @@ def _unified_times(values: Sequence[Value], dialect: Dialect) -> list[Value]:
     if all(value.kind is None or value.kind.name == "date" or _is_midnight(value) for value in values):
         return [as_date(value, dialect) if value.kind else value for value in values]
     times = [as_timestamp(value, dialect) if value.kind else value for value in values]
-    finest = Kind("timestamp", scale=max(fraction_digits(time.kind) for time in times if time.kind))
-    return [replace(time, kind=finest, moment=None) if time.kind else time for time in times]
+    native, finest = dialect.types.native_type(Kind("timestamp", scale=6)), max(time.fraction for time in times)
+    kind = Kind("timestamp", scale=6)
+    return [Value(f"CAST({time.sql} AS {native})", kind, fraction=finest) if time.kind else time for time in times]
 
 
 def _is_midnight(value: Value) -> bool:
@@ -146,7 +149,7 @@ def as_timestamp(value: Value, dialect: Dialect) -> Value:
     """Return a time of UTC, without a zone; of a date its midnight."""
     if value.kind is not None and value.kind.name in ("date", "timestamptz"):
         native = dialect.types.native_type(Kind("timestamp", scale=6))
-        return Value(f"CAST({value.sql} AS {native})", Kind("timestamp", scale=fraction_digits(value.kind)))
+        return Value(f"CAST({value.sql} AS {native})", Kind("timestamp", scale=6), fraction=value.fraction)
     return value
 
 
@@ -172,8 +175,7 @@ def of_kind(value: Value, kind: Kind, dialect: Dialect) -> Value:
             return as_date(value, dialect)
         case "timestamp" if value.sort == "time":
             time = as_timestamp(value, dialect)
-            digits = fraction_digits(time.kind or kind)
-            if digits > fraction_digits(kind):
+            if (digits := time.fraction) > fraction_digits(kind):
                 raise BadExpression(f"it has {digits} digits of a second, and {kind} fewer; write the kind timestamp({digits})")
             return time
     raise BadExpression(f"it is {SORTS[value.sort]}, and the kind says {kind}; write a value of that kind, or another kind")
