@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -97,7 +96,7 @@ def _numbers(depth: int) -> Drawn:
         plain
         | st.tuples(inner, st.sampled_from("+-*"), inner | st.sampled_from(SMALL)).map(_calculated)
         | st.tuples(inner, st.integers(0, 7)).map(_rounded)
-        | inner.map(lambda one: Computed(f"ABS({one.text})", _on(abs, one), "number", one.scale))
+        | inner.map(lambda one: Computed(f"ABS({one.text})", _on(Decimal.copy_abs, one), "number", one.scale))
         | _texts(depth - 1).map(lambda one: Computed(f"LENGTH({one.text})", _on(lambda text: Decimal(len(text)), one), "number"))
         | parts.map(_part)
         | _chosen(inner)
@@ -106,7 +105,7 @@ def _numbers(depth: int) -> Drawn:
 
 def _calculated(parts: tuple[Computed, str, Computed]) -> Computed:
     left, op, right = parts
-    function = {"+": operator.add, "-": operator.sub, "*": operator.mul}[op]
+    function = {"+": EXACT.add, "-": EXACT.subtract, "*": EXACT.multiply}[op]
     scale = left.scale + right.scale if op == "*" else max(left.scale, right.scale)
     return Computed(f"({left.text} {op} {right.text})", _on(function, left, right), "number", scale)
 
