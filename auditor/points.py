@@ -21,7 +21,7 @@ Point = Literal[
     "chunk.begin", "chunk.copy", "chunk.commit", "chunk.committed",
     # a merge into a table of a target, and what statements did to the source's table
     "merge.stage", "merge.load", "merge.merge", "merge.merged", "merge.commit", "merge.committed", "merge.report",
-    "merge.clear", "merge.cleared", "merge.move", "merge.renamed", "merge.copied", "merge.moved",
+    "merge.clear", "merge.cleared", "merge.move", "merge.renamed", "merge.copied", "merge.made", "merge.moved",
     "merge.migrate", "merge.altered", "merge.migrated", "merge.changed",
     # a schema tracker: when it is made, and when a batch is planned with it
     "tracker.owned", "tracker.created", "tracker.dumped", "tracker.begun",

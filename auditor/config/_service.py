@@ -61,7 +61,8 @@ class Service(Strict):
     pipelines: tuple[str, ...] = ()
     """Pipelines that run as processes of the service."""
     functions: tuple[str, ...] = ()
-    """Functions in Python that these pipelines may run as their ``transform``, ``package.module:function``; no other is imported."""
+    """Functions in Python that these pipelines may run as their ``transform``, ``package.module:function``, and those whose log a
+    segment audit reads again; such a pipeline with another function is refused."""
     heartbeats: tuple[str, ...] = ()
     """Connections to whose databases processes of the service write heartbeats."""
     requests_per_minute: int = Field(600, ge=1)

@@ -14,7 +14,7 @@ from auditor.config._base import Strict, suggest
 from auditor.config._carriers import find_unalignable, find_unordered
 from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
 from auditor.config._notify import Notify
-from auditor.config._pipeline import Pipeline, SegmentAudit, find_problems, find_segment_problems
+from auditor.config._pipeline import ANEW, Pipeline, SegmentAudit, find_problems, find_segment_problems
 from auditor.config._service import Service
 from auditor.config._store import Evidence, Retention, Store
 from auditor.errors import UnknownAudit, UnknownPipeline
@@ -66,6 +66,11 @@ class Settings(Strict):
         }
         return urls | ({("store", "url"): self.store.url} if self.store else {})
 
+    @property
+    def _read_anew(self) -> list[str]:
+        """The pipelines whose log the service reads again for segment audits, by the pipelines' own rules."""
+        return [audit.sides[0] for audit in self.segments.values() if ANEW in audit.sides]
+
     @model_validator(mode="after")
     def _names_exist(self) -> Settings:
         unknown: list[tuple[tuple[str, ...], str]] = [
@@ -109,7 +114,7 @@ class Settings(Strict):
         ]
         unknown += [
             (("service", "functions"), f"the pipeline {name!r} runs {transform.function!r}, which is not allowed here; add it")
-            for name in self.service.pipelines
+            for name in dict.fromkeys([*self.service.pipelines, *self._read_anew])
             if name in self.pipelines
             for transform in self.pipelines[name].transforms
             if transform.function not in self.service.functions

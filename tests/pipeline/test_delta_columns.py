@@ -229,6 +229,30 @@ def test_a_table_of_more_rows_than_may_be_written_again_stops(begun: Road) -> No
     assert reason(begun) == "" and ids(begun, "later") == [1, 2] and ids(begun, "orders") == []
 
 
+def test_a_kill_before_the_new_table_has_rows_does_not_stop_it(begun: Road) -> None:
+    begun.stage_task(
+        batch(change("orders", 20, {"op": "gone", "to": "shop.later"})), batch(change("later", 20, {"op": "moved", "from": "shop.orders"}))
+    )
+
+    def kill() -> None:
+        raise Killed
+
+    with pytest.raises(Killed), armed("merge.made", kill):
+        later(begun.loader())
+    assert ids(begun, "later") == [] and ids(begun, "orders") == [1, 2]
+    later(begun.loader())
+    assert ids(begun, "later") == [1, 2] and ids(begun, "orders") == []
+
+
+def test_a_table_of_somebody_else_keeps_its_rows_and_stops_the_rename(begun: Road) -> None:
+    write_deltalake(begun.folder / "lake" / begun.schema / "later", pa.table({"id": pa.array([77], pa.int64())}))
+    begun.stage_task(
+        batch(change("orders", 20, {"op": "gone", "to": "shop.later"})), batch(change("later", 20, {"op": "moved", "from": "shop.orders"}))
+    )
+    later(begun.loader())
+    assert "which this pipeline did not fill" in reason(begun) and ids(begun, "later") == [77] and ids(begun, "orders") == [1, 2]
+
+
 def test_a_kill_at_each_step_exchanges_no_tables_twice(begun: Road) -> None:
     begun.stage_task(batch(comes(LATER, 30, ["9", "new", None])))
     later(begun.loader())

@@ -123,6 +123,9 @@ def test_a_service_runs_the_functions_alone_that_it_allows(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"service\.functions: the pipeline 'shop' runs 'rules:score', which is not allowed here; add it"):
         load(tmp_path, f"{made}service: {{pipelines: [shop]}}\n")
     assert load(tmp_path, f"{made}service: {{pipelines: [shop], functions: ['rules:score']}}\n").service.pipelines == ("shop",)
+    anew = made.replace("    staging:", "    segment: {}\n    staging:") + "segments: {log: {pipelines: [shop]}}\n"
+    with pytest.raises(ConfigError, match=r"service\.functions: the pipeline 'shop' runs 'rules:score'"):
+        load(tmp_path, anew)
 
 
 @pytest.mark.parametrize(("table", "settle"), [("orders", "heartbeat: {}, barrier: 60s"), ("crm_leads", "heartbeat: {}, barrier: 1h")])

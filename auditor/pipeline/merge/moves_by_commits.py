@@ -47,7 +47,7 @@ def move_by_commits(session: Session, where: Where, note: TableNote) -> dict[str
     check_schemas(where, origins)
     move = _Move(session, where, note, origins, held, {name: find_table(session, *where.place(name)) for name in names})
     if all(held[name].position < note.position for name in names):  # none is done yet
-        check_names_free(where, origins, held, move.there)
+        check_names_free(where, origins, held, move.tables_with_rows())
         move.check_size()
     reach("merge.move")
     copies = move.copy_exchanged()
@@ -73,6 +73,14 @@ class _Move:
     """By name of a table the name that it had before."""
     held: Mapping[str, Held]
     there: Mapping[str, Table | None]
+
+    def tables_with_rows(self) -> dict[str, Table | None]:
+        """Return the tables without those that are empty: one may have been made here by a process that ended before it had rows."""
+        dialect = self.session.dialect
+        return {
+            name: table if table and self.session.query(TableStatements(dialect, table.sql).any_row()) else None
+            for name, table in self.there.items()
+        }
 
     def check_size(self) -> None:
         """Raise TableStopped if more rows would be written again than the target's settings let a pipeline write."""
@@ -117,6 +125,7 @@ class _Move:
         sql = self.session.dialect.names.table(*self.where.place(new)) if stale is None else stale.sql
         if stale is None:
             self.session.make_like(sql, rows)
+            reach("merge.made")
         held = Held(self.note.position, schema_id)
         self._write(sql, new, self.held[new], held, f"SELECT * FROM {rows}")
         reach("merge.moved")
