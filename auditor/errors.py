@@ -98,6 +98,11 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     │   ├── OffsetWentBack                                  a stream was asked to go back
     │   ├── EventsMissed                                    events that the log sent did not come into a batch
     │   └── ReaderReplaced                                  another reader with the same server id took over
+    ├── BrokerError                   exit 3                a broker, or a schema registry, refused or failed a request
+    │   ├── BrokerUnreachable                    retryable
+    │   ├── BrokerDenied              exit 2                the broker refused who signs in, or what they may do
+    │   ├── TopicRefused                                    a topic is not what the configuration, or what was written, says of it
+    │   └── ProducerFenced                       retryable  another process publishes into the same topics
     ├── NotifyError                   exit 3                a notification could not be sent
     ├── PackageMissing                exit 2                a command needs packages that are not installed
     ├── DemoDataMissing               exit 2
@@ -151,6 +156,9 @@ __all__ = [
     "BadUrl",
     "BootstrapFailed",
     "BootstrapRefused",
+    "BrokerDenied",
+    "BrokerError",
+    "BrokerUnreachable",
     "BudgetSpent",
     "ChangeStreamError",
     "ColumnRefused",
@@ -199,6 +207,7 @@ __all__ = [
     "PipelineFailed",
     "PlanError",
     "PositionLost",
+    "ProducerFenced",
     "QueueFull",
     "ReaderReplaced",
     "ReadingContradicted",
@@ -230,6 +239,7 @@ __all__ = [
     "StoreUnavailable",
     "TableShared",
     "TableStopped",
+    "TopicRefused",
     "Unauthorised",
     "UnknownAudit",
     "UnknownBootstrap",
@@ -553,6 +563,32 @@ class EventsMissed(ChangeStreamError):
 
 class ReaderReplaced(ChangeStreamError):
     """Another reader with the same server id took over the binary log; run one reader per source, or set another server_id."""
+
+
+class BrokerError(AuditorError):
+    """A Kafka broker, or the schema registry beside it, refused or failed a request."""
+
+
+class BrokerUnreachable(BrokerError):
+    """A Kafka broker could not be reached, or did not answer in time; check its servers, and the network."""
+
+    retryable = True
+
+
+class BrokerDenied(BrokerError):
+    """The broker refused who signs in, or the account may not do what was asked; check the properties under brokers, and its ACLs."""
+
+    exit_code = 2
+
+
+class TopicRefused(BrokerError):
+    """A topic is not what the configuration, or what was written into it before, says of it."""
+
+
+class ProducerFenced(BrokerError):
+    """Another process publishes into the same topics with the same name; let one pipeline with one target of this name publish there."""
+
+    retryable = True
 
 
 class NotifyError(AuditorError):

@@ -165,4 +165,5 @@ if ! have_promtool; then
   (set -e; fetch_promtool)
   [ $? = 0 ] || say "promtool could not be downloaded; for the tests of the alerts, install prometheus, or set AUDITOR_TEST_PROMTOOL"
 fi
+"$(dirname "$0")/kafka.sh" || say "Kafka could not be downloaded; the tests of topics are skipped"
 exit 0

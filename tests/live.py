@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kept_open import STARTING_SERVERS
-from tests.servers import mariadb, mysql, postgres, redshift, spark
+from tests.servers import kafka, mariadb, mysql, postgres, redshift, spark
 from tests.servers.desk import Address, Desk, turns
 from tests.servers.process import Server, Unavailable, do_nothing, open_directory
 
@@ -76,6 +76,12 @@ ENGINES = (
     Engine(name="mariadb_new", dialect="mysql", start=mariadb.start_new, variable=mariadb.NEW_VARIABLE, database=mysql.database,
            only_named=True, beside=True,
            why_here="a change source whose log does not say where the events of a transaction end"),
+    Engine(name="kafka", dialect="", start=kafka.start, variable=kafka.VARIABLE, database=lambda server, _: server,
+           only_named=True, beside=True,
+           why_here="topics, into which a pipeline publishes, and from which it reads"),
+    Engine(name="registry", dialect="", start=kafka.start_registry, variable=kafka.REGISTRY_VARIABLE, database=lambda server, _: server,
+           only_named=True, beside=True,
+           why_here="the schemas of topics"),
     Engine(name="spark", dialect="spark", start=spark.start, only_target=True,
            why_here="the lake"),
     Engine(name="postgres", dialect="postgres", start=postgres.start, variable=postgres.VARIABLE, database=postgres.database,

@@ -21,6 +21,7 @@ from auditor.errors import (
     BadUrl,
     BootstrapFailed,
     BootstrapRefused,
+    BrokerError,
     ColumnsChanged,
     ConfigError,
     DatabaseBusy,
@@ -72,6 +73,7 @@ MEDIA_TYPE = "application/problem+json"
 STATUS_BY_ERROR: Mapping[type[AuditorError], int] = {
     AuditorError: 500,
     EngineError: 502,
+    BrokerError: 502,
     ServerSilent: 504,
     StatementTimeout: 504,
     LockTimeout: 504,

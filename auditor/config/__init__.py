@@ -25,6 +25,7 @@ from auditor.config._audit import (
     table_name,
 )
 from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, parse_duration
+from auditor.config._broker import Broker, Registry, find_unverified_brokers
 from auditor.config._carriers import Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
@@ -54,6 +55,7 @@ from auditor.config._service import Service
 from auditor.config._settings import Settings, find_secrets
 from auditor.config._store import Evidence, Retention, Store
 from auditor.config._tolerance import Threshold, Tolerance
+from auditor.config._topics import TopicTarget
 
 __all__ = [
     "ANEW",
@@ -62,6 +64,7 @@ __all__ = [
     "AnalyzeSettings",
     "Audit",
     "AuditGroup",
+    "Broker",
     "Budget",
     "Carrier",
     "Channel",
@@ -91,6 +94,7 @@ __all__ = [
     "PipelineTarget",
     "Proxy",
     "Recheck",
+    "Registry",
     "Retention",
     "Rolling",
     "Route",
@@ -109,6 +113,7 @@ __all__ = [
     "Threshold",
     "TimeRange",
     "Tolerance",
+    "TopicTarget",
     "Transform",
     "TranslatedSql",
     "WriteSettings",
@@ -118,6 +123,7 @@ __all__ = [
     "find_file",
     "find_secrets",
     "find_unverified",
+    "find_unverified_brokers",
     "is_pattern",
     "load",
     "parse_duration",

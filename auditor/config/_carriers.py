@@ -47,7 +47,7 @@ def find_carriers(
         database = source[-2] if len(source) > 1 else home
         if not pipeline.replicates(source[-1], database, home):
             continue
-        for chosen_name, chosen in pipeline.targets.items():
+        for chosen_name, chosen in pipeline.table_targets.items():
             if not _is_same(connections, chosen.connection, target.connection):
                 continue
             for output, where in pipeline.columns_of(source[-1]).outputs(source[-1]).items():

@@ -18,13 +18,15 @@ from pydantic import ValidationError
 
 from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, SliceSettings, TableRef, written_place
 from auditor.config._base import Strict, suggest
+from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts
-from auditor.config._pipeline import Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging
+from auditor.config._pipeline import TARGET_FORMS, Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging
 from auditor.config._settings import Settings
 from auditor.config._store import Store
+from auditor.config._topics import TopicTarget
 from auditor.errors import ConfigError
 from auditor.escaping import yaml_scalar, yaml_text
 
@@ -94,8 +96,9 @@ def _validate(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 
 def _without_forms(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return where a setting stands in the configuration, which does not name the form of a source."""
-    return tuple(part for part in where if part not in FORMS)
+    """Return where a setting stands in the configuration, which does not name the form of a source or target."""
+    named = {place + 2 for place, part in enumerate(where) if part == "targets"}  # behind the target's name
+    return tuple(part for place, part in enumerate(where) if part not in FORMS and not (place in named and part in TARGET_FORMS))
 
 
 def _validate_settings(values: Mapping[str, Any], locate: Callable[[tuple[str | int, ...], str], str]) -> Settings:
@@ -216,6 +219,8 @@ _PLACES: Mapping[type[Strict], str] = {
     PipelineColumns: "a pipeline's columns: a table:",
     Staging: "a pipeline's staging:",
     PipelineTarget: "a pipeline's targets: a target:",
+    TopicTarget: "a pipeline's targets: a target with broker:",
+    Broker: "a broker",
     Pipeline: "a pipeline",
     SegmentAudit: "a segment audit",
     Audit: "an audit",

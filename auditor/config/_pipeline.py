@@ -14,12 +14,13 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 import dialects
 from auditor import canonical
 from auditor.config._base import Duration, Size, Strict, suggest
 from auditor.config._schedule import ScheduleField
+from auditor.config._topics import TopicTarget
 from auditor.errors import BadUrl
 from dialects import Kind
 
@@ -326,6 +327,20 @@ class PipelineTarget(Strict):
         return sorted(named if any(placeholder in self.schema_ for placeholder in PLACES) else {*named, self.schema_})
 
 
+TARGET_FORMS = ("tables", "topics")
+"""The forms of a target, as they stand in the places of pydantic's errors."""
+
+
+def _form_of_target(value: Any) -> str:
+    return TARGET_FORMS["broker" in value if isinstance(value, Mapping) else isinstance(value, TopicTarget)]
+
+
+Target = Annotated[
+    Annotated[PipelineTarget, Tag(TARGET_FORMS[0])] | Annotated[TopicTarget, Tag(TARGET_FORMS[1])], Discriminator(_form_of_target)
+]
+"""Tables of a database, or topics of a broker."""
+
+
 @lru_cache(maxsize=100_000)  # a loader asks for the place of each of thousands of tables several times a merge
 def _fill_in(text: str, database: str, table: str) -> str:
     return re.sub(r"\{(database|table)\}", lambda match: database if match[1] == "database" else table, text)
@@ -351,8 +366,8 @@ class Pipeline(Strict):
     """None to keep no segments."""
     tracker: Tracker | None = None
     """None if the source's log names columns (binlog_row_metadata = FULL)."""
-    targets: dict[str, PipelineTarget] = Field(min_length=1)
-    """Into what it is replicated, by name."""
+    targets: dict[str, Target] = Field(min_length=1)
+    """Into what it is replicated, by name: tables of a database, or topics of a broker."""
     master: str = "local[2]"
     """The Spark master that runs it: local[N], the URL of a cluster, or sc://host:port of a Spark Connect server."""
     max_lag: Duration = 600.0
@@ -408,6 +423,16 @@ class Pipeline(Strict):
         return False
 
     @property
+    def table_targets(self) -> dict[str, PipelineTarget]:
+        """The targets that are tables of databases."""
+        return {name: target for name, target in self.targets.items() if isinstance(target, PipelineTarget)}
+
+    @property
+    def topic_targets(self) -> dict[str, TopicTarget]:
+        """The targets that are topics of brokers."""
+        return {name: target for name, target in self.targets.items() if isinstance(target, TopicTarget)}
+
+    @property
     def transforms(self) -> list[Transform]:
         """The functions in Python that it runs."""
         return [rules.transform for rules in self.columns.values() if rules.transform]
@@ -431,15 +456,21 @@ class Pipeline(Strict):
         return next((table for table, rules in self.columns.items() if table != name for route in rules.table if route.name == name), "")
 
 
-def find_problems(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> list[tuple[tuple[str, ...], str]]:
-    """Return what pipelines need of connections that exist and is not there: where it is written, and a sentence."""
+def find_problems(
+    pipelines: dict[str, Pipeline], connections: dict[str, Any], brokers: Mapping[str, Any]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return what pipelines need of connections and brokers, and is not there: where it is written, and a sentence."""
     problems: list[tuple[tuple[str, ...], str]] = []
     for name, pipeline in pipelines.items():
         if pipeline.source.refresh not in (None, *connections):
             problems.append((("pipelines", name, "source"), f"refresh: there is no connection {pipeline.source.refresh!r}; add it"))
         if pipeline.tracker and (sentence := _check_tracker(pipeline.tracker.url, connections.get(pipeline.source.connection))):
             problems.append((("pipelines", name, "tracker"), sentence))
-        for target, settings in pipeline.targets.items():
+        for target, topics in pipeline.topic_targets.items():
+            if topics.broker not in brokers:
+                where = ("pipelines", name, "targets", target, "broker")
+                problems.append((where, f"there is no broker {topics.broker!r}{suggest(topics.broker, brokers)}"))
+        for target, settings in pipeline.table_targets.items():
             connection = connections.get(settings.connection)
             if connection is not None and connection.write is None:
                 place = ("pipelines", name, "targets", target)
@@ -466,7 +497,7 @@ def _find_rings(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> 
     for name, pipeline in pipelines.items():
         with suppress(BadUrl, KeyError):  # reported on their own
             sources[name] = _place(connections[pipeline.source.connection].url, None)
-            targets = [(connections[target.connection].write, target.schema_) for target in pipeline.targets.values()]
+            targets = [(connections[target.connection].write, target.schema_) for target in pipeline.table_targets.values()]
             written[name] = {_place(write.url, schema) for write, schema in targets if write}
     problems: list[tuple[tuple[str, ...], str]] = []
     for name, other in itertools.permutations(written, 2):

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from auditor.config._audit import Audit, AuditGroup, split_groups
 from auditor.config._base import Strict, suggest
+from auditor.config._broker import Broker, find_unverified_brokers, list_secrets
 from auditor.config._carriers import find_unalignable, find_unordered
 from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
 from auditor.config._notify import Notify
@@ -25,6 +26,8 @@ class Settings(Strict):
 
     connections: Annotated[dict[str, ConnectionSettings], AfterValidator(share_statement_limits)]
     """Databases by name, which audits and pipelines refer to."""
+    brokers: dict[str, Broker] = {}
+    """Kafka clusters by name, to which pipelines refer."""
     audits: dict[str, Audit]
     """What is compared, by name."""
     groups: dict[str, AuditGroup] = {}
@@ -98,12 +101,12 @@ class Settings(Strict):
                 (("pipelines", name, "source"), pipeline.source.connection),
                 *(
                     (("pipelines", name, "targets", target), target_settings.connection)
-                    for target, target_settings in pipeline.targets.items()
+                    for target, target_settings in pipeline.table_targets.items()
                 ),
             )
             if connection not in self.connections
         ]
-        unknown += find_problems(self.pipelines, self.connections)
+        unknown += find_problems(self.pipelines, self.connections, self.brokers)
         unknown += find_unalignable(self.audits, self.pipelines, self.connections)
         unknown += find_unordered(self.audits, self.pipelines, self.connections)
         unknown += find_segment_problems(self.segments, self.pipelines, {*self.audits, *self.groups})
@@ -125,7 +128,8 @@ class Settings(Strict):
             if name not in self.connections
         ]
         if self.require_tls:
-            unknown += [(where, f"{sentence} (connections: require_tls)") for where, sentence in find_unverified(self.urls)]
+            unverified = [*find_unverified(self.urls), *find_unverified_brokers(self.brokers)]
+            unknown += [(where, f"{sentence} (connections: require_tls)") for where, sentence in unverified]
         if unknown:
             message = "; ".join(f"{'.'.join(where)}: {sentence}" for where, sentence in unknown)
             raise PydanticCustomError("unknown_connection", "{message}", {"message": message, "unknown": unknown})
@@ -176,6 +180,7 @@ def find_secrets(settings: Settings) -> list[str]:
     urls += [connection.write.url for connection in settings.connections.values() if connection.write]
     urls += [pipeline.tracker.url for pipeline in settings.pipelines.values() if pipeline.tracker]
     secrets = [channel.url for channel in settings.notify.channels.values()] + [settings.keep.journal_key or ""]
+    secrets += list_secrets(settings.brokers.values())
     urls += [pipeline.master for pipeline in settings.pipelines.values()]
     for url in urls:
         try:

@@ -98,7 +98,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     finally:
         session.close()
     findings += _find_routed(pipeline)
-    for target in pipeline.targets:
+    for target in pipeline.table_targets:
         findings += check_target(settings, name, target, schemas)
     return findings
 
@@ -169,7 +169,7 @@ def find_shared(settings: Settings, name: str, tables: Sequence[str]) -> Iterato
         if other := pipeline.routed_from(table.partition(".")[2]):
             yield Finding("error", f"table {table}", refuse_name(table, other))
     tables = sorted({output for table in tables for output in pipeline.outputs_of(table)})
-    for target, chosen in pipeline.targets.items():
+    for target, chosen in pipeline.table_targets.items():
         shared: dict[str, list[str]] = {table: [] for table in tables if is_own_table(chosen.place_of(table)[1])}
         shared |= find_alike(lambda text: text, chosen.place_of, tables)
         if find_alike(str.lower, chosen.place_of, tables).keys() - shared.keys():
@@ -320,7 +320,7 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
 def check_target(settings: Settings, name: str, target: str, schemas: list[TableSchema]) -> list[Finding]:
     """Return what stands against loading these tables into a target, and what is worth a note; an error of the target is a finding too."""
     findings: list[Finding] = []
-    chosen = settings.pipeline(name).targets[target]
+    chosen = settings.pipeline(name).table_targets[target]
     try:
         with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
             findings += [Finding("note", f"target {target}", note) for note in session.notes]

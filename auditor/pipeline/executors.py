@@ -214,7 +214,7 @@ def _ask(session: SparkSession, answer: Callable[[int], str]) -> list[dict[str, 
 def _drivers(settings: Settings, name: str) -> dict[str, str]:
     """Return the drivers of targets that tasks load; one that cannot be loaded is reported by the check of targets."""
     drivers: dict[str, str] = {}
-    for target in settings.pipeline(name).targets.values():
+    for target in settings.pipeline(name).table_targets.values():
         with suppress(AuditorError):
             dialect = writing_dialect(target.connection, settings.connections[target.connection])
             writing = dialect.writing

@@ -25,7 +25,7 @@ from dialects.committing import Committing
 
 def forget_positions(settings: Settings, store: Store, name: str, target: str) -> None:
     """Delete the positions of a pipeline's tables from a target; their rows stay. Raises ConfigError, EngineError and StoreError."""
-    chosen = settings.pipeline(name).targets[target]
+    chosen = settings.pipeline(name).table_targets[target]
     with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
         if isinstance(session, Committing):
             for table in parts.list_tables(store, name) or _tables_of_source(settings, name):
@@ -64,7 +64,7 @@ def find_common_place(settings: Settings, store: Store, name: str, tables: Seque
     pipeline, identities = settings.pipeline(name), dict[str, Identity | None]()  # by target and schema
     if pipeline.tracker:
         raise ConfigError(f"pipeline {name} has a tracker, which knows tables as they are now and cannot go back; reset it without this")
-    for target in pipeline.targets:
+    for target in pipeline.table_targets:
         target_place = _target_place(settings, store, name, target)
         with open_writer(target_place.connection, settings.connections[target_place.connection]) as session:
             if isinstance(session, Committing):
@@ -103,5 +103,5 @@ def adopt_target(settings: Settings, store: Store, name: str, target: str, table
 
 
 def _target_place(settings: Settings, store: Store, name: str, target: str) -> Where:
-    chosen = settings.pipeline(name).targets[target]
+    chosen = settings.pipeline(name).table_targets[target]
     return Where(store, name, "", chosen.connection, chosen.schema_, "", lambda *_: [], target, chosen)

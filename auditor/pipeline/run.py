@@ -208,8 +208,8 @@ class Run:
 
         Raises IncarnationsDiffer.
         """
-        for target in self.targets:
-            chosen = self.settings.pipeline(self.name).targets[target]
+        targets = self.settings.pipeline(self.name).table_targets
+        for target, chosen in ((target, targets[target]) for target in self.targets if target in targets):
             target_place = Where(
                 self.store, self.name, str(self.config_file), chosen.connection, chosen.schema_, "", lambda *_: [], target, chosen
             )
@@ -244,7 +244,7 @@ class Run:
     def _needs_spark(self) -> bool:
         """Return whether anything here runs on executors: a target that one session loads needs none."""
         pipeline = self.settings.pipeline(self.name)
-        connections = [pipeline.targets[target].connection for target in self.targets]
+        connections = [pipeline.table_targets[target].connection for target in self.targets if target in pipeline.table_targets]
         return self.stages or any(
             writing_dialect(connection, self.settings.connections[connection]).writing.LOADS != "alone" for connection in connections
         )
@@ -282,7 +282,7 @@ class Run:
         service.start()
 
     def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess:
-        chosen = self.settings.pipeline(self.name).targets[target]
+        chosen = self.settings.pipeline(self.name).table_targets[target]
         connection = self.settings.connections[chosen.connection]
         if writing_dialect(chosen.connection, connection).writing.LOADS == "alone":
             return LoaderProcess(str(self.config_file), self.name, target)

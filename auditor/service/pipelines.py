@@ -252,7 +252,7 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
         read = table_name(table) if database == home else table_name(database, table)
         rules = pipeline.columns_of(table)
         left_out = [*rules.exclude, *rules.mask]
-        for (output, where), (target, chosen) in itertools.product(rules.outputs(table).items(), pipeline.targets.items()):
+        for (output, where), (target, chosen) in itertools.product(rules.outputs(table).items(), pipeline.table_targets.items()):
             audit_name = f"{name}_{output}" if database == home else f"{name}_{database}_{output}"
             into: ProposedTable = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{output}"))}
             if rules.rename:
@@ -267,7 +267,7 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
                 audit["where"] = where
                 if rules.table or _reads(where, left_out):
                     audit["where_on"] = "source"
-            audits[audit_name if len(pipeline.targets) == 1 else f"{audit_name}_{target}"] = audit
+            audits[audit_name if len(pipeline.table_targets) == 1 else f"{audit_name}_{target}"] = audit
     return audits
 
 

@@ -41,7 +41,7 @@ def load(config_file: Path, pipeline: str, target: str, every: float, level: str
     """Run a loader until standard input ends, and log what has at least this level."""
     settings = config.load(config_file)
     log_as_driver(settings, level)
-    chosen = settings.pipeline(pipeline).targets[target]
+    chosen = settings.pipeline(pipeline).table_targets[target]
     assert settings.store
     with closing(open_store(settings.store.url)) as store:
         root = settings.pipeline(pipeline).staging.path

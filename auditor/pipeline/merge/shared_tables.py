@@ -41,5 +41,5 @@ def _others(session: Session, where: Where, table: str) -> list[str]:
 def _may_fill(where: Where, pipeline: str, table: str, place: tuple[str, str]) -> bool:
     """Return whether another pipeline may have a table of its source at a place of this target."""
     known = settings_of(where.config_file).pipelines.get(pipeline)
-    names = [one.place_of(table)[1] for one in known.targets.values()] if known else [table.partition(".")[2]]
+    names = [one.place_of(table)[1] for one in known.table_targets.values()] if known else [table.partition(".")[2]]
     return any(name.lower() == place[1].lower() for name in names)

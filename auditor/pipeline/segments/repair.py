@@ -231,9 +231,9 @@ def _overlapping(entries: Sequence[RegisteredSegment], start: Place, end: Place)
 def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
     """Return the commands that mend a table of a pipeline's target that was built from wrong events."""
     name = table.partition(".")[2]
-    chosen = settings.pipeline(bad).targets[target]
-    place = ".".join(chosen.place_of(table))
-    audits = [audit for audit, one in settings.audits.items() if (one.target.connection, one.target.table) == (chosen.connection, place)]
+    chosen = settings.pipeline(bad).table_targets.get(target)
+    place = (chosen.connection, ".".join(chosen.place_of(table))) if chosen else None
+    audits = [audit for audit, one in settings.audits.items() if (one.target.connection, one.target.table) == place]
     audited = f"auditor run {shell_word(audits[0])}, then auditor patch {shell_word(audits[0])} --apply; or " if audits else ""
     return f"target {target} holds {table} as it was staged: {audited}auditor pipeline refresh {shell_word(bad)} --table {shell_word(name)}"
 

@@ -227,7 +227,7 @@ class Pipeline:
 def make_loader(file: Path, store: Any) -> Loader:
     """Return the loader of the target that a configuration of ``Pipeline`` names."""
     settings = config.load(file)
-    chosen = settings.pipelines[PIPELINE].targets[TARGET]
+    chosen = settings.pipelines[PIPELINE].table_targets[TARGET]
     root = settings.pipelines[PIPELINE].staging.path
     where = Where(store, PIPELINE, str(file), TARGET, chosen.schema_, root, run_here, TARGET, chosen)
     return Loader(where, TARGET, settings.connections[TARGET])
