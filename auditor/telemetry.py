@@ -47,6 +47,7 @@ _NOISY_LOGGERS = (
     "alembic",
     "python_multipart",
     "httpx",
+    "httpx2",
     "httpcore",
     "pyspark",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -11,9 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
-import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 from auditor import config, service
 from auditor.api import authentication, create_app
@@ -22,15 +21,11 @@ from auditor.api_models.access import Scope
 from auditor.durations import durations
 from auditor.store import Store, open_store, tokens
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it warns that its next version needs another HTTP client
-    from starlette.testclient import TestClient
-
 PASSWORD = "hunter2-of-the-warehouse"
 SECRET_VALUE = "row-value-4711"
 
 
-def make_client(app: FastAPI, **more: Any) -> httpx.Client:
+def make_client(app: FastAPI, **more: Any) -> TestClient:
     """Return a client of an application in this process; errors of the application become responses with status 500."""
     return TestClient(app, raise_server_exceptions=False, **{"base_url": "http://localhost", **more})
 
@@ -45,7 +40,7 @@ class Service:
     tokens: dict[Scope, str]
     runs: dict[str, str]
 
-    def client(self, scope: Scope | None = None, **more: Any) -> httpx.Client:
+    def client(self, scope: Scope | None = None, **more: Any) -> TestClient:
         """Return a client with a token of this scope, or without a token."""
         headers = {"Authorization": f"Bearer {self.tokens[scope]}"} if scope else {}
         return make_client(self.app, headers=headers, follow_redirects=False, **more)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
+import httpx2
 import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -265,7 +265,7 @@ def read_places(created: Service, show: Callable[[str], str]) -> Places:
         )
 
 
-def _get(client: httpx.Client, path: str) -> httpx.Response:
+def _get(client: httpx2.Client, path: str) -> httpx2.Response:
     return client.get(path).raise_for_status()
 
 

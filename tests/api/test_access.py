@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi.routing import APIRoute
 
@@ -105,7 +105,7 @@ def propose_patch(own: Service) -> str:
     return patches.propose(own.settings, own.store, own.runs["orders"], Selection(), who="somebody", idempotency="once").patch
 
 
-def send_request(client: httpx.Client, own: Service, method: str, path: str) -> httpx.Response:
+def send_request(client: httpx2.Client, own: Service, method: str, path: str) -> httpx2.Response:
     """Send a request to a route that is valid for every authorized caller."""
     if (method, path) == ("DELETE", "/api/v1/audits/{name}"):
         own.client("define").put("/api/v1/audits/adhoc", json=ORDERS).raise_for_status()
@@ -243,7 +243,7 @@ def test_wrong_tokens_are_rate_limited_by_prefix_and_address(own: Service) -> No
     assert get_audits(own, own.tokens["run"], client=("192.0.2.7", 1)).status_code == 200, "the same token from another address"
 
 
-def get_audits(own: Service, secret: str, **more: Any) -> httpx.Response:
+def get_audits(own: Service, secret: str, **more: Any) -> httpx2.Response:
     return own.client(**more).get("/api/v1/audits", headers={"Authorization": f"Bearer {secret}"})
 
 
@@ -307,7 +307,7 @@ def test_without_tokens_people_read_and_run(tmp_path_factory: pytest.TempPathFac
                 assert "started without tokens" in refused.json()["detail"]
 
 
-def log_in(own: Service, secret: str) -> tuple[httpx.Client, str]:
+def log_in(own: Service, secret: str) -> tuple[httpx2.Client, str]:
     """Return a client with a session of this token, and its CSRF token."""
     client = own.client()
     client.post("/login", data={"token": secret})

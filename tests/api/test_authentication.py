@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI, Form, Request, Response
 
@@ -55,7 +55,7 @@ def create_pages(own: Service, *, insecure: bool = False) -> FastAPI:
     return app
 
 
-def log_in(own: Service, scope: Scope = "run", base: str = "http://localhost") -> tuple[httpx.Client, str]:
+def log_in(own: Service, scope: Scope = "run", base: str = "http://localhost") -> tuple[httpx2.Client, str]:
     """Log in; return the client and the CSRF token of its session."""
     client = make_client(create_pages(own), base_url=base)
     answer = client.post("/login", data={"token": own.tokens[scope]})

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import uvicorn
 from fastapi import FastAPI, Request
@@ -91,14 +91,14 @@ def test_body_of_a_request_has_a_deadline(set_durations: SetDurations) -> None:
     with served(connections.Limits(100)) as port, ExitStack() as stack:
         slow = half_open(stack, port, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
         assert slow.recv(4096).startswith(b"HTTP/1.1 408")
-        assert httpx.post(f"http://127.0.0.1:{port}/", content=b"abc").json() == 3
+        assert httpx2.post(f"http://127.0.0.1:{port}/", content=b"abc").json() == 3
 
 
 def test_those_who_wait_make_room_for_those_who_send() -> None:
     for limits in (connections.Limits(5), connections.Limits(100, total=5), connections.Limits(1, ["127.0.0.0/8"], total=5)):
         with served(limits) as port, ExitStack() as stack:
             waiting = [half_open(stack, port) for _ in range(12)]
-            assert httpx.get(f"http://127.0.0.1:{port}/", timeout=TIMEOUT).json() == "here"
+            assert httpx2.get(f"http://127.0.0.1:{port}/", timeout=TIMEOUT).json() == "here"
             assert ends(waiting[0], TIMEOUT), "the oldest made room"
             assert not ends(waiting[-1], 0.2)
 
@@ -141,5 +141,5 @@ def test_service_answers_beside_more_connections_than_it_may_open_files(tmp_path
         for _ in range(400):
             half_open(stack, port)
         for _ in range(5):
-            assert httpx.get(f"{found.url}/healthz", timeout=TIMEOUT).status_code == 200
+            assert httpx2.get(f"{found.url}/healthz", timeout=TIMEOUT).status_code == 200
         assert found.log.stat().st_size < 100_000

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from auditor.api import create_app
@@ -18,7 +18,7 @@ from tests.api.conftest import make_client
 from tests.many_tables import PIPELINE
 
 
-def client_of(store: Store, folder: Path) -> httpx.Client:
+def client_of(store: Store, folder: Path) -> httpx2.Client:
     secret = tokens.create_token(store, name="ops", scope="pipeline")
     return make_client(create_app(many_tables.configure(folder), store), headers={"Authorization": f"Bearer {secret}"})
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
+import httpx2
 import pytest
 
 from auditor import config, service
@@ -48,11 +48,11 @@ def writable(folder: Path, *, run: bool = True, insecure: bool = False, **write:
         yield found
 
 
-def propose(own: Service, wanted: Any = WANTED, run: str = "", **headers: str) -> httpx.Response:
+def propose(own: Service, wanted: Any = WANTED, run: str = "", **headers: str) -> httpx2.Response:
     return own.client("repair").post(f"/api/v1/runs/{run or own.runs['orders']}/patches", json=wanted, headers=headers)
 
 
-def apply(own: Service, patch: str, rows: int = 3, action: str = "apply", key: str = "once") -> httpx.Response:
+def apply(own: Service, patch: str, rows: int = 3, action: str = "apply", key: str = "once") -> httpx2.Response:
     return own.client("apply").post(f"/api/v1/patches/{patch}/{action}", json={"rows": rows}, headers={"Idempotency-Key": key})
 
 
@@ -177,7 +177,7 @@ def test_applying_needs_the_scope_the_number_and_a_key(own: Service, action: str
 def test_what_cannot_be_is_refused_with_a_sentence(own: Service) -> None:
     patch = propose(own).json()["patch"]
 
-    def refused(answer: httpx.Response, status: int, sentence: str) -> None:
+    def refused(answer: httpx2.Response, status: int, sentence: str) -> None:
         assert answer.status_code == status, answer.text
         assert sentence in answer.json()["detail"]
 

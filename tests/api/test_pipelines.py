@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
+import httpx2
 import pytest
 
 from auditor import config
@@ -36,12 +36,12 @@ def road(tmp_path: Path) -> Iterator[Road]:
 
 
 @pytest.fixture
-def client(road: Road) -> httpx.Client:
+def client(road: Road) -> httpx2.Client:
     secret = tokens.create_token(road.store, name="ops", scope="pipeline")
     return make_client(create_app(road.settings, road.store), headers={"Authorization": f"Bearer {secret}"})
 
 
-def test_how_pipelines_stand(road: Road, client: httpx.Client) -> None:
+def test_how_pipelines_stand(road: Road, client: httpx2.Client) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"], ["2", "b"])))
     road.loader().merge_all()
     road.stage(batch(announce(ORDERS, 11), insert(ORDERS, 20, ["3", "c"])))
@@ -66,7 +66,7 @@ def test_how_pipelines_stand(road: Road, client: httpx.Client) -> None:
     assert missing.status_code == 404 and "there is no pipeline 'shopp'" in missing.json()["detail"]
 
 
-def test_versions_of_a_table_come_in_pages_and_are_shown(road: Road, client: httpx.Client) -> None:
+def test_versions_of_a_table_come_in_pages_and_are_shown(road: Road, client: httpx2.Client) -> None:
     priced = table(id="bigint", item="varchar(40) null", price="int null")
     added = {"op": "add", "column": "price", "value": {"text": None}}
     body: dict[str, object] = {"ops": [added], "statement": "ALTER TABLE orders ADD price int"}
@@ -86,7 +86,7 @@ def test_versions_of_a_table_come_in_pages_and_are_shown(road: Road, client: htt
     assert "Versions of its columns" in page and "ALTER TABLE orders ADD price int" in page and "Price (int) was added" in page
 
 
-def test_segments_come_in_pages(road: Road, client: httpx.Client) -> None:
+def test_segments_come_in_pages(road: Road, client: httpx2.Client) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, *([str(n), "a"] for n in range(7)))))
     assert open_writer(road.store, PIPELINE, road.settings.pipeline(PIPELINE)).step()
     path, asked, seen = f"/api/v1/pipelines/{PIPELINE}/segments", {"table": "shop.orders", "limit": "2"}, []
@@ -100,7 +100,7 @@ def test_segments_come_in_pages(road: Road, client: httpx.Client) -> None:
     assert client.get(path, params={**asked, "cursor": make_cursor("runs", "0:0")}).status_code == 404
 
 
-def test_pausing_is_recorded_with_who_asked(road: Road, client: httpx.Client) -> None:
+def test_pausing_is_recorded_with_who_asked(road: Road, client: httpx2.Client) -> None:
     assert client.post(f"/api/v1/pipelines/{PIPELINE}/pause").json() == {"pipeline": PIPELINE, "paused": True}
     found = client.get(f"/api/v1/pipelines/{PIPELINE}").json()
     assert (found["paused"], found["paused_by"]) == (True, "ops") and found["paused_at"]
@@ -112,7 +112,7 @@ def test_pausing_is_recorded_with_who_asked(road: Road, client: httpx.Client) ->
     ]
 
 
-def test_a_refresh_is_asked_for_and_refused(road: Road, client: httpx.Client) -> None:
+def test_a_refresh_is_asked_for_and_refused(road: Road, client: httpx2.Client) -> None:
     path = f"/api/v1/pipelines/{PIPELINE}/refreshes"
     refused = client.post(path, json={"table": "orders"})
     assert refused.status_code == 409 and "may only read; add write: {url: ...} to it" in refused.json()["detail"]
@@ -122,7 +122,7 @@ def test_a_refresh_is_asked_for_and_refused(road: Road, client: httpx.Client) ->
     assert (found["table"], found["state"], found["keys"], found["ranges"], found["rows"]) == ("shop.orders", "requested", 1, 0, 0)
 
 
-def test_events_that_stop_a_table_are_skipped_with_who_and_why(road: Road, client: httpx.Client) -> None:
+def test_events_that_stop_a_table_are_skipped_with_who_and_why(road: Road, client: httpx2.Client) -> None:
     poison = note("poison", "orders", 20, {"stage": "decoding", "reason": "a row of shop.orders lacks columns"}, events=2)
     road.stage_task(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"]), poison))
     path = f"/api/v1/pipelines/{PIPELINE}"
@@ -158,7 +158,7 @@ class Processes:
         return True
 
 
-def test_starting_unpauses_and_restarts_what_the_service_runs(road: Road, client: httpx.Client) -> None:
+def test_starting_unpauses_and_restarts_what_the_service_runs(road: Road, client: httpx2.Client) -> None:
     path, processes = f"/api/v1/pipelines/{PIPELINE}/start", Processes()
     pipelines.set_paused(road.store, PIPELINE, True, "ada")
     refused = client.post(path)
@@ -172,7 +172,7 @@ def test_starting_unpauses_and_restarts_what_the_service_runs(road: Road, client
     assert here.post("/api/v1/pipelines/shopp/start").status_code == 404
 
 
-def test_the_history_of_lag(road: Road, client: httpx.Client) -> None:
+def test_the_history_of_lag(road: Road, client: httpx2.Client) -> None:
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     now, path = dt.datetime.now(dt.UTC), f"/api/v1/pipelines/{PIPELINE}/lag"
     for days in (20, 0.01):

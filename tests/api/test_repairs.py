@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
+import httpx2
 import jsonschema
 import pytest
 
@@ -44,7 +44,7 @@ def repairs_path(own: Service, name: str = "orders") -> str:
     return f"/api/v1/runs/{own.runs[name]}/repairs"
 
 
-def post_repair(own: Service, wanted: Any = WANTED, name: str = "orders", **headers: str) -> httpx.Response:
+def post_repair(own: Service, wanted: Any = WANTED, name: str = "orders", **headers: str) -> httpx2.Response:
     return own.client("repair").post(repairs_path(own, name), json=wanted, headers=headers)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import jsonschema
 import pytest
 
@@ -35,7 +35,7 @@ def test_what_is_no_number_is_refused_as_one(served: Service, field: str, value:
     assert refused_at(served.client("repair"), repaired, {"kind": "patch", "note": "n", "rows": value}) == {"body.rows"}
 
 
-def refused_at(client: httpx.Client, path: str, body: Any) -> set[str]:
+def refused_at(client: httpx2.Client, path: str, body: Any) -> set[str]:
     answer = client.post(path, json=body)
     assert answer.status_code == 422, (path, answer.text)
     return {one["location"] for one in answer.json()["errors"]}

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from auditor.api import create_app
@@ -37,16 +37,16 @@ def settings(store: Store, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def client(settings: Settings, store: Store) -> httpx.Client:
+def client(settings: Settings, store: Store) -> httpx2.Client:
     secret = tokens.create_token(store, name="ops", scope="define")
     return make_client(create_app(settings, store), headers={"Authorization": f"Bearer {secret}"})
 
 
-def get(client: httpx.Client, path: str, **parameters: str) -> Any:
+def get(client: httpx2.Client, path: str, **parameters: str) -> Any:
     return client.get(path, params=parameters).raise_for_status().json()
 
 
-def test_a_run_is_requested_stored_and_told_like_any_other(client: httpx.Client, settings: Settings, store: Store) -> None:
+def test_a_run_is_requested_stored_and_told_like_any_other(client: httpx2.Client, settings: Settings, store: Store) -> None:
     body, key = {"reason": "after the move"}, {"Idempotency-Key": "k"}
     asked, again = (client.post("/api/v1/audits/zones/runs", json=body, headers=key) for _ in range(2))
     assert asked.status_code == 202 and asked.json()["state"] == "pending" and again.json() == asked.json()
@@ -75,7 +75,7 @@ def test_a_run_is_requested_stored_and_told_like_any_other(client: httpx.Client,
     assert client.get("/audits/zones", follow_redirects=False).headers["location"] == "/segments/zones"
 
 
-def test_registered_segments_come_in_pages(client: httpx.Client) -> None:
+def test_registered_segments_come_in_pages(client: httpx2.Client) -> None:
     seen: list[Any] = []
     asked = {"table": "shop.orders", "side": "eu", "limit": "2"}
     while True:
@@ -92,7 +92,7 @@ def test_registered_segments_come_in_pages(client: httpx.Client) -> None:
     assert "there is no segment audit 'zone'; did you mean 'zones'" in client.get("/api/v1/segments/zone").json()["detail"]
 
 
-def test_metrics_say_what_differs_and_who_is_awaited(client: httpx.Client) -> None:
+def test_metrics_say_what_differs_and_who_is_awaited(client: httpx2.Client) -> None:
     text = client.get("/metrics").raise_for_status().text
     for line in (
         'auditor_segments_findings{audit="zones",kind="cut otherwise"} 1.0',
@@ -105,7 +105,7 @@ def test_metrics_say_what_differs_and_who_is_awaited(client: httpx.Client) -> No
     assert float(lag.rpartition(" ")[2]) > 0
 
 
-def test_it_is_due_by_schedule_unless_it_is_paused(client: httpx.Client, settings: Settings, store: Store) -> None:
+def test_it_is_due_by_schedule_unless_it_is_paused(client: httpx2.Client, settings: Settings, store: Store) -> None:
     now = dt.datetime.now(dt.UTC)
     client.post("/api/v1/audits/zones/pause").raise_for_status()
     assert audit_state.get_state(store, "zones").paused and scheduler.request_due(settings, store, now, "me") == []

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from auditor.api import create_app
 from auditor.config import validate_settings
 from auditor.errors import StoreUnavailable
 from auditor.store import Store, open_store, tokens
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it warns that its next version needs another HTTP client
-    from starlette.testclient import TestClient
 
 
 @pytest.fixture

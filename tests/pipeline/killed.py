@@ -54,7 +54,7 @@ def merge(config_file: Path, schema: str, fatal: str = "") -> None:
 
     settings = config.load(config_file)
     assert settings.store
-    root, chosen = settings.pipelines[PIPELINE].staging.path, settings.pipelines[PIPELINE].targets["wh"]
+    root, chosen = settings.pipelines[PIPELINE].staging.path, settings.pipelines[PIPELINE].table_targets["wh"]
     where = Where(open_store(settings.store.url), PIPELINE, str(config_file), "warehouse", schema, root, run_here, "wh", chosen)
     with armed(f"merge.{fatal}", lambda: os.kill(os.getpid(), signal.SIGKILL)) if fatal else nullcontext():
         Loader(where, "wh", settings.connections["warehouse"]).merge_all()

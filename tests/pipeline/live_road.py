@@ -74,7 +74,7 @@ pipelines:
         assert self.settings.store
         self.store: Store = open_store(self.settings.store.url)
         parts.record_batch(self.store, self.name, [], {}, end_of_log(source_of(self.settings, self.name)))
-        chosen = self.pipeline.targets["wh"]
+        chosen = self.pipeline.table_targets["wh"]
         where = Where(self.store, self.name, str(self.config_file), "warehouse", chosen.schema_, str(self.root), run_here, "wh", chosen)
         self.loader = Loader(where, "wh", self.settings.connections["warehouse"])
 

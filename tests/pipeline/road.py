@@ -118,7 +118,7 @@ pipelines:
         given: dict[str, Any] = {"consistency": consistency, "max_transaction": max_transaction, "on_breaking": on_breaking}
         given |= {"migrate": MigrateSettings(auto_rows=auto_rows), "merge_at": merge_at or MergeAt(), "analyze": analyze}
         given |= {"tables": keys} if keys else {}
-        chosen = self.settings.pipelines[PIPELINE].targets["wh"].model_copy(update=given)
+        chosen = self.settings.pipelines[PIPELINE].table_targets["wh"].model_copy(update=given)
         where = Where(self.store, pipeline, *about, run_here, "wh", chosen)
         loader = Loader(where, "wh", self.settings.connections["warehouse"])
         if clock:

@@ -171,8 +171,8 @@ def test_a_lake_in_s3(engine: object, in_s3: tuple[Road, dict[str, str]], monkey
 
 
 def test_all_tables_at_one_moment_are_refused(road: Road) -> None:
-    chosen = road.settings.pipelines[PIPELINE].targets["wh"].model_copy(update={"consistency": "target"})
+    chosen = road.settings.pipelines[PIPELINE].table_targets["wh"].model_copy(update={"consistency": "target"})
     with open_writer("warehouse", road.settings.connections["warehouse"]) as session:
-        assert not is_at_one_moment(session, road.settings.pipelines[PIPELINE].targets["wh"])
+        assert not is_at_one_moment(session, road.settings.pipelines[PIPELINE].table_targets["wh"])
         with pytest.raises(ConfigError, match=r"a commit of delta is of one table; leave it out, or write consistency: table"):
             is_at_one_moment(session, chosen)

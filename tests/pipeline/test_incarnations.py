@@ -53,7 +53,7 @@ class Life:
         self.store = open_store(self.settings.store.url)
         self.pipeline, self.target = self.settings.pipeline(PIPELINE), target
         about = (str(folder / "auditor.yaml"), "warehouse", schema, str(self.root))
-        where = Where(self.store, PIPELINE, *about, run_here, "wh", self.pipeline.targets["wh"])
+        where = Where(self.store, PIPELINE, *about, run_here, "wh", self.pipeline.table_targets["wh"])
         self.loader = Loader(where, "wh", self.settings.connections["warehouse"])
         self.run = Run(self.settings, folder / "auditor.yaml", self.store, PIPELINE, ["wh"])
 

@@ -55,7 +55,7 @@ def test_parts_are_copied_by_a_manifest_in_one_transaction(road: Road, engines: 
     boto3.client("s3", region_name="us-east-1").put_object(Bucket=BUCKET, Key=left, Body=b"of a process that was killed")
     config_text = road.config_file.read_text().replace("schema: ", "tables: {orders: {dist_key: [id], sort_key: [item, id]}}, schema: ")
     road.config_file.write_text(config_text)
-    keys = config.load(road.config_file).pipeline(PIPELINE).targets["wh"].tables
+    keys = config.load(road.config_file).pipeline(PIPELINE).table_targets["wh"].tables
     stage_two(road)
     server.forget()
     assert road.loader(keys=keys).merge_all() == 2

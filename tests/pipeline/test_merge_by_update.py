@@ -247,7 +247,7 @@ def test_check_names_the_hazards(road: Road) -> None:
     [found] = [one for one in check_target(road.settings, PIPELINE, "wh", [ORDERS]) if one.severity != "note"]
     assert (found.severity, found.subject) == ("error", "target wh") and "whose rows go or change with rows of this table" in found.sentence
     name = found.sentence.partition('accept: ["')[2].partition('"')[0]
-    road.settings.pipelines[PIPELINE].targets["wh"].tables["orders"] = TargetKeys(accept=(name,))
+    road.settings.pipelines[PIPELINE].table_targets["wh"].tables["orders"] = TargetKeys(accept=(name,))
     assert [one for one in check_target(road.settings, PIPELINE, "wh", [ORDERS]) if one.severity != "note"] == []
 
 

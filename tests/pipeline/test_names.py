@@ -42,7 +42,7 @@ def named(name: str, database: str = "shop") -> TableSchema:
 
 def rename_by(road: Road, **chosen: Any) -> None:
     """Let the configuration of the target say this of names."""
-    target = road.settings.pipelines[PIPELINE].targets["wh"]
+    target = road.settings.pipelines[PIPELINE].table_targets["wh"]
     road.settings.pipelines[PIPELINE].targets["wh"] = config.PipelineTarget.model_validate(
         {"connection": target.connection, "schema": target.schema_, **chosen}
     )

@@ -295,7 +295,7 @@ def test_a_check_names_what_cannot_be_routed(source: str, engines: Engines, tmp_
         assert [one for one in said if f"where: {database}.routed_orders has no column 'zone'" in one]
         assert [one for one in said if f"{database}.auditor_positions would be" in one]
         assert len(said) == len({*said})
-        routed.road.pipeline.targets["wh"].tables["routed_orders"] = config.TargetKeys(name="elsewhere")
+        routed.road.pipeline.table_targets["wh"].tables["routed_orders"] = config.TargetKeys(name="elsewhere")
         found = [one.sentence for one in checks.check(routed.road.settings, PIPELINE, b"salt") if one.severity == "warning"]
         assert "tables: routed_orders is no table there: its rows go into routed_eu, auditor_positions; name these" in found
     finally:

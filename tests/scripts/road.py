@@ -100,7 +100,7 @@ pipelines:
         self._selection = Selection(TABLES, "test")
 
     def _loader(self, target: str) -> Loader:
-        chosen = self.pipeline.targets[target]
+        chosen = self.pipeline.table_targets[target]
         about = (str(self.config_file), chosen.connection, chosen.schema_, str(self._root))
         where = Where(self._store, PIPELINE, *about, run_here, target, chosen)
         loader = Loader(where, target, self.settings.connections[chosen.connection])
@@ -185,14 +185,14 @@ pipelines:
     def _count_there(self, database: str, table: str, target: str) -> int | None:
         """How many rows a target has of a table; None if it lacks the table."""
         with open_writer(target, self.settings.connections[target]) as session:
-            name = session.dialect.names.table(*self.pipeline.targets[target].place_of(f"{database}.{table}"))
+            name = session.dialect.names.table(*self.pipeline.table_targets[target].place_of(f"{database}.{table}"))
             try:
                 return int(session.query(f"SELECT COUNT(*) FROM {name}")[0][0])
             except EngineError:
                 return None
 
     def _audit(self, database: str, table: str, target: str) -> Found:
-        into = {"connection": target, "table": table_name(*self.pipeline.targets[target].place_of(f"{database}.{table}"))}
+        into = {"connection": target, "table": table_name(*self.pipeline.table_targets[target].place_of(f"{database}.{table}"))}
         source = {"connection": "source", "table": table_name(database, table)}
         audit = Audit.model_validate({"source": source, "target": into, "allow_empty": True})
         report = audit_run.run(f"{table}_{target}", audit, self.settings.connections)
