@@ -23,6 +23,8 @@ Point = Literal[
     "merge.stage", "merge.load", "merge.merge", "merge.merged", "merge.commit", "merge.committed", "merge.report",
     "merge.clear", "merge.cleared", "merge.move", "merge.renamed", "merge.copied", "merge.made", "merge.moved",
     "merge.migrate", "merge.altered", "merge.migrated", "merge.changed",
+    # a transaction of messages
+    "publish.begin", "publish.sent", "publish.commit", "publish.committed", "publish.report",
     # a schema tracker: when it is made, and when a batch is planned with it
     "tracker.owned", "tracker.created", "tracker.dumped", "tracker.begun",
     "tracker.noted", "tracker.applied", "tracker.emptied", "tracker.restored", "tracker.recorded",

@@ -85,7 +85,7 @@ def test_rows_of_a_table_that_waits_after_a_failure_do_not_count(begun: Road) ->
     assert loader._is_enough_staged()
     loader.merge_all()
     pass_time(loader)
-    assert "shop.keyless" in loader._failures and not loader._is_enough_staged()
+    assert "shop.keyless" in loader._reports.failures and not loader._is_enough_staged()
     stage(begun, 30, 2)
     pass_time(loader)
     assert loader._is_enough_staged()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from auditor.api_models.pipeline import MergeState
 from auditor.background import Backoff, Service
 from auditor.config import ConnectionSettings
 from auditor.connections.writer import open_session, writing_dialect
@@ -38,8 +37,7 @@ from auditor.pipeline.merge.merge_to_positions import merge_to_positions
 from auditor.pipeline.merge.merge_together import Pending, look
 from auditor.pipeline.merge.name_collisions import check_place, find_alike
 from auditor.pipeline.merge.poison_search import POISONING, describe_poison, describe_statement, find_poison
-from auditor.pipeline.merge.positions import Held, Where, describe, get_schema, is_at_one_moment, see
-from auditor.pipeline.merge.staged_rows import plain_message
+from auditor.pipeline.merge.positions import Held, Where, get_schema, is_at_one_moment, see
 from auditor.pipeline.merge.table_changes import is_move
 from auditor.pipeline.merge.table_holds import Holding, merge_wanted
 from auditor.pipeline.merge.table_merge import (
@@ -56,33 +54,20 @@ from auditor.pipeline.merge.table_merge import (
 )
 from auditor.pipeline.merge.table_statistics import TableStatistics, check_analyze
 from auditor.pipeline.merge.target_identity import Identity, check_target, note_whole, read_target, whole_of
+from auditor.pipeline.merge.target_reports import TargetReports, reason_of
 from auditor.pipeline.merge.target_table import TargetTable, folding
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.staged_parts import Blocks, read_ahead
 from auditor.points import reach
-from auditor.store import parts, pipelines, schema_changes, table_notes
+from auditor.store import parts, pipelines, table_notes
 from auditor.store.holds import Hold
 from auditor.store.parts import StagedTable
-from auditor.store.pipelines import MOST_NAMED, MergeNews
+from auditor.store.pipelines import MergeNews
 from dialects import Session
 from dialects.committing import Committing
 
 log = logging.getLogger(__name__)
-
-
-MOST_UNREPORTED = 100
-"""Failed tables that are reported to the store together."""
-
-
-@dataclass(slots=True)
-class _Failure:
-    """Why a table does not go on, and when (monotonic seconds) it is tried again."""
-
-    backoff: Backoff = field(default_factory=lambda: Backoff(durations().first_retry, durations().longest_retry))
-    until: float = 0.0
-    report_at: float = 0.0
-    """When it is reported, if it is a file that another process has open; 0 if it was not open elsewhere before."""
 
 
 @dataclass(slots=True)
@@ -95,9 +80,6 @@ class Loader:
     clock: Callable[[], float] = time.monotonic
     closing: Callable[[Session], None] = lambda _: None
     """Called with each session before it is closed, for those who count what it cost."""
-    _failures: dict[str, _Failure] = field(default_factory=dict)
-    _unreported: dict[str, tuple[int | None, MergeState, str]] = field(default_factory=dict)
-    """The position, the state and the reason of tables that failed and are not reported to the store yet."""
     _held: dict[str, Held] = field(default_factory=dict)
     """What the target held when it was last looked at: while nothing more is staged, it is not opened."""
     _said: Mapping[str, Identity] = field(default_factory=dict)
@@ -106,8 +88,6 @@ class Loader:
     """The position up to which tables were merged together last; 0 if that is not known."""
     _complete: dict[str, int] = field(default_factory=dict)
     """Up to where the target holds all there is of tables, be it that there is none."""
-    _waiting: set[str] = field(default_factory=set)
-    """The tables that are not tried again before the next call of `merge_all`, and '' if the target is not."""
     _known: set[str] = field(default_factory=set)
     """The tables among which ``_alike`` was looked for."""
     _alike: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -126,6 +106,8 @@ class Loader:
     """The tables with which `check_target` was called: others may be in other schemas."""
     _stopped: threading.Event = field(default_factory=threading.Event)
     """Set when the loader is to end after the transaction under way."""
+    _reports: TargetReports = field(init=False)
+    """What failed and waits, and what the store is told."""
     _holding: Holding = field(init=False)
     """What audits hold."""
     _statistics: TableStatistics = field(init=False)
@@ -133,6 +115,7 @@ class Loader:
 
     def __post_init__(self) -> None:
         self.where = replace(self.where, target=self.target)
+        self._reports = TargetReports(self.where.store, self.where.pipeline, self.target, lambda: self.clock())
         self._holding = Holding(self.where)
         self._statistics = TableStatistics(self.where, self.target)
 
@@ -169,9 +152,9 @@ class Loader:
         try:
             with self._opened(durations().hold_file) as session:
                 errors = merge_wanted(session, self.where, positions, self._ready, take)
-            failed = {table: _reason(error) for table, error in errors.items()}
+            failed = {table: reason_of(error) for table, error in errors.items()}
         except AuditorError as error:
-            failed = dict.fromkeys(positions, _reason(error))
+            failed = dict.fromkeys(positions, reason_of(error))
         except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader
             log.error("%s: an unexpected error", self.target, exc_info=True, extra={"action": "hold_unexpected"})
             failed = dict.fromkeys(positions, f"an unexpected {type(error).__name__}; the log of the pipeline has its traceback")
@@ -187,20 +170,19 @@ class Loader:
 
         What fails is reported and waits; so does the whole target if it, or the store, cannot be reached.
         """
-        self._waiting = {name for name, failure in self._failures.items() if failure.until > self.clock()}
-        if "" in self._waiting:
+        if not self._reports.begin():
             return 0
         try:
             return self._merge_tables()
         except FileInUse as error:
-            self._wait_for_file(error)
+            self._reports.wait_for_file(error)
         except AuditorError as error:
-            self._fail("", error)
+            self._reports.fail("", error)
         except Exception as error:  # a bug, or an error that nobody knows: it must not end the loader in silence
             log.error("%s: an unexpected error", self.target, exc_info=True, extra={"action": "merge_unexpected"})
-            self._fail("", MergeFailed(f"an unexpected {type(error).__name__}; the log has its traceback"))
+            self._reports.fail("", MergeFailed(f"an unexpected {type(error).__name__}; the log has its traceback"))
         finally:
-            self._report_failures()
+            self._reports.tell_failures()
         return 0
 
     def _merge_tables(self) -> int:
@@ -208,12 +190,12 @@ class Loader:
             return 0  # the audit is about to read the file, which nobody may have open then
         offset = pipelines.get_pipeline(self.where.store, self.where.pipeline).source_offset  # before the tables that were staged till then
         tables = parts.list_tables(self.where.store, self.where.pipeline)
-        if "" not in self._failures and not self._lacking(tables, ()):
+        if "" not in self._reports.failures and not self._lacking(tables, ()):
             return 0
         with self._opened() as session:
             self._take_positions(session, tables)
             self._held = {**self._held, **begin_late(session, self.where, self._held, tables)}
-            self._failures.pop("", None)
+            self._reports.failures.pop("", None)
             check_analyze(session, self.where.chosen)
             if is_at_one_moment(session, self.where.chosen):
                 if tables.keys() - self._known:
@@ -254,7 +236,7 @@ class Loader:
     def _merge_one_by_one(self, session: Session, tables: Mapping[str, StagedTable]) -> int:
         """Merge what each table lacks by itself, and return the number of events: where commits are of one table, or that is asked for."""
         total = 0
-        for table, held in self._lacking(tables, self._waiting | set(self._holding.seen)).items():
+        for table, held in self._lacking(tables, self._reports.waiting | set(self._holding.seen)).items():
             if self._is_asked_away():
                 break
             if table not in self._holding.seen:
@@ -270,17 +252,17 @@ class Loader:
         """
         total, settled = 0, set[tuple[str, int]]()
         while not self._is_asked_away():
-            lacking = self._kept(session, self._lacking(tables, self._waiting | set(self._holding.seen)), tables)
+            lacking = self._kept(session, self._lacking(tables, self._reports.waiting | set(self._holding.seen)), tables)
             if not lacking:
                 break
             self._together = self._together or min(map(self._position, lacking))
             behind = {table: held for table, held in lacking.items() if not self._joins(table, held)}
             group = {table: held for table, held in lacking.items() if table not in behind}
             if group:
-                apart = {*behind, *self._waiting, *self._holding.seen}
+                apart = {*behind, *self._reports.waiting, *self._holding.seen}
                 merged, unmerged = self._merge_group(session, group, tables, settled, apart)
                 total += merged
-                left = {*unmerged, *behind, *self._waiting, *self._holding.seen}
+                left = {*unmerged, *behind, *self._reports.waiting, *self._holding.seen}
                 self._complete = {table: self._together for table in tables if table not in left}
             total += self._catch_up_all(session, behind)
             if self._moved:
@@ -296,7 +278,7 @@ class Loader:
             try:
                 check_kept(session, self.where, table, replace(held, position=self._position(table)), tables[table])
             except PartsGone as error:
-                self._fail(table, error, held.position)
+                self._reports.fail(table, error, held.position)
             else:
                 kept[table] = held
         return kept
@@ -318,7 +300,7 @@ class Loader:
 
     def _catch_up_all(self, session: Session, behind: Mapping[str, Held]) -> int:
         """Merge the next events of tables that are behind the others, and return their number: in one transaction where that can be."""
-        began, positions = self.clock(), {table: self._together for table in behind if table not in self._failures}
+        began, positions = self.clock(), {table: self._together for table in behind if table not in self._reports.failures}
         merged = merge_to_positions(session, self.where, positions, behind, self._ready) if len(positions) > 1 else {}
         self._take(merged, began)
         total = sum(one.events for one in merged.values())
@@ -333,7 +315,7 @@ class Loader:
         merged = merge_next(session, self.where, table, held, staged, self._ready, self._together)
         if merged is None:
             if not self._joins(table, held):
-                self._waiting.add(table)  # another one has to come so far first
+                self._reports.waiting.add(table)  # another one has to come so far first
             return 0
         self._take({table: merged}, began)
         return merged.events
@@ -350,7 +332,7 @@ class Loader:
 
         Where there is none before something that tables have to do by themselves, these do it.
         """
-        began, outlook = self.clock(), look(self.where, group, self._together, tables, settled)
+        began, outlook = self.clock(), look(self.where, group, self._together, tables, self.where.chosen.max_transaction, settled)
         for table, error in outlook.failed.items():
             self._guarded(session, table, group[table], partial(_raise, error))
         if outlook.rows > self.where.chosen.max_transaction:
@@ -383,7 +365,7 @@ class Loader:
         if done := follow(session, self.where, pending.table, pending.held, pending.ahead, self._ready):
             self._take({pending.table: done}, began)
         elif pending.ahead.note:
-            self._waiting.add(pending.table)  # another one has to come so far first
+            self._reports.waiting.add(pending.table)  # another one has to come so far first
         else:
             settled.add((pending.table, pending.stop or 0))
         return 0
@@ -446,14 +428,14 @@ class Loader:
             raise
         except PartDamaged as error:
             self._ready.pop(table, None)
-            self._waiting.add(table)
+            self._reports.waiting.add(table)
             self._restage(table, held.position, error)
         except AuditorError as error:
             self._ready.pop(table, None)
             if isinstance(error, POISONING):
                 self._guarded(session, table, held, partial(self._isolate, session, table, held, error))
             else:
-                self._fail(table, error, held.position)
+                self._reports.fail(table, error, held.position)
         return 0
 
     def _note_whole(self, session: Session, tables: Mapping[str, StagedTable], offset: Any) -> None:
@@ -468,9 +450,9 @@ class Loader:
         try:
             where = self.where
             if not restage(settings_of(where.config_file), where.store, where.pipeline, folder_at(where.root), table, position):
-                self._fail(table, damage, position)
+                self._reports.fail(table, damage, position)
         except AuditorError as error:
-            self._fail(table, error, position)
+            self._reports.fail(table, error, position)
 
     @contextmanager
     def _opened(self, patience: float = 0.0) -> Iterator[Session]:
@@ -538,11 +520,11 @@ class Loader:
         if not merged:
             return
         for table, one in merged.items():
-            self._failures.pop(table, None)
             self._held[table] = one.held
             self._moved = self._moved or one.moved
         self._statistics.count({table: one.events for table, one in merged.items()})
-        self._report(merged, self.clock() - began)
+        reach("merge.report")
+        self._reports.tell_merged(merged, self.clock() - began)
 
     def _isolate(self, session: Session, table: str, held: Held, error: AuditorError) -> int:
         """Merge what stands before the event or statement that this target cannot take, and record where that is."""
@@ -567,14 +549,14 @@ class Loader:
                 return 0
             error = found.error
             schema = get_schema(self.where, ahead.parts[0].schema_id)
-            note = describe_poison(root, ahead.parts, found, self.target, _reason(error, _names(schema, self.where)), schema)
+            note = describe_poison(root, ahead.parts, found, self.target, reason_of(error, _names(schema, self.where)), schema)
         elif ahead.why or not is_move(ahead.note):  # which concerns several tables: one cannot go on without it
-            note = describe_statement(ahead.note, self.target, _reason(error))
+            note = describe_statement(ahead.note, self.target, reason_of(error))
         if note:
             table_notes.record_poison(self.where.store, self.where.pipeline, note)
             report_poison(self.where.pipeline, [note])
         self._ready.pop(table, None)
-        self._fail(table, error, now[0].position)
+        self._reports.fail(table, error, now[0].position)
         return 0
 
     def _report_positions(self, positions: Mapping[str, Held], tables: Mapping[str, StagedTable]) -> None:
@@ -585,27 +567,11 @@ class Loader:
         reports = pipelines.list_merges(self.where.store, self.where.pipeline, self.target).get(self.target, {})
         stands: dict[str, MergeNews] = {}
         for table, held in positions.items():
-            is_past = table in reports and reports[table].state != "merged" and table not in self._failures
+            is_past = table in reports and reports[table].state != "merged" and table not in self._reports.failures
             lacks = table in tables and self._position(table) < tables[table].staged_through
             if table not in reports or reports[table].position != held.position or (is_past and not lacks):
                 stands[table] = MergeNews(held.position, "merged")
         pipelines.report_merges(self.where.store, self.where.pipeline, self.target, stands)
-
-    def _report(self, merged: Mapping[str, Merged], seconds: float) -> None:
-        reach("merge.report")
-        for table in merged:
-            self._unreported.pop(table, None)
-        self._report_failures()
-        about = (self.where.store, self.where.pipeline, self.target)
-        news = {table: MergeNews(one.position, "merged", events=one.events, time=one.time) for table, one in merged.items()}
-        pipelines.report_merges(*about, news)
-        table_notes.drop_passed(*about, {table: one.position for table, one in merged.items()})
-        schema_changes.settle(*about, {table: (one.position, one.held.schema_id) for table, one in merged.items()})
-        events, last = sum(one.events for one in merged.values()), max(merged, key=lambda table: merged[table].position)
-        named = last if len(merged) == 1 else f"{len(merged)} tables, {last} the last,"
-        line = f"{self.target}: {named} holds {describe(merged[last].position)}: {events:,} events in {seconds:.2f} s"
-        extra = {"action": "merged", "target": self.target, "table": last, "tables": len(merged), "events": events, "seconds": seconds}
-        log.info(line, extra=extra)
 
     def _report_large(self, waiting: Mapping[str, Held], rows: int) -> None:
         """Report that tables wait for more rows than are merged with others."""
@@ -614,57 +580,13 @@ class Loader:
         news = {table: MergeNews(held.position, "delayed", reason) for table, held in waiting.items()}
         pipelines.report_merges(self.where.store, self.where.pipeline, self.target, news)
 
-    def _fail(self, table: str, error: AuditorError, position: int | None = None) -> None:
-        """Let a table (or with '' the whole target) wait, longer each time, and note why, to be reported."""
-        self._waiting.add(table)
-        failure = self._failures.setdefault(table, _Failure())
-        wait = failure.backoff.fail()
-        failure.until = self.clock() + wait
-        reason = _reason(error)
-        state: MergeState = "delayed" if error.retryable else "stopped"
-        extra = {"action": f"merge_{state}", "target": self.target, "table": table, "again_in": wait}
-        log.warning("%s: %s: %s", self.target, table or "every table", reason, extra=extra)
-        self._unreported[table] = (position, state, reason)
-        if len(self._unreported) >= MOST_UNREPORTED:
-            self._report_failures()
-
-    def _wait_for_file(self, error: FileInUse) -> None:
-        """Let the target be tried again at once, because its file may be free at any moment; report a wait that lasts, not each attempt.
-
-        Readers may open the file every few seconds: after waits as long as those for outages it would be found open again and again.
-        """
-        failure, now = self._failures.setdefault("", _Failure()), self.clock()
-        failure.report_at = failure.report_at or now + durations().file_patience
-        if now >= failure.report_at:
-            log.warning("%s: every table: %s", self.target, error, extra={"action": "merge_delayed", "target": self.target})
-            self._unreported[""] = (None, "delayed", str(error))
-            failure.report_at = now + durations().longest_retry
-
-    def _report_failures(self) -> None:
-        """Report the tables that failed since the last report; a few statements, whatever their number."""
-        failed, self._unreported = self._unreported, {}
-        if not failed:
-            return
-        about = (self.where.store, self.where.pipeline)
-        try:
-            if whole := failed.get(""):
-                failed = dict.fromkeys(parts.list_tables(*about), whole)
-            reports = pipelines.list_merges(*about, self.target, list(failed) if len(failed) <= MOST_NAMED else None).get(self.target, {})
-            news = {}
-            for table, (position, state, reason) in failed.items():
-                there = reports[table].position if table in reports else 0
-                news[table] = MergeNews(there if position is None else position, state, reason)
-            pipelines.report_merges(*about, self.target, news)
-        except StoreError as unreported:
-            log.warning("%s: the store cannot be told: %s", self.target, unreported, extra={"action": "report_failed"})
-
     def _wait(self, every: float, stopped: threading.Event, staged: threading.Event) -> None:
         """Wait until the next merge is due: ``every`` seconds, in which holds are served, or with 0 whenever something was staged."""
         if not every:
             staged.wait(self._poll())  # another process may stage
             return
         least, now = durations().first_retry, self.clock()
-        until = now + min([every, *(max(least, failure.until - now) for failure in self._failures.values())])
+        until = now + min([every, *(max(least, failure.until - now) for failure in self._reports.failures.values())])
         while (left := until - self.clock()) > 0 and not stopped.wait(min(left, self._poll())) and not self._is_enough_staged():
             self.serve_holds()
 
@@ -679,7 +601,7 @@ class Loader:
         except StoreError as error:
             log.warning("%s: the store cannot be asked how much is staged: %s", self.target, error, extra={"action": "staged_unknown"})
             return False
-        due = [pile for table, pile in piles.items() if table not in self._failures]
+        due = [pile for table, pile in piles.items() if table not in self._reports.failures]
         rows, size = sum(pile.rows for pile in due), sum(pile.bytes for pile in due)
         return (least.rows is not None and rows >= least.rows) or (least.bytes is not None and size >= least.bytes)
 
@@ -691,11 +613,6 @@ def _names(schema: TableSchema, where: Where) -> tuple[str, ...]:
     """Return names that a target's message may quote."""
     place = where.place(f"{schema.database}.{schema.table}")
     return (schema.table, *place, ".".join(place), *(column.name for column in schema.columns))
-
-
-def _reason(error: AuditorError, names: Sequence[str] = ()) -> str:
-    """Return why a table does not go on, with the names that the message quotes, and without a value of a row."""
-    return plain_message(str(error), {*names, *error.names}) if isinstance(error, EngineError) and not error.retryable else str(error)
 
 
 def _raise(error: AuditorError) -> int:

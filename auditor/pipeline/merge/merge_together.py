@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from auditor.errors import AuditorError, StagingFailed, StoreError
 from auditor.model import Part, TableNote
 from auditor.pipeline.merge.pending_parts import PendingParts
-from auditor.pipeline.merge.positions import Held, Where, see_in
+from auditor.pipeline.merge.positions import Held, StreamReader, see_in
 from auditor.store import parts, table_notes
 from auditor.store.parts import StagedTable
 
@@ -49,9 +49,14 @@ class Outlook:
 
 
 def look(
-    where: Where, tables: Mapping[str, Held], after: int, staged: Mapping[str, StagedTable], settled: Collection[tuple[str, int]] = ()
+    where: StreamReader,
+    tables: Mapping[str, Held],
+    after: int,
+    staged: Mapping[str, StagedTable],
+    most: int,
+    settled: Collection[tuple[str, int]] = (),
 ) -> Outlook:
-    """Return what these tables lack, all of which hold everything up to ``after``, of what was staged.
+    """Return what these tables lack, all of which hold everything up to ``after``, of what was staged: about ``most`` events.
 
     ``settled`` are tables, and positions, at which nothing has to be done by themselves although their schema changes there. A few queries
     of the store, whatever the number of tables. Raises StoreError.
@@ -83,7 +88,7 @@ def look(
                 pending[table] = Pending(table, held, ahead, _stop(table, held, ahead, settled))
     stops = [one.stop - 1 for one in pending.values() if one.stop is not None]
     due = [part for table in pending for part in by_table.get(table, ())]
-    through = _bounded(min([through, *stops]), due, where.chosen.max_transaction)
+    through = _bounded(min([through, *stops]), due, most)
     return Outlook(pending, through, sum(part.rows for part in due if part.first <= through), failed)
 
 

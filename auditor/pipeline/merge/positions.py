@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -45,6 +45,30 @@ class Held:
 
     position: int = BEFORE_ALL
     schema_id: str = ""
+
+
+class StreamReader(Protocol):
+    """Who reads the staged stream of a pipeline for a target."""
+
+    @property
+    def store(self) -> Store:
+        """The store that lists its parts."""
+
+    @property
+    def pipeline(self) -> str:
+        """Its name."""
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+
+    @property
+    def root(self) -> str:
+        """The folder of its staging."""
+
+    @property
+    def schemas_met(self) -> dict[str, TableSchema]:
+        """The schemas of tables that were read from the store, by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +145,7 @@ def positions_of(session: Session, where: Where, table: str) -> Positions:
     return Positions(session.dialect, where.place(table)[0], where.pipeline)
 
 
-def see(where: Where, table: str, held: Held, through: int = 0) -> PendingParts:
+def see(where: StreamReader, table: str, held: Held, through: int = 0) -> PendingParts:
     """Return what lies ahead of the target in the stream of a table, of which events up to ``through`` are known to be staged.
 
     Raises PartsGone where some of them are not listed any more, and StoreError.
@@ -131,7 +155,7 @@ def see(where: Where, table: str, held: Held, through: int = 0) -> PendingParts:
     return see_in(where, table, held, found, notes, through if len(found) < MOST_LISTED else 0)
 
 
-def see_in(where: Where, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int = 0) -> PendingParts:
+def see_in(where: StreamReader, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int = 0) -> PendingParts:
     """Return the same of a table's parts and notes that end behind what the target holds. Raises PartsGone and StoreError."""
     _check_chain(where, table, held, found, notes, through)
     begins = found[0].first if found else None
@@ -142,7 +166,7 @@ def see_in(where: Where, table: str, held: Held, found: Sequence[Part], notes: S
     return find_pending(begins, found, notes, where.target, _hidden(where, held, begins, found, notes))
 
 
-def _check_chain(where: Where, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int) -> None:
+def _check_chain(where: StreamReader, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int) -> None:
     """Raise PartsGone if events that were staged between what a target holds and ``through`` are in none of these parts."""
     passed = [note.position for note in notes if note.body.get("advances")]
     reached = held.position
@@ -157,7 +181,7 @@ def _check_chain(where: Where, table: str, held: Held, found: Sequence[Part], no
         reached = max(reached, after.last if after else 0)
 
 
-def _hidden(where: Where, held: Held, begins: int | None, found: Sequence[Part], notes: Sequence[TableNote]) -> Mapping[int, str]:
+def _hidden(where: StreamReader, held: Held, begins: int | None, found: Sequence[Part], notes: Sequence[TableNote]) -> Mapping[int, str]:
     """Return by position why statements before the next event may have changed values without events."""
     changes = [note for note in notes if note.kind == "change" and begins is not None and note.position < begins]
     if not changes or not held.schema_id:
@@ -165,7 +189,7 @@ def _hidden(where: Where, held: Held, begins: int | None, found: Sequence[Part],
     return find_hidden(get_schema(where, held.schema_id), get_schema(where, found[0].schema_id), changes)
 
 
-def _next_position(where: Where, part: Part, after: int) -> int | None:
+def _next_position(where: StreamReader, part: Part, after: int) -> int | None:
     """Return the position of a part's first event behind another; None if it has none."""
     batch = next(read_part(folder_at(where.root), part, after), None)
     return None if batch is None else pc.min(batch["position"]).as_py()
@@ -204,7 +228,7 @@ def held_of(rows: Iterable[Row]) -> dict[str, Held]:
     return {str(table): Held(int(position), str(schema_id)) for table, position, schema_id in rows if str(table) != WHOLE}
 
 
-def get_schema(where: Where, schema_id: str) -> TableSchema:
+def get_schema(where: StreamReader, schema_id: str) -> TableSchema:
     """Return a schema from the store, which is asked once for each. Raises PartsGone if it is not there, and StoreError."""
     if schema_id not in where.schemas_met:
         body = parts.get_schema(where.store, where.pipeline, schema_id)

@@ -19,7 +19,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.column_origins import Op, find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
-from auditor.pipeline.merge.positions import Held, Where, check_unchanged, get_schema, read_positions, see, write_positions
+from auditor.pipeline.merge.positions import Held, StreamReader, Where, check_unchanged, get_schema, read_positions, see, write_positions
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
 from auditor.pipeline.merge.target_table import find_table, make_statement, native_types
@@ -61,7 +61,7 @@ def empty(session: Session, where: Where, table: str, held: Held, note: TableNot
     return {table: now}
 
 
-def loses_rows(where: Where, table: str, held: Held, note: TableNote) -> bool:
+def loses_rows(where: StreamReader, table: str, held: Held, note: TableNote) -> bool:
     """Return whether the rows that the target holds are gone from the source.
 
     Where a table is made, it had no rows. With IF NOT EXISTS it may have been there, unless it was dropped before. A table of the target

@@ -280,14 +280,19 @@ class _Undo(Exception):
 def check_kept(session: Session, where: Where, table: str, held: Held, staged: StagedTable) -> None:
     """Raise PartsGone if parts were deleted that the target lacks."""
     if held.position < staged.pruned_through:
-        there = f"up to {describe(held.position)}" if held.position else "nothing"
-        again = "reset the pipeline, and copy its tables again"
-        if not (session.dialect.writing.WRITES_COMMITS or held.schema_id):
-            again = (
-                "send all its rows again, after which the target begins behind these parts:"
-                f" auditor pipeline refresh {shell_word(where.pipeline)} --table {shell_word(table)}"
-            )
-        raise PartsGone(f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted; {again}")
+        raise refuse_gone(where.pipeline, table, held, staged, begins_late=not session.dialect.writing.WRITES_COMMITS)
+
+
+def refuse_gone(pipeline: str, table: str, held: Held, staged: StagedTable, *, begins_late: bool = True) -> PartsGone:
+    """Return the error of a target that lacks parts that were deleted; ``begins_late``: it can begin with a table behind them."""
+    there = f"up to {describe(held.position)}" if held.position else "nothing"
+    again = "reset the pipeline, and copy its tables again"
+    if begins_late and not held.schema_id:
+        again = (
+            "send all its rows again, after which the target begins behind these parts:"
+            f" auditor pipeline refresh {shell_word(pipeline)} --table {shell_word(table)}"
+        )
+    return PartsGone(f"{table}: the target holds {there}, and the parts up to {describe(staged.pruned_through)} were deleted; {again}")
 
 
 def _pass(session: Session, where: Where, table: str, held: Held, ahead: PendingParts, ready: dict[str, TargetTable]) -> Merged | None:

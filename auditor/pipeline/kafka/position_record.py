@@ -1,0 +1,135 @@
+"""What a target that is topics says of itself: up to where each topic has its table, and all of them together.
+
+It stands in a compacted topic of one partition. Each transaction writes a record of each table whose topic it wrote into, and one of the
+pipeline as a whole as its last. So whoever reads committed messages up to such a record knows exactly what was published with it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from auditor.errors import BrokerError, BrokerUnreachable, IncarnationsDiffer
+from auditor.pipeline.kafka.broker import error_of, open_consumer, translated
+
+if TYPE_CHECKING:
+    from auditor.config import Broker
+
+FORMAT = 1
+"""The number of the form of these records; another one is refused."""
+
+MOMENT = 0.1
+"""Seconds for which messages are collected that are handed on together."""
+
+WHOLE = b"{}"
+"""The key of the record of the pipeline as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePosition:
+    """Up to where a topic has a table."""
+
+    position: int = 0
+    """The position in the pipeline's stream; 0 for nothing."""
+    schema_id: str = ""
+    """The schema of the last message."""
+    topic: str = ""
+    topic_id: str = ""
+    ends: tuple[int, ...] = ()
+    """For each partition the offset behind the last message that was written; 0 where none was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a target that is topics says of itself."""
+
+    incarnation: str = ""
+    """The pipeline's; empty if nothing was ever published."""
+    batch: int = 0
+    """How many transactions there were."""
+    position: int = 0
+    """Up to where every table is published, but for those ``apart``."""
+    apart: frozenset[str] = frozenset()
+    tables: Mapping[str, TablePosition] = field(default_factory=dict)
+    """By the names that the stream has for them."""
+
+    def through(self, table: str) -> int:
+        """Return up to where a table is published."""
+        own = self.tables.get(table, NOTHING).position
+        return own if table in self.apart else max(own, self.position)
+
+    def records(self, changed: Mapping[str, TablePosition]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the keys and values of the records of a transaction after which the target says this; the last one is of the whole."""
+        for table, one in sorted(changed.items()):
+            yield _dumped({"table": table}), _dumped(asdict(one))
+        whole = {"format": FORMAT, "incarnation": self.incarnation, "batch": self.batch, "position": self.position}
+        yield WHOLE, _dumped({**whole, "apart": sorted(self.apart)})
+
+    def take(self, key: bytes, value: bytes | None) -> Published:
+        """Return what the target says after one more record. Raises BrokerError for one that this version does not write."""
+        body = None if value is None else json.loads(value)
+        if key != WHOLE:
+            table = json.loads(key)["table"]
+            tables = {name: one for name, one in self.tables.items() if name != table}
+            return replace(self, tables=tables if body is None else {**tables, table: _table_position(body)})
+        if body is None:
+            return Published(tables=self.tables)
+        if body.pop("format", None) != FORMAT:
+            raise IncarnationsDiffer(
+                "the positions topic was written by another version of auditor; use that version, or let the target begin anew in other"
+                " topics"
+            )
+        return replace(self, **{**body, "apart": frozenset(body["apart"])})
+
+
+NOTHING = TablePosition()
+
+
+def _table_position(body: dict[str, Any]) -> TablePosition:
+    return TablePosition(**{**body, "ends": tuple(body["ends"])})
+
+
+def _dumped(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_published(broker: Broker, topic: str) -> Published:
+    """Return what a positions topic says at its committed end; nothing if it is empty. Raises BrokerError.
+
+    Call it once the producer has its transactions settled: one that stands open hides what follows it.
+    """
+    said = Published()
+    for key, value in read_records(broker, topic):
+        said = said.take(key, value)
+    return said
+
+
+def read_records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield the keys and values of a topic of one partition, up to its committed end now. Raises BrokerError."""
+    from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+
+    consumer, silent_since = open_consumer(broker, f"auditor.reader.{topic}"), time.monotonic()
+    try:
+        with translated(f"topic {topic}"):
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        while True:
+            with translated(f"topic {topic}"):
+                found = consumer.consume(10_000, MOMENT)
+            if found:
+                silent_since = time.monotonic()
+            elif time.monotonic() > silent_since + broker.timeout:
+                raise BrokerUnreachable(f"topic {topic} cannot be read: the broker says nothing for {broker.timeout:g} s")
+            for message in found:
+                if error := message.error():
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        return
+                    raise error_of(f"topic {topic}", error)
+                key = message.key()
+                if key is None:
+                    raise BrokerError(f"topic {topic} has a message without a key, which auditor did not write; give it a topic of its own")
+                yield key, message.value()
+    finally:
+        consumer.close()

@@ -1,0 +1,159 @@
+"""The one producer of a target that is topics: transactions of messages, each with the records of the positions topic at its end.
+
+The producer's name (`transactional.id`) is the same for ever, so that beginning to write ends, or waits for, what a producer before it
+had under way. What a transaction became whose answer was lost is therefore read from the positions topic by the next producer, and
+nothing is ever sent again on a guess. https://cwiki.apache.org/confluence/display/KAFKA/KIP-98
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from auditor.config import Broker
+from auditor.errors import AuditorError, BrokerUnreachable
+from auditor.pipeline.kafka.broker import error_of, open_producer, translated
+from auditor.pipeline.kafka.topics import Topic
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+MESSAGE_BYTES = 64 << 20
+"""Bytes of a message that the producer takes; what a topic takes is its own setting."""
+
+QUEUED_KIB = 256 << 10
+"""KiB of messages that wait for the broker, beyond which sending waits."""
+
+POLL_EVERY = 5_000
+"""Messages after which the producer says what became of earlier ones."""
+
+NO_KEY = 0
+"""The partition of messages without a key, which keeps the order of their table."""
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class MessageRefused(Exception):
+    """A message that the broker, or the topic, does not take: which one of those that were sent last, and the error."""
+
+    def __init__(self, topic: str, value: bytes | None, key: bytes | None, error: AuditorError) -> None:
+        super().__init__(topic, str(error))
+        self.topic, self.value, self.key, self.error = topic, value, key, error
+
+
+@dataclass(slots=True)
+class TopicWriter:
+    """An open producer, and what it has sent in the transaction under way."""
+
+    broker: Broker
+    name: str
+    """Its transactional id."""
+    timeout: float
+    """Seconds for which a transaction may stand open."""
+    _producer: Producer = field(init=False)
+    _ends: dict[str, dict[int, int]] = field(default_factory=dict)
+    """By topic and partition the offset behind the last message that arrived in this transaction."""
+    _refused: MessageRefused | None = None
+    _is_open: bool = False
+
+    def __post_init__(self) -> None:
+        settings = {
+            "partitioner": "murmur2_random",
+            "message.max.bytes": MESSAGE_BYTES,
+            "queue.buffering.max.kbytes": QUEUED_KIB,
+        }
+        self._producer = open_producer(self.broker, self.name, self.timeout, settings)
+        with translated(f"the producer {self.name}"):
+            self._producer.init_transactions(max(self.broker.timeout, self.timeout))
+
+    def begin(self) -> None:
+        """Begin a transaction. Raises BrokerError."""
+        self._ends, self._refused = {}, None
+        with translated("a transaction"):
+            self._producer.begin_transaction()
+        self._is_open = True
+
+    def send(self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
+        """Send messages in their order. Raises BrokerError, and MessageRefused as soon as one is known not to be taken."""
+        produce, arrived = self._producer.produce, self._arrived
+        for number, (key, value, added) in enumerate(zip(keys, values, headers, strict=True)):
+            place: dict[str, Any] = {"partition": NO_KEY} if key is None else {}
+            if added:
+                place["headers"] = added
+            self._produce(produce, topic, key, value, arrived, place)
+            if number % POLL_EVERY == POLL_EVERY - 1:
+                self._producer.poll(0)
+                self._check()
+
+    def send_to(self, topic: Topic, key: bytes | None, value: bytes) -> None:
+        """Send one message to every partition of a topic. Raises BrokerError and MessageRefused."""
+        for partition in range(topic.partitions):
+            self._produce(self._producer.produce, topic.name, key, value, self._arrived, {"partition": partition})
+
+    def _produce(self, produce: Any, topic: str, key: bytes | None, value: bytes | None, arrived: Any, more: Mapping[str, Any]) -> None:
+        from confluent_kafka import KafkaException
+
+        while True:
+            try:
+                produce(topic, value=value, key=key, on_delivery=arrived, **more)
+                return
+            except BufferError:  # until earlier messages have arrived
+                self._producer.poll(0.1)
+                self._check()
+            except KafkaException as error:
+                raise MessageRefused(topic, value, key, error_of(f"topic {topic}", error.args[0])) from error
+
+    def _arrived(self, error: KafkaError | None, message: Message) -> None:
+        topic = message.topic() or ""
+        if error is not None:
+            if self._refused is None:
+                self._refused = MessageRefused(topic, message.value(), message.key(), error_of(f"topic {topic}", error))
+            return
+        ends, partition, offset = self._ends.setdefault(topic, {}), message.partition() or 0, message.offset() or 0
+        if offset >= ends.get(partition, 0):
+            ends[partition] = offset + 1
+
+    def _check(self) -> None:
+        if self._refused is not None:
+            raise self._refused
+
+    def flush(self) -> Mapping[str, Mapping[int, int]]:
+        """Wait until all messages have arrived; return by topic and partition the offset behind the last one.
+
+        Raises BrokerError and MessageRefused.
+        """
+        left = self._producer.flush(self.timeout)
+        self._check()
+        if left:
+            raise BrokerUnreachable(f"{left:,} messages did not arrive within {self.timeout:g} s")
+        return self._ends
+
+    def commit(self) -> None:
+        """Commit the transaction. Raises BrokerError: then it is not known whether it is, and the next producer finds out."""
+        with translated("the commit of a transaction"):
+            self._producer.commit_transaction(self.timeout)
+        self._is_open = False
+
+    def abort(self) -> None:
+        """Undo the transaction. Raises BrokerError."""
+        with translated("the end of a transaction"):
+            self._producer.purge()
+            self._producer.abort_transaction(self.timeout)
+        self._is_open = False
+
+    def close(self) -> None:
+        """Leave; a transaction that is open is ended by the broker, or by the next producer."""
+        from confluent_kafka import KafkaException
+
+        with suppress(KafkaException):  # it is left anyway
+            if self._is_open:
+                self._producer.purge()
+                self._producer.abort_transaction(1.0)
+
+
+def ends_of(topic: Topic, before: Iterable[int], now: Mapping[int, int]) -> tuple[int, ...]:
+    """Return for each partition of a topic the offset behind the last message that was written."""
+    known = [*before, *([0] * topic.partitions)][: topic.partitions]
+    return tuple(now.get(partition, known[partition]) for partition in range(topic.partitions))

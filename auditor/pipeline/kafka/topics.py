@@ -1,0 +1,108 @@
+"""Topics as a cluster has them: described, made, and held against what the configuration says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from auditor.errors import TopicRefused
+from auditor.pipeline.kafka.broker import error_of, translated
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
+
+MISSING = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
+
+FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""Settings of a topic of which nothing is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of a cluster."""
+
+    name: str
+    id: str
+    """What Kafka calls this life of the topic: one that is deleted and made again has another."""
+    partitions: int
+
+
+def describe_topics(admin: AdminClient, names: Collection[str], timeout: float) -> dict[str, Topic]:
+    """Return the topics that exist, of those with these names. Raises BrokerError."""
+    from confluent_kafka import KafkaException, TopicCollection
+
+    if not names:
+        return {}
+    found: dict[str, Topic] = {}
+    with translated("the cluster"):
+        asked = admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout)
+    for name, answer in asked.items():
+        try:
+            described = answer.result(timeout)
+        except KafkaException as error:
+            if error.args[0].name() in MISSING:
+                continue
+            raise error_of(f"topic {name}", error.args[0]) from error
+        found[name] = Topic(name, str(described.topic_id), len(described.partitions))
+    return found
+
+
+def make_topic(
+    admin: AdminClient, name: str, partitions: int, replication: int | None, settings: Mapping[str, str], timeout: float
+) -> Topic:
+    """Return a topic that is made now; one that another process has made meanwhile is taken as it is. Raises BrokerError."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    new = NewTopic(name, num_partitions=partitions, replication_factor=replication or -1, config=dict(settings))
+    with translated(f"topic {name}"):
+        asked = admin.create_topics([new], operation_timeout=timeout, request_timeout=timeout)
+    try:
+        asked[name].result(timeout)
+    except KafkaException as error:
+        if error.args[0].name() != ALREADY_THERE:
+            raise error_of(f"topic {name} cannot be made", error.args[0]) from error
+    made = describe_topics(admin, [name], timeout).get(name)
+    if made is None:
+        raise TopicRefused(f"topic {name} was made, and the cluster does not have it; look at its log")
+    return made
+
+
+def read_settings(admin: AdminClient, names: Collection[str], timeout: float) -> dict[str, dict[str, str]]:
+    """Return the settings of topics, by their names. Raises BrokerError."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    found: dict[str, dict[str, str]] = {}
+    with translated("the cluster"):
+        asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=timeout)
+    for resource, answer in asked.items():
+        try:
+            found[resource.name] = {name: str(entry.value) for name, entry in answer.result(timeout).items()}
+        except KafkaException as error:
+            raise error_of(f"topic {resource.name}", error.args[0]) from error
+    return found
+
+
+def refuse_settings(topic: Topic, found: Mapping[str, str], partitions: int, wanted: Mapping[str, str]) -> str:
+    """Return in what a topic is otherwise than the configuration says, as a sentence with what to do; '' if it is as that says."""
+    if topic.partitions != partitions:
+        return (
+            f"topic {topic.name} has {topic.partitions} partitions, and the configuration says {partitions}: a key would change its"
+            f" partition, and its order with it; write partitions: {topic.partitions}, or publish into a new topic"
+        )
+    for name, value in wanted.items():
+        if name in found and _normal(found[name]) != _normal(value):
+            return (
+                f"topic {topic.name} has {name} = {found[name]}, and the configuration says {value}; change the topic"
+                f" (kafka-configs --alter), or the configuration"
+            )
+    return ""
+
+
+def _normal(value: str) -> str:
+    """Return a setting so that lists in other orders are equal."""
+    return ",".join(sorted(part.strip() for part in value.split(",")))
