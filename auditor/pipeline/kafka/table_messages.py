@@ -1,0 +1,95 @@
+"""The messages of one table of a target that is topics: its rows, what emptied it, and what every topic of the target says with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import auditor
+from auditor.config import Broker, TopicTarget
+from auditor.errors import TopicRefused
+from auditor.pipeline.events import TableSchema
+from auditor.pipeline.kafka.topic_writer import Headers
+from auditor.pipeline.messages.envelope import NEW_KEY, OLD_KEY, Encoder, nullable_additions
+from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.source_block import Names
+
+PLACE = "auditor"
+"""The header that each message has: position, row and schema of its event, with points between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages in their order."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers]
+
+
+class OrderInTransactions:
+    """Numbers the events of a table within their transactions, counted from 1, while they come."""
+
+    def __init__(self) -> None:
+        self._position, self._count = -1, 0
+
+    def number(self, events: pa.RecordBatch) -> pa.Array:
+        """Return the numbers of the next events."""
+        positions = events["position"].to_numpy()
+        starts = np.flatnonzero(np.r_[True, positions[1:] != positions[:-1]])
+        lengths = np.diff(np.r_[starts, len(positions)])
+        numbers = np.arange(len(positions)) - np.repeat(starts, lengths) + 1
+        if positions[0] == self._position:
+            numbers[: lengths[0]] += self._count
+        self._position, self._count = int(positions[-1]), int(numbers[-1])
+        return pa.array(numbers)
+
+
+class TableMessages:
+    """Writes the events of a table under one schema as messages. A registry has their schemas then.
+
+    ``known`` are the columns that all schemas of the table had until then. Raises ColumnRefused for a column that no message holds,
+    SchemaRefused by the registry, and TopicRefused if there is none.
+    """
+
+    def __init__(self, schema: TableSchema, known: Sequence[str], topic: str, chosen: TopicTarget, broker: Broker, names: Names) -> None:
+        self.schema = schema
+        register = None
+        if chosen.messages.has_registry:
+            if broker.registry is None:
+                raise TopicRefused(f"messages: format: {chosen.messages.format} needs a registry; add registry: {{url: ...}} to the broker")
+            register = SchemaRegistry(broker.registry, broker.timeout).registering(topic)
+        self._encoder = Encoder(nullable_additions(schema, known), chosen.messages, names, register)
+
+    def encode(self, events: pa.RecordBatch, orders: pa.Array | None = None) -> Batch:
+        """Return the messages of events; with ``orders``, their numbers in their transactions, each says of which transaction it is.
+
+        Raises ValueRefused for a value that a message cannot hold.
+        """
+        rows = events.filter(pc.not_equal(events["kind"], "bounds"))
+        if orders is not None:
+            orders = orders.filter(pc.not_equal(events["kind"], "bounds"))
+        found = self._encoder.encode(rows, time.time_ns(), orders)
+        positions, numbers = (rows[name].take(found["event"]).cast(pa.string()) for name in ("position", "row"))
+        places = pc.binary_join_element_wise(positions, numbers, pa.scalar(self.schema.id), ".").cast(pa.binary())
+        headers: list[Headers] = [((PLACE, place),) for place in places.to_pylist()]
+        for name, values in ((NEW_KEY, found["new_key"]), (OLD_KEY, found["old_key"])):
+            for at in np.flatnonzero(values.is_valid()).tolist():
+                headers[at] = (*headers[at], (name, values[at].as_py()))
+        return Batch(found["key"].to_pylist(), found["value"].to_pylist(), headers)
+
+    def truncation(self, gtid: str | None, position: int, micros: int) -> bytes | None:
+        """Return the message that says that all rows went; None in a form that has none."""
+        return self._encoder.truncate(gtid, position, micros, time.time_ns())
+
+
+def names_of(pipeline: str, offset: Mapping[str, Any] | None) -> Names:
+    """Return what messages say of a pipeline, whose stream stands at an offset."""
+    log_name = str((offset or {}).get("file", "binlog.0")).rpartition(".")[0]
+    return Names(prefix=pipeline, version=auditor.__version__, log_name=log_name)
