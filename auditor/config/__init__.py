@@ -25,12 +25,13 @@ from auditor.config._audit import (
     table_name,
 )
 from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, parse_duration
-from auditor.config._broker import Broker, Registry, find_unverified_brokers
+from auditor.config._broker import Broker, find_unverified_brokers
 from auditor.config._carriers import Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
+from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings, RegistrySettings
 from auditor.config._methods import Counts, Ladder
 from auditor.config._notify import Channel, Notify, Occasion
 from auditor.config._pipeline import (
@@ -59,8 +60,10 @@ from auditor.config._topics import TopicTarget
 
 __all__ = [
     "ANEW",
+    "ENVELOPE_FIELDS",
     "MAX_KEY",
     "MIN_KEY",
+    "SOURCE_FIELDS",
     "AnalyzeSettings",
     "Audit",
     "AuditGroup",
@@ -81,6 +84,7 @@ __all__ = [
     "Ladder",
     "Limits",
     "MergeAt",
+    "MessageSettings",
     "MigrateSettings",
     "Notify",
     "Occasion",
@@ -94,7 +98,7 @@ __all__ = [
     "PipelineTarget",
     "Proxy",
     "Recheck",
-    "Registry",
+    "RegistrySettings",
     "Retention",
     "Rolling",
     "Route",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pydantic import Field, field_validator, model_validator
 
 from auditor.config._base import Duration, Strict
+from auditor.config._messages import RegistrySettings
 from dialects.url import LOOPBACK
 
 ENCRYPTED = ("ssl", "sasl_ssl")
@@ -28,28 +29,6 @@ OURS = {
 """Properties of clients that the auditor sets, and why nobody else does."""
 
 
-class Registry(Strict):
-    """A schema registry of Confluent's protocol."""
-
-    url: str = Field(pattern=r"^https?://")
-    """Its URL: ``https://registry:8081``, without a user."""
-    user: str | None = None
-    """Who signs in."""
-    password: str | None = Field(None, repr=False)
-    """With which password."""
-    ca: str | None = None
-    """A file with the certificate of the authority that signed the registry's; by default those that this machine trusts."""
-    timeout: Duration = 30.0
-    """Seconds for which an answer is waited for."""
-
-    @field_validator("url")
-    @classmethod
-    def _without_user(cls, url: str) -> str:
-        if "@" in url:
-            raise ValueError("write the user and the password of the registry below it: user, password")
-        return url
-
-
 class Broker(Strict):
     """A Kafka cluster."""
 
@@ -58,7 +37,7 @@ class Broker(Strict):
     properties: dict[str, str] = Field({}, repr=False)
     """Further properties of its clients by librdkafka's names, as ``security.protocol``, ``sasl.mechanism``, ``sasl.username``,
     ``sasl.password`` and ``ssl.ca.location``."""
-    registry: Registry | None = None
+    registry: RegistrySettings | None = None
     """The schema registry beside it; it is needed for Avro, and for JSON with schemas of a registry."""
     timeout: Duration = 30.0
     """Seconds for which an answer is waited for."""

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from auditor.config._base import Duration, Strict
+from auditor.config._messages import MessageSettings
 
 LONGEST_NAME = 249
 """Characters of a topic's name at most. https://github.com/apache/kafka/blob/4.0/clients/src/main/java/org/apache/kafka/common/internals/Topic.java"""
@@ -46,6 +47,8 @@ class TopicTarget(Strict):
     """What the broker deletes: older messages of a key, or all messages after ``retention``."""
     retention: Duration | None = None
     """Seconds for which messages are kept where ``cleanup`` deletes them; None for the broker's default."""
+    messages: MessageSettings = MessageSettings()
+    """How rows are written as messages."""
     settings: dict[str, str] = {}
     """Further settings of topics that are made, by Kafka's names: ``max.message.bytes``. Of topics that exist they must be the same."""
     make: bool = True

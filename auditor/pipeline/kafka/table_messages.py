@@ -64,7 +64,7 @@ class TableMessages:
         if chosen.messages.has_registry:
             if broker.registry is None:
                 raise TopicRefused(f"messages: format: {chosen.messages.format} needs a registry; add registry: {{url: ...}} to the broker")
-            register = SchemaRegistry(broker.registry, broker.timeout).registering(topic)
+            register = SchemaRegistry(broker.registry).registering(topic, chosen.messages)
         self._encoder = Encoder(nullable_additions(schema, known), chosen.messages, names, register)
 
     def encode(self, events: pa.RecordBatch, orders: pa.Array | None = None) -> Batch:

@@ -35,7 +35,7 @@ NO_KEY = 0
 Headers = Sequence[tuple[str, bytes]]
 
 
-class MessageRefused(Exception):
+class SendRefused(Exception):
     """A message that the broker, or the topic, does not take: which one of those that were sent last, and the error."""
 
     def __init__(self, topic: str, value: bytes | None, key: bytes | None, error: AuditorError) -> None:
@@ -55,7 +55,7 @@ class TopicWriter:
     _producer: Producer = field(init=False)
     _ends: dict[str, dict[int, int]] = field(default_factory=dict)
     """By topic and partition the offset behind the last message that arrived in this transaction."""
-    _refused: MessageRefused | None = None
+    _refused: SendRefused | None = None
     _is_open: bool = False
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class TopicWriter:
         self._is_open = True
 
     def send(self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
-        """Send messages in their order. Raises BrokerError, and MessageRefused as soon as one is known not to be taken."""
+        """Send messages in their order. Raises BrokerError, and SendRefused as soon as one is known not to be taken."""
         produce, arrived = self._producer.produce, self._arrived
         for number, (key, value, added) in enumerate(zip(keys, values, headers, strict=True)):
             place: dict[str, Any] = {"partition": NO_KEY} if key is None else {}
@@ -88,7 +88,7 @@ class TopicWriter:
                 self._check()
 
     def send_to(self, topic: Topic, key: bytes | None, value: bytes) -> None:
-        """Send one message to every partition of a topic. Raises BrokerError and MessageRefused."""
+        """Send one message to every partition of a topic. Raises BrokerError and SendRefused."""
         for partition in range(topic.partitions):
             self._produce(self._producer.produce, topic.name, key, value, self._arrived, {"partition": partition})
 
@@ -103,13 +103,13 @@ class TopicWriter:
                 self._producer.poll(0.1)
                 self._check()
             except KafkaException as error:
-                raise MessageRefused(topic, value, key, error_of(f"topic {topic}", error.args[0])) from error
+                raise SendRefused(topic, value, key, error_of(f"topic {topic}", error.args[0])) from error
 
     def _arrived(self, error: KafkaError | None, message: Message) -> None:
         topic = message.topic() or ""
         if error is not None:
             if self._refused is None:
-                self._refused = MessageRefused(topic, message.value(), message.key(), error_of(f"topic {topic}", error))
+                self._refused = SendRefused(topic, message.value(), message.key(), error_of(f"topic {topic}", error))
             return
         ends, partition, offset = self._ends.setdefault(topic, {}), message.partition() or 0, message.offset() or 0
         if offset >= ends.get(partition, 0):
@@ -122,7 +122,7 @@ class TopicWriter:
     def flush(self) -> Mapping[str, Mapping[int, int]]:
         """Wait until all messages have arrived; return by topic and partition the offset behind the last one.
 
-        Raises BrokerError and MessageRefused.
+        Raises BrokerError and SendRefused.
         """
         left = self._producer.flush(self.timeout)
         self._check()
