@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import dialects
 from auditor.background import Backoff, Service
-from auditor.config import Settings
+from auditor.config import Settings, TopicTarget
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
@@ -35,6 +35,7 @@ from auditor.pipeline.executors import require
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging
 from auditor.pipeline.joining import Joining
+from auditor.pipeline.kafka.publisher_process import PublisherProcess
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
@@ -281,8 +282,10 @@ class Run:
         resources.callback(service.stop)
         service.start()
 
-    def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess:
-        chosen = self.settings.pipeline(self.name).table_targets[target]
+    def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess | PublisherProcess:
+        chosen = self.settings.pipeline(self.name).targets[target]
+        if isinstance(chosen, TopicTarget):
+            return PublisherProcess(str(self.config_file), self.name, target)
         connection = self.settings.connections[chosen.connection]
         if writing_dialect(chosen.connection, connection).writing.LOADS == "alone":
             return LoaderProcess(str(self.config_file), self.name, target)

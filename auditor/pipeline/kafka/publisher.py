@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,14 +37,15 @@ from auditor.errors import (
     ValuesChanged,
 )
 from auditor.escaping import shell_word
-from auditor.model import Part, TableNote
+from auditor.model import TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
+from auditor.pipeline.incarnation import packed, ways_out
 from auditor.pipeline.kafka.broker import open_admin
 from auditor.pipeline.kafka.position_record import Published, TablePosition, read_published
-from auditor.pipeline.kafka.table_messages import Batch, Names, TableMessages, Transaction, schema_change, transaction_messages, truncation
-from auditor.pipeline.kafka.topic_writer import Headers, MessageRefused, TopicWriter, ends_of
-from auditor.pipeline.kafka.topics import FOR_EVER, Topic, describe_topics, make_topic, read_settings, refuse_settings
+from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, Batch, OrderInTransactions, TableMessages, names_of, refuse_registry
+from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter, ends_of
+from auditor.pipeline.kafka.topics import FOR_EVER, LONGEST_MESSAGE, Topic, describe_topics, make_topic, read_settings, refuse_settings
 from auditor.pipeline.kafka.written_topics import check_written
 from auditor.pipeline.merge.late_start import find_late
 from auditor.pipeline.merge.merge_together import Pending, look
@@ -53,11 +55,16 @@ from auditor.pipeline.merge.positions import Held, describe, get_schema, see
 from auditor.pipeline.merge.table_changes import is_move, loses_rows
 from auditor.pipeline.merge.table_merge import Merged, refuse_gone
 from auditor.pipeline.merge.target_reports import TargetReports
+from auditor.pipeline.messages.envelope import transaction_ids
+from auditor.pipeline.messages.other_topics import ChangeType, SchemaChangeMessages, TransactionMessages
+from auditor.pipeline.messages.payloads import Register
+from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.source_block import Names
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.staged_parts import read_part
 from auditor.points import reach
-from auditor.store import Store, parts, pipelines, table_notes
+from auditor.store import Store, parts, pipelines, schema_changes, table_notes
 from auditor.store.parts import StagedTable
 
 if TYPE_CHECKING:
@@ -83,32 +90,28 @@ class Step:
     messages: TableMessages
 
 
-class EventRefused(Exception):
-    """The event of a step that cannot be published, and the error; the transaction was aborted."""
-
-    def __init__(self, step: Step, position: int, row: int, time: dt.datetime, error: AuditorError) -> None:
-        super().__init__(step.table, str(error))
-        self.step, self.position, self.row, self.time, self.error = step, position, row, time, error
-
-
-class _Counts:
-    """How many events of which table each transaction of the source has, of those that are published together."""
+class _Transactions:
+    """The transactions of the source of which something is published together, and how many events of which table each has."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[str | None, dt.datetime, Counter[str]]] = {}
+        self._found: dict[int, tuple[str, int, Counter[str]]] = {}
+        """By position: the name, the time in milliseconds, and the events by table."""
 
-    def take(self, table: str, events: pa.RecordBatch) -> None:
+    def take(self, table: str, events: pa.RecordBatch, names: Names) -> None:
         """Count the events of a table, in their order."""
-        counted = events["position"].value_counts()
-        firsts = {position: place for place, position in reversed([*enumerate(events["position"].to_pylist())])}
-        for position, count in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True):
-            place = firsts[position]
-            known = self._found.setdefault(position, (events["gtid"][place].as_py(), events["time"][place].as_py(), Counter()))
-            known[2][table] += count
+        positions = events["position"].to_numpy()
+        firsts = np.flatnonzero(np.r_[True, positions[1:] != positions[:-1]])
+        counts = np.diff(np.r_[firsts, len(positions)]).tolist()
+        some = events.take(pa.array(firsts))
+        moments = some["time"].cast(pa.int64()).to_pylist()
+        for position, name, micros, count in zip(positions[firsts].tolist(), transaction_ids(some, names), moments, counts, strict=True):
+            self._found.setdefault(position, (name, micros // 1000, Counter()))[2][table] += count
 
-    def by_transaction(self) -> list[Transaction]:
-        """Return the transactions in the order of the stream."""
-        return [Transaction(position, *found[:2], dict(found[2])) for position, found in sorted(self._found.items())]
+    def send(self, writer: TopicWriter, topic: Topic, messages: TransactionMessages) -> None:
+        """Send the beginning and the end of each, in the order of the stream."""
+        for _, (name, milliseconds, counts) in sorted(self._found.items()):
+            for key, value in (messages.begin(name, milliseconds), messages.end(name, counts, milliseconds)):
+                writer.send(topic, [key], [value], [()])
 
 
 @dataclass(slots=True)
@@ -126,7 +129,7 @@ class Publisher:
     _reports: TargetReports = field(init=False)
     _writer: TopicWriter | None = None
     _admin: AdminClient | None = None
-    _said: Published = Published()
+    _said: Published = field(default_factory=Published)
     _topics: dict[str, Topic] = field(default_factory=dict)
     """By table, those that were described since the producer began, and held against the configuration."""
     _own: dict[str, Topic] = field(default_factory=dict)
@@ -136,7 +139,10 @@ class Publisher:
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self._reports = TargetReports(self.store, self.pipeline, self.target, lambda: self.clock())
+        self._reports = TargetReports(self.store, self.pipeline, self.target, self._now)
+
+    def _now(self) -> float:
+        return self.clock()
 
     @property
     def chosen(self) -> TopicTarget:
@@ -151,7 +157,10 @@ class Publisher:
     # the loop
 
     def service(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
-        """Return what publishes every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is."""
+        """Return what publishes every so many seconds until ``stopped`` is set, but not while ``paused`` is.
+
+        With 0, it does so whenever ``staged`` is set.
+        """
         self._stopped = stopped
 
         def publish() -> None:
@@ -202,7 +211,8 @@ class Publisher:
         self._reports.failures.pop("", None)
         total, settled = 0, set[tuple[str, int]]()
         while not self._stopped.is_set():
-            lacking = self._kept({table: held for table, held in self._lacking(tables).items() if table not in self._reports.waiting}, tables)
+            waiting = self._reports.waiting
+            lacking = self._kept({table: held for table, held in self._lacking(tables).items() if table not in waiting}, tables)
             if not lacking:
                 break
             group = {table: held for table, held in lacking.items() if self._joins(table, held)}
@@ -282,7 +292,10 @@ class Publisher:
         return 0
 
     def _guarded(self, table: str, held: Held, work: Callable[[], int]) -> int:
-        """Return what work on one table returns, or 0 and report why it does not go on. Raises StoreError, and BrokerError of all topics."""
+        """Return what work on one table returns, or 0 and report why it does not go on.
+
+        Raises StoreError, and BrokerError of all topics.
+        """
         try:
             return work()
         except StoreError:
@@ -320,11 +333,14 @@ class Publisher:
         while True:
             try:
                 return self._transact(steps, through, {*apart, *self._apart()} - {step.table for step in steps})
-            except EventRefused as refused:
-                failed = refused.step
-                note = _poison(refused, self.target)
-                table_notes.record_poison(self.store, self.pipeline, note)
-                report_poison(self.pipeline, [note])
+            except SendRefused as refused:
+                failed = next((step for step in steps if step.topic.name == refused.topic), None)
+                if failed is None:  # one of the target's own topics
+                    raise refused.error from refused
+                if refused.place:
+                    note = _poison(failed, refused, self.target)
+                    table_notes.record_poison(self.store, self.pipeline, note)
+                    report_poison(self.pipeline, [note])
                 self._reports.fail(failed.table, refused.error, failed.held.position)
                 apart = {*apart, failed.table}
                 steps = [step for step in steps if step is not failed]
@@ -337,28 +353,22 @@ class Publisher:
         began, writer = self.clock(), self._open_writer()
         reach("publish.begin")
         writer.begin()
-        merged, counts = dict[str, Merged](), _Counts()
+        merged, transactions = dict[str, Merged](), _Transactions()
         try:
             for step in steps:
-                merged[step.table] = self._send(writer, step, through, counts)
+                merged[step.table] = self._send(writer, step, through, transactions)
             if self.chosen.transactions:
-                names = self._names()
-                for key, value in transaction_messages(names, counts.by_transaction()):
-                    writer.send(self._own_topic("transactions").name, [key], [value], [()])
+                topic = self._own_topic("transactions")
+                transactions.send(writer, topic, TransactionMessages(self.chosen.messages, self._register(topic.name)))
             self._commit(writer, {step.table: (step.topic, merged[step.table].held) for step in steps}, through, apart)
-        except MessageRefused as refused:
-            writer.abort()
-            raise self._find_event(steps, refused, through) from refused
-        except EventRefused:
+        except SendRefused:
             writer.abort()
             raise
         if merged:
             self._tell(merged, self.clock() - began)
         return sum(one.events for one in merged.values())
 
-    def _commit(
-        self, writer: TopicWriter, changed: Mapping[str, tuple[Topic, Held]], through: int, apart: Collection[str]
-    ) -> None:
+    def _commit(self, writer: TopicWriter, changed: Mapping[str, tuple[Topic, Held]], through: int, apart: Collection[str]) -> None:
         """Write where tables stand now as the last messages of a transaction, and commit it."""
         ends = writer.flush()
         reach("publish.sent")
@@ -374,9 +384,8 @@ class Publisher:
             apart=frozenset(apart),
             tables={**self._said.tables, **tables},
         )
-        positions = self._own_topic("positions").name
         keys, values = zip(*said.records(tables), strict=True)
-        writer.send(positions, keys, values, [()] * len(keys))
+        writer.send(self._own_topic("positions"), keys, values, [()] * len(keys))
         writer.flush()
         reach("publish.commit")
         writer.commit()
@@ -387,17 +396,19 @@ class Publisher:
         reach("publish.report")
         self._reports.tell_merged(merged, seconds)
 
-    def _send(self, writer: TopicWriter, step: Step, through: int, counts: _Counts) -> Merged:
-        """Send the events of a step up to a position; return what they were. Raises EventRefused and MessageRefused."""
-        if not step.held.schema_id:
-            self._send_schema(writer, step.messages.schema, "", step.ahead.begins or 0)
-        sent = 0
-        for events in self._events(step, through):
-            for batch in self._encoded(step, events):
-                writer.send(step.topic.name, batch.keys, batch.values, batch.headers)
-            counts.take(step.table, events)
-            sent += events.num_rows
+    def _send(self, writer: TopicWriter, step: Step, through: int, transactions: _Transactions) -> Merged:
+        """Send the events of a step up to a position; return what they were. Raises SendRefused."""
         chosen = [part for part in step.ahead.parts if part.first <= through]
+        if not step.held.schema_id:
+            self._send_schema(writer, step.messages.schema, None, chosen[0].first, chosen[0].time, is_new=True)
+        sent, names, orders = 0, self._names(), OrderInTransactions()
+        for events in self._events(step, through):
+            numbers = orders.number(events) if self.chosen.transactions else None
+            for batch in self._encoded(step, events, numbers):
+                writer.send(step.topic, batch.keys, batch.values, batch.headers)
+            if self.chosen.transactions:
+                transactions.take(step.table, events, names)
+            sent += events.num_rows
         position = min(through, max(part.last for part in chosen))
         return Merged(position, sent, max(part.time for part in chosen), Held(position, chosen[-1].schema_id))
 
@@ -415,28 +426,17 @@ class Publisher:
                 if found.num_rows:
                     yield found
 
-    def _encoded(self, step: Step, events: pa.RecordBatch) -> Iterator[Batch]:
-        """Yield the messages of events; where one cannot be written, say which. Raises EventRefused."""
+    def _encoded(self, step: Step, events: pa.RecordBatch, orders: pa.Array | None) -> Iterator[Batch]:
+        """Yield the messages of events; where one cannot be written, say which. Raises SendRefused."""
         try:
-            yield step.messages.encode(events)
+            yield step.messages.encode(events, orders)
         except ValueRefused as error:
             if events.num_rows == 1:
-                raise EventRefused(step, *_place_of(events, 0), error) from error
+                place = f"{events['position'][0]}.{events['row'][0]}".encode()
+                raise SendRefused(step.topic.name, place, error) from error
             half = events.num_rows // 2
-            yield from self._encoded(step, events.slice(0, half))
-            yield from self._encoded(step, events.slice(half))
-
-    def _find_event(self, steps: Sequence[Step], refused: MessageRefused, through: int) -> Exception:
-        """Return which event a message is of that was refused; the error itself if it is of none, or concerns all."""
-        for step in steps:
-            if step.topic.name != refused.topic or not isinstance(refused.error, TopicRefused):
-                continue
-            for events in self._events(step, through):
-                for number in range(events.num_rows):
-                    batch = step.messages.encode(events.slice(number, 1))
-                    if refused.value in batch.values and refused.key in batch.keys:
-                        return EventRefused(step, *_place_of(events, number), refused.error)
-        return refused.error
+            for start, size in ((0, half), (half, events.num_rows - half)):
+                yield from self._encoded(step, events.slice(start, size), None if orders is None else orders.slice(start, size))
 
     # what statements of the source did
 
@@ -451,7 +451,7 @@ class Publisher:
             self._messages_of(table, schema)  # which a registry may refuse, before anything of it is published
             topic, writer = self._topic(table), self._open_writer()
             writer.begin()
-            self._send_schema(writer, schema, _statement(ahead.changes), first)
+            self._send_schema(writer, schema, _statement(ahead.changes), first, ahead.parts[0].time)
             now = Held(held.position, schema_id)
             self._commit(writer, {table: (topic, now)}, self._said.position, self._apart())
             settled.add((table, first))
@@ -475,7 +475,7 @@ class Publisher:
         clears = not is_move(note) and not is_skipped and loses_rows(self, table, held, note)
         now = Held(note.position, held.schema_id)
         if not held.schema_id:  # nothing is in its topic
-            self._commit_alone(table, None, now, ())
+            self._commit_alone(table, Topic("", "", 0), now, note)
             return
         topic = self._topic(table)
         if clears and "compact" in self.chosen.cleanup:
@@ -486,26 +486,24 @@ class Publisher:
                     " rows in what reads the topic, and skip this; or publish into topics with cleanup: delete"
                 ),
             )
-        schema = get_schema(self, held.schema_id)
-        self._commit_alone(table, topic, now, [note], truncation(self._names(), schema, note) if clears else None)
+        self._commit_alone(table, topic, now, note, clears)
 
-    def _commit_alone(
-        self, table: str, topic: Topic | None, now: Held, notes: Sequence[TableNote], emptied: tuple[bytes | None, bytes] | None = None
-    ) -> None:
-        """Publish in a transaction what statements did to one table, and that it stands behind them."""
+    def _commit_alone(self, table: str, topic: Topic, now: Held, note: TableNote, clears: bool = False) -> None:
+        """Publish in a transaction what a statement did to one table, and that it stands behind it."""
         began, writer = self.clock(), self._open_writer()
         writer.begin()
         try:
-            if topic and emptied:
-                writer.send_to(topic, *emptied)
-            if notes:
-                self._send_schema(writer, get_schema(self, now.schema_id), _statement(notes), notes[0].position)
-            placed = topic or Topic("", "", 0)
-            self._commit(writer, {table: (placed, now)}, self._said.position, {*self._apart(), table})
-        except MessageRefused as refused:
+            if topic.name:
+                schema = get_schema(self, now.schema_id)
+                micros = int(note.time.timestamp() * 1_000_000)
+                if clears and (emptied := self._messages_of(table, schema).truncation(None, note.position, micros)):
+                    writer.send_to_all(topic, emptied)
+                self._send_schema(writer, schema, _statement([note]), note.position, note.time)
+            self._commit(writer, {table: (topic, now)}, self._said.position, {*self._apart(), table})
+        except SendRefused as refused:
             writer.abort()
             raise refused.error from refused
-        self._tell({table: Merged(now.position, 0, notes[0].time if notes else None, now)}, self.clock() - began)
+        self._tell({table: Merged(now.position, 0, note.time, now)}, self.clock() - began)
 
     def _stop(self, note: TableNote, error: AuditorError) -> None:
         """Record that a statement stops the table in this target alone, so that somebody can skip it. Raises the error."""
@@ -514,10 +512,27 @@ class Publisher:
         report_poison(self.pipeline, [recorded])
         raise error
 
-    def _send_schema(self, writer: TopicWriter, schema: TableSchema, statement: str, position: int) -> None:
-        if self.chosen.schema_changes:
-            key, value = schema_change(self._names(), schema, statement, position)
-            writer.send(self._own_topic("schema_changes").name, [key], [value], [()])
+    def _send_schema(
+        self, writer: TopicWriter, schema: TableSchema, ddl: str | None, position: int, moment: dt.datetime, *, is_new: bool = False
+    ) -> None:
+        """Send what a table's columns are from a position on, and by which statement, if there is a topic of such statements."""
+        if self.chosen.schema_changes is None:
+            return
+        topic = self._own_topic("schema_changes")
+        messages = SchemaChangeMessages(self.chosen.messages, self._names(), self._register(topic.name))
+        changes: list[tuple[ChangeType, str, TableSchema | None]] = [("CREATE" if is_new else "ALTER", schema.table, schema)]
+        micros = int(moment.timestamp() * 1_000_000)
+        key, value = messages.write(schema.database, ddl, changes, gtid=None, position=position, micros=micros, now_ns=time.time_ns())
+        writer.send(topic, [key], [value], [((PLACE, f"{position}.-1.{schema.id}".encode()), (COLUMNS, schema.to_json().encode()))])
+
+    def _register(self, topic: str) -> Register | None:
+        """Return what registers schemas of one of the target's own topics; None if its messages need none."""
+        broker = self.settings.brokers[self.chosen.broker]
+        if not self.chosen.messages.has_registry:
+            return None
+        if broker.registry is None:
+            raise TopicRefused(refuse_registry(self.chosen))
+        return SchemaRegistry(broker.registry).registering(topic, self.chosen.messages)
 
     # topics
 
@@ -533,19 +548,21 @@ class Publisher:
             self._reports.fail(table, error, self._said.tables[table].position)
         late = find_late(self, {table: self._held(table) for table in tables}, tables, lambda: self.settings)
         if late:
-            self._said = replace(self._said, tables={**self._said.tables, **{table: TablePosition(position) for table, position in late.items()}})
+            begun = {table: TablePosition(position) for table, position in late.items()}
+            self._said = replace(self._said, tables={**self._said.tables, **begun})
 
     def _check_incarnation(self, incarnation: str, tables: Mapping[str, StagedTable]) -> None:
-        """Check that the topics were filled by this life of the pipeline, and not beyond what the store knows. Raises IncarnationsDiffer."""
-        from auditor.pipeline.incarnation import packed, ways_out
+        """Check that the topics were filled by this life of the pipeline, and not beyond what the store knows.
 
+        Raises IncarnationsDiffer.
+        """
         said, reset = self._said, f"auditor pipeline reset {shell_word(self.pipeline)} --target {shell_word(self.target)}"
         reported = pipelines.list_merges(self.store, self.pipeline, self.target).get(self.target, {})
         if not said.incarnation:
             if any(report.position for report in reported.values()):
                 raise IncarnationsDiffer(
-                    f"target {self.target}: the positions topic says nothing, and tables were published before: it was deleted, or the broker"
-                    f" was restored from an earlier time; restore it, or let the target begin anew in other topics ({reset})"
+                    f"target {self.target}: the positions topic says nothing, and tables were published before: it was deleted, or the"
+                    f" broker was restored from an earlier time; restore it, or let the target begin anew in other topics ({reset})"
                 )
             return
         if said.incarnation != incarnation:
@@ -594,8 +611,8 @@ class Publisher:
             one = known.get(table)
             if one and one.topic not in ("", name):
                 raise TopicRefused(
-                    f"{table} was published into topic {one.topic}, and the configuration says {name}; write the old name (tables: name), or let"
-                    " the target begin anew"
+                    f"{table} was published into topic {one.topic}, and the configuration says {name}; write the old name (tables: name),"
+                    " or let the target begin anew"
                 )
             self._topics[table] = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
         return self._topics[table]
@@ -609,40 +626,44 @@ class Publisher:
         if topic is None:
             if not self.chosen.make:
                 raise TopicRefused(f"there is no topic {name}, and make is false; make it with {partitions} partitions, or let it be made")
-            return make_topic(admin, name, partitions, self.chosen.replication, settings, timeout)
+            topic = make_topic(admin, name, partitions, self.chosen.replication, settings, timeout)
         found = read_settings(admin, [name], timeout).get(name, {})
         if why := refuse_settings(topic, found, partitions, {name: settings[name] for name in checked}):
             raise TopicRefused(why)
-        return topic
+        return replace(topic, longest_message=int(found.get(LONGEST_MESSAGE, topic.longest_message)))
 
     def _names(self) -> Names:
-        offset = pipelines.get_pipeline(self.store, self.pipeline).source_offset
-        return Names(self.pipeline, self.settings.pipeline(self.pipeline), offset)
+        return names_of(self.pipeline, pipelines.get_pipeline(self.store, self.pipeline).source_offset)
 
     def _messages_of(self, table: str, schema: TableSchema) -> TableMessages:
         """Return what writes a table's events as messages; a registry has their schemas then. Raises AuditorError."""
         if schema.id not in self._messages:
-            topic = self._topic_name(table)
-            broker = self.settings.brokers[self.chosen.broker]
-            self._messages[schema.id] = TableMessages(schema, topic, self.chosen, broker, self._names())
+            broker, known = self.settings.brokers[self.chosen.broker], self._lasting_columns(table, schema)
+            self._messages[schema.id] = TableMessages(schema, known, self._topic_name(table), self.chosen, broker, self._names())
         return self._messages[schema.id]
 
+    def _lasting_columns(self, table: str, schema: TableSchema) -> list[str]:
+        """Return the columns that a table had in all its schemas until this one: only these can be required in every message."""
+        lasting = [column.name for column in schema.columns]
+        for one in schema_changes.list_history(self.store, self.pipeline, table):
+            if one.schema_id == schema.id:
+                break
+            there = {column.name for column in get_schema(self, one.schema_id).columns}
+            lasting = [name for name in lasting if name in there]
+        return lasting
 
-def _statement(notes: Sequence[TableNote]) -> str:
-    """Return the texts of statements, as far as they are kept."""
-    return "; ".join(str(note.body["statement"]) for note in notes if note.body.get("statement"))
+
+def _statement(notes: Sequence[TableNote]) -> str | None:
+    """Return the texts of statements; None where none is kept."""
+    return "; ".join(str(note.body["statement"]) for note in notes if note.body.get("statement")) or None
 
 
-def _place_of(events: pa.RecordBatch, number: int) -> tuple[int, int, dt.datetime]:
-    """Return position, row and time of an event."""
-    return events["position"][number].as_py(), events["row"][number].as_py(), events["time"][number].as_py()
-
-
-def _poison(refused: EventRefused, target: str) -> TableNote:
+def _poison(step: Step, refused: SendRefused, target: str) -> TableNote:
     """Return the note on an event that cannot be published."""
+    position, row = map(int, refused.place.split(b".")[:2])
+    moment = next(part.time for part in step.ahead.parts if part.first <= position <= part.last)
     body = {"stage": "merge", "reason": str(refused.error), "of": 1}
-    position = refused.position
-    return TableNote(refused.step.table, "poison", position, position, 1, refused.time, body, target=target, row=refused.row)
+    return TableNote(step.table, "poison", position, position, 1, moment, body, target=target, row=row)
 
 
 def _raise(error: AuditorError) -> int:

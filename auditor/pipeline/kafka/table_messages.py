@@ -23,6 +23,9 @@ from auditor.pipeline.messages.source_block import Names
 PLACE = "auditor"
 """The header that each message has: position, row and schema of its event, with points between."""
 
+COLUMNS = "auditor.columns"
+"""The header of a message in the topic of statements with the table's columns, as JSON, from its position on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -63,7 +66,7 @@ class TableMessages:
         register = None
         if chosen.messages.has_registry:
             if broker.registry is None:
-                raise TopicRefused(f"messages: format: {chosen.messages.format} needs a registry; add registry: {{url: ...}} to the broker")
+                raise TopicRefused(refuse_registry(chosen))
             register = SchemaRegistry(broker.registry).registering(topic, chosen.messages)
         self._encoder = Encoder(nullable_additions(schema, known), chosen.messages, names, register)
 
@@ -87,6 +90,11 @@ class TableMessages:
     def truncation(self, gtid: str | None, position: int, micros: int) -> bytes | None:
         """Return the message that says that all rows went; None in a form that has none."""
         return self._encoder.truncate(gtid, position, micros, time.time_ns())
+
+
+def refuse_registry(chosen: TopicTarget) -> str:
+    """Return why messages of a format cannot be written beside a broker without a registry."""
+    return f"messages: format: {chosen.messages.format} needs a registry; add registry: {{url: ...}} to the broker {chosen.broker}"
 
 
 def names_of(pipeline: str, offset: Mapping[str, Any] | None) -> Names:

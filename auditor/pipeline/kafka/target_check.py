@@ -9,6 +9,7 @@ from auditor.config import Settings
 from auditor.errors import AuditorError
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.broker import open_admin, translated
+from auditor.pipeline.kafka.table_messages import refuse_registry
 from auditor.pipeline.kafka.topics import describe_topics, read_settings, refuse_settings
 from auditor.pipeline.messages.registry import SchemaRegistry
 
@@ -35,7 +36,7 @@ def check_topics(settings: Settings, pipeline: str, target: str, schemas: Sequen
         yield "error", str(error)
     if chosen.messages.has_registry:
         if broker.registry is None:
-            yield "error", f"messages: format: {chosen.messages.format} needs a registry; add registry: {{url: ...}} to {chosen.broker}"
+            yield "error", refuse_registry(chosen)
         else:
             try:
                 SchemaRegistry(broker.registry).check()
@@ -44,25 +45,27 @@ def check_topics(settings: Settings, pipeline: str, target: str, schemas: Sequen
 
 
 def _check_cluster(broker: Broker, admin: AdminClient, chosen: TopicTarget) -> Iterator[Said]:
-    from confluent_kafka import AclOperation
-    from confluent_kafka.admin import ConfigResource
+    from confluent_kafka.admin import AclOperation, ConfigResource
 
     with translated("the cluster"):
-        cluster: DescribeClusterResult = admin.describe_cluster(
-            include_authorized_operations=True, request_timeout=broker.timeout
-        ).result(broker.timeout)
+        cluster: DescribeClusterResult = admin.describe_cluster(include_authorized_operations=True, request_timeout=broker.timeout).result(
+            broker.timeout
+        )
         resource = ConfigResource(ConfigResource.Type.BROKER, str(cluster.controller.id))
         found = admin.describe_configs([resource], request_timeout=broker.timeout)[resource].result(broker.timeout)
     longest = int(found[LONGEST_TRANSACTION].value) if LONGEST_TRANSACTION in found else None
     if longest is not None and longest < chosen.timeout * 1000:
         yield (
             "error",
-            f"timeout is {chosen.timeout:g} s, and the broker allows transactions of {longest / 1000:g} s ({LONGEST_TRANSACTION}); lower the"
-            " one, or raise the other",
+            f"timeout is {chosen.timeout:g} s, and the broker allows transactions of {longest / 1000:g} s ({LONGEST_TRANSACTION}); lower"
+            " the one, or raise the other",
         )
     allowed = cluster.authorized_operations
     if chosen.make and allowed and AclOperation.CREATE not in allowed and AclOperation.ALL not in allowed:
-        yield "warning", "the account may not CREATE topics in the whole cluster; let it, at least those of the target, or make them yourself"
+        yield (
+            "warning",
+            "the account may not CREATE topics in the whole cluster; let it make those of the target, or make them yourself",
+        )
 
 
 def _check_each(
@@ -81,8 +84,8 @@ def _check_each(
     if missing:
         named = f"{', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}"
         yield ("note", f"topics are made: {named}") if chosen.make else ("error", f"there is no topic {named}, and make is false")
-    for name, topic in found.items():
-        if why := refuse_settings(topic, settings.get(name, {}), chosen.partitions_of(topics[name][0]), chosen.made_with):
+    for name, described in found.items():
+        if why := refuse_settings(described, settings.get(name, {}), chosen.partitions_of(topics[name][0]), chosen.made_with):
             yield "error", why
     for table, schema in names.items():
         if not schema.key and "compact" in chosen.cleanup:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from auditor.config import Broker
-from auditor.errors import AuditorError, BrokerUnreachable
+from auditor.errors import AuditorError, BrokerUnreachable, TopicRefused
 from auditor.pipeline.kafka.broker import error_of, open_producer, translated
 from auditor.pipeline.kafka.topics import Topic
 
@@ -29,6 +29,12 @@ QUEUED_KIB = 256 << 10
 POLL_EVERY = 5_000
 """Messages after which the producer says what became of earlier ones."""
 
+OVERHEAD = 1_000
+"""Bytes at most that a batch has beside the keys, values and headers of a single message."""
+
+BATCH_BYTES = 100_000
+"""Bytes of several messages that are sent as one batch; one that is longer is a batch of its own."""
+
 NO_KEY = 0
 """The partition of messages without a key, which keeps the order of their table."""
 
@@ -36,11 +42,11 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 class SendRefused(Exception):
-    """A message that the broker, or the topic, does not take: which one of those that were sent last, and the error."""
+    """A message that the topic does not take; ``place`` is its first header, empty if it is not known which message it was."""
 
-    def __init__(self, topic: str, value: bytes | None, key: bytes | None, error: AuditorError) -> None:
+    def __init__(self, topic: str, place: bytes, error: AuditorError) -> None:
         super().__init__(topic, str(error))
-        self.topic, self.value, self.key, self.error = topic, value, key, error
+        self.topic, self.place, self.error = topic, place, error
 
 
 @dataclass(slots=True)
@@ -62,6 +68,7 @@ class TopicWriter:
         settings = {
             "partitioner": "murmur2_random",
             "message.max.bytes": MESSAGE_BYTES,
+            "batch.size": BATCH_BYTES,
             "queue.buffering.max.kbytes": QUEUED_KIB,
         }
         self._producer = open_producer(self.broker, self.name, self.timeout, settings)
@@ -75,41 +82,44 @@ class TopicWriter:
             self._producer.begin_transaction()
         self._is_open = True
 
-    def send(self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
-        """Send messages in their order. Raises BrokerError, and SendRefused as soon as one is known not to be taken."""
-        produce, arrived = self._producer.produce, self._arrived
+    def send(self, topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
+        """Send messages in their order. Raises BrokerError, and SendRefused for one that is too long for the topic."""
+        most = topic.longest_message - OVERHEAD
         for number, (key, value, added) in enumerate(zip(keys, values, headers, strict=True)):
-            place: dict[str, Any] = {"partition": NO_KEY} if key is None else {}
-            if added:
-                place["headers"] = added
-            self._produce(produce, topic, key, value, arrived, place)
+            size = len(key or b"") + len(value or b"") + sum(len(content) for _, content in added)
+            if size > most:
+                raise SendRefused(topic.name, added[0][1] if added else b"", _too_long(topic, size))
+            self._produce(topic.name, key, value, added, None if key is not None else NO_KEY)
             if number % POLL_EVERY == POLL_EVERY - 1:
                 self._producer.poll(0)
                 self._check()
 
-    def send_to(self, topic: Topic, key: bytes | None, value: bytes) -> None:
-        """Send one message to every partition of a topic. Raises BrokerError and SendRefused."""
+    def send_to_all(self, topic: Topic, value: bytes) -> None:
+        """Send a message without a key to every partition of a topic. Raises BrokerError and SendRefused."""
         for partition in range(topic.partitions):
-            self._produce(self._producer.produce, topic.name, key, value, self._arrived, {"partition": partition})
+            self._produce(topic.name, None, value, (), partition)
 
-    def _produce(self, produce: Any, topic: str, key: bytes | None, value: bytes | None, arrived: Any, more: Mapping[str, Any]) -> None:
+    def _produce(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None) -> None:
         from confluent_kafka import KafkaException
 
+        more: dict[str, Any] = {} if partition is None else {"partition": partition}
+        if headers:
+            more["headers"] = list(headers)
         while True:
             try:
-                produce(topic, value=value, key=key, on_delivery=arrived, **more)
+                self._producer.produce(topic, value=value, key=key, on_delivery=self._arrived, **more)
                 return
             except BufferError:  # until earlier messages have arrived
                 self._producer.poll(0.1)
                 self._check()
             except KafkaException as error:
-                raise SendRefused(topic, value, key, error_of(f"topic {topic}", error.args[0])) from error
+                raise SendRefused(topic, headers[0][1] if headers else b"", error_of(f"topic {topic}", error.args[0])) from error
 
     def _arrived(self, error: KafkaError | None, message: Message) -> None:
         topic = message.topic() or ""
         if error is not None:
             if self._refused is None:
-                self._refused = SendRefused(topic, message.value(), message.key(), error_of(f"topic {topic}", error))
+                self._refused = SendRefused(topic, b"", error_of(f"topic {topic}", error))
             return
         ends, partition, offset = self._ends.setdefault(topic, {}), message.partition() or 0, message.offset() or 0
         if offset >= ends.get(partition, 0):
@@ -151,6 +161,13 @@ class TopicWriter:
             if self._is_open:
                 self._producer.purge()
                 self._producer.abort_transaction(1.0)
+
+
+def _too_long(topic: Topic, size: int) -> TopicRefused:
+    return TopicRefused(
+        f"topic {topic.name}: a message has {size:,} bytes, and the topic takes {topic.longest_message:,}; raise its max.message.bytes,"
+        " leave out columns, or skip this"
+    )
 
 
 def ends_of(topic: Topic, before: Iterable[int], now: Mapping[int, int]) -> tuple[int, ...]:

@@ -16,6 +16,11 @@ ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
 MISSING = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
 
+LONGEST_MESSAGE = "max.message.bytes"
+
+LEAST_BYTES = 200_000
+"""Bytes of a batch that a topic has to take, in which several messages are sent together."""
+
 FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """Settings of a topic of which nothing is deleted."""
 
@@ -28,6 +33,8 @@ class Topic:
     id: str
     """What Kafka calls this life of the topic: one that is deleted and made again has another."""
     partitions: int
+    longest_message: int = 1 << 20
+    """Bytes of a message that it takes."""
 
 
 def describe_topics(admin: AdminClient, names: Collection[str], timeout: float) -> dict[str, Topic]:
@@ -94,6 +101,8 @@ def refuse_settings(topic: Topic, found: Mapping[str, str], partitions: int, wan
             f"topic {topic.name} has {topic.partitions} partitions, and the configuration says {partitions}: a key would change its"
             f" partition, and its order with it; write partitions: {topic.partitions}, or publish into a new topic"
         )
+    if int(found.get(LONGEST_MESSAGE, LEAST_BYTES)) < LEAST_BYTES:
+        return f"topic {topic.name} takes batches of {found[LONGEST_MESSAGE]} bytes; set its {LONGEST_MESSAGE} to {LEAST_BYTES} or more"
     for name, value in wanted.items():
         if name in found and _normal(found[name]) != _normal(value):
             return (

@@ -39,8 +39,8 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
     beyond = {part: end for part, end in known.items() if whose[part[0]] not in refused and ends[part] > end + MARKERS}
     for topic, number in _written_by_others(broker, beyond):
         refused[whose[topic]] = TopicRefused(
-            f"topic {topic}: partition {number} has messages that this pipeline did not write; let nobody else write there, or give the table"
-            " a topic of its own (tables: name)"
+            f"topic {topic}: partition {number} has messages that this pipeline did not write; let nobody else write there, or give the"
+            " table a topic of its own (tables: name)"
         )
     return refused
 
@@ -66,9 +66,10 @@ def list_ends(admin: AdminClient, wanted: list[Part], timeout: float) -> dict[Pa
 
     if not wanted:
         return {}
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     with translated("the cluster"):
         asked = admin.list_offsets(
-            {TopicPartition(topic, number): OffsetSpec.latest() for topic, number in wanted},
+            {TopicPartition(topic, number): latest for topic, number in wanted},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=timeout,
         )

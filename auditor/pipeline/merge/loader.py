@@ -115,9 +115,12 @@ class Loader:
 
     def __post_init__(self) -> None:
         self.where = replace(self.where, target=self.target)
-        self._reports = TargetReports(self.where.store, self.where.pipeline, self.target, lambda: self.clock())
+        self._reports = TargetReports(self.where.store, self.where.pipeline, self.target, self._now)
         self._holding = Holding(self.where)
         self._statistics = TableStatistics(self.where, self.target)
+
+    def _now(self) -> float:
+        return self.clock()
 
     def service(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
         """Return what merges every so many seconds until ``stopped`` is set, but not while ``paused`` is; with 0, whenever ``staged`` is.

@@ -155,7 +155,9 @@ def see(where: StreamReader, table: str, held: Held, through: int = 0) -> Pendin
     return see_in(where, table, held, found, notes, through if len(found) < MOST_LISTED else 0)
 
 
-def see_in(where: StreamReader, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int = 0) -> PendingParts:
+def see_in(
+    where: StreamReader, table: str, held: Held, found: Sequence[Part], notes: Sequence[TableNote], through: int = 0
+) -> PendingParts:
     """Return the same of a table's parts and notes that end behind what the target holds. Raises PartsGone and StoreError."""
     _check_chain(where, table, held, found, notes, through)
     begins = found[0].first if found else None
