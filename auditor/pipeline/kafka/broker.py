@@ -89,6 +89,8 @@ def open_consumer(broker: Broker, group: str, settings: Mapping[str, Any] = {}) 
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "allow.auto.create.topics": False,
+                "fetch.wait.max.ms": 100,
+                "fetch.error.backoff.ms": 50,
             }
         )
 

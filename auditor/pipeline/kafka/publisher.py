@@ -111,7 +111,7 @@ class _Transactions:
         """Send the beginning and the end of each, in the order of the stream."""
         for _, (name, milliseconds, counts) in sorted(self._found.items()):
             for key, value in (messages.begin(name, milliseconds), messages.end(name, counts, milliseconds)):
-                writer.send(topic, [key], [value], [()])
+                writer.send(topic, [key], [value], [[]])
 
 
 @dataclass(slots=True)
@@ -385,7 +385,7 @@ class Publisher:
             tables={**self._said.tables, **tables},
         )
         keys, values = zip(*said.records(tables), strict=True)
-        writer.send(self._own_topic("positions"), keys, values, [()] * len(keys))
+        writer.send(self._own_topic("positions"), keys, values, [[] for _ in keys])
         writer.flush()
         reach("publish.commit")
         writer.commit()
@@ -523,7 +523,7 @@ class Publisher:
         changes: list[tuple[ChangeType, str, TableSchema | None]] = [("CREATE" if is_new else "ALTER", schema.table, schema)]
         micros = int(moment.timestamp() * 1_000_000)
         key, value = messages.write(schema.database, ddl, changes, gtid=None, position=position, micros=micros, now_ns=time.time_ns())
-        writer.send(topic, [key], [value], [((PLACE, f"{position}.-1.{schema.id}".encode()), (COLUMNS, schema.to_json().encode()))])
+        writer.send(topic, [key], [value], [[(PLACE, f"{position}.-1.{schema.id}".encode()), (COLUMNS, schema.to_json().encode())]])
 
     def _register(self, topic: str) -> Register | None:
         """Return what registers schemas of one of the target's own topics; None if its messages need none."""

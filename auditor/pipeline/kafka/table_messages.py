@@ -81,10 +81,10 @@ class TableMessages:
         found = self._encoder.encode(rows, time.time_ns(), orders)
         positions, numbers = (rows[name].take(found["event"]).cast(pa.string()) for name in ("position", "row"))
         places = pc.binary_join_element_wise(positions, numbers, pa.scalar(self.schema.id), ".").cast(pa.binary())
-        headers: list[Headers] = [((PLACE, place),) for place in places.to_pylist()]
+        headers: list[Headers] = [[(PLACE, place)] for place in places.to_pylist()]
         for name, values in ((NEW_KEY, found["new_key"]), (OLD_KEY, found["old_key"])):
             for at in np.flatnonzero(values.is_valid()).tolist():
-                headers[at] = (*headers[at], (name, values[at].as_py()))
+                headers[at].append((name, values[at].as_py()))
         return Batch(found["key"].to_pylist(), found["value"].to_pylist(), headers)
 
     def truncation(self, gtid: str | None, position: int, micros: int) -> bytes | None:

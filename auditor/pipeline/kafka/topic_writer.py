@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from auditor.config import Broker
 from auditor.errors import AuditorError, BrokerUnreachable, TopicRefused
@@ -38,7 +38,7 @@ BATCH_BYTES = 100_000
 NO_KEY = 0
 """The partition of messages without a key, which keeps the order of their table."""
 
-Headers = Sequence[tuple[str, bytes]]
+Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 
 
 class SendRefused(Exception):
@@ -84,36 +84,34 @@ class TopicWriter:
 
     def send(self, topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
         """Send messages in their order. Raises BrokerError, and SendRefused for one that is too long for the topic."""
-        most = topic.longest_message - OVERHEAD
-        for number, (key, value, added) in enumerate(zip(keys, values, headers, strict=True)):
-            size = len(key or b"") + len(value or b"") + sum(len(content) for _, content in added)
-            if size > most:
-                raise SendRefused(topic.name, added[0][1] if added else b"", _too_long(topic, size))
-            self._produce(topic.name, key, value, added, None if key is not None else NO_KEY)
-            if number % POLL_EVERY == POLL_EVERY - 1:
-                self._producer.poll(0)
-                self._check()
+        _refuse_long(topic, keys, values, headers)
+        produce, arrived, name = self._producer.produce, self._arrived, topic.name
+        for begin in range(0, len(keys), POLL_EVERY):
+            some = slice(begin, begin + POLL_EVERY)
+            for key, value, added in zip(keys[some], values[some], headers[some], strict=True):
+                try:
+                    if key is None:
+                        produce(name, value, partition=NO_KEY, on_delivery=arrived, headers=added)
+                    else:
+                        produce(name, value, key, on_delivery=arrived, headers=added)
+                except BufferError:  # until earlier messages have arrived
+                    self._produce_later(name, key, value, added)
+            self._producer.poll(0)
+            self._check()
+
+    def _produce_later(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        partition = NO_KEY if key is None else -1  # chosen by the key
+        while True:
+            self._producer.poll(0.1)
+            self._check()
+            with suppress(BufferError):
+                self._producer.produce(topic, value, key, partition, on_delivery=self._arrived, headers=headers)
+                return
 
     def send_to_all(self, topic: Topic, value: bytes) -> None:
         """Send a message without a key to every partition of a topic. Raises BrokerError and SendRefused."""
         for partition in range(topic.partitions):
-            self._produce(topic.name, None, value, (), partition)
-
-    def _produce(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None) -> None:
-        from confluent_kafka import KafkaException
-
-        more: dict[str, Any] = {} if partition is None else {"partition": partition}
-        if headers:
-            more["headers"] = list(headers)
-        while True:
-            try:
-                self._producer.produce(topic, value=value, key=key, on_delivery=self._arrived, **more)
-                return
-            except BufferError:  # until earlier messages have arrived
-                self._producer.poll(0.1)
-                self._check()
-            except KafkaException as error:
-                raise SendRefused(topic, headers[0][1] if headers else b"", error_of(f"topic {topic}", error.args[0])) from error
+            self._producer.produce(topic.name, value, partition=partition, on_delivery=self._arrived)
 
     def _arrived(self, error: KafkaError | None, message: Message) -> None:
         topic = message.topic() or ""
@@ -163,11 +161,22 @@ class TopicWriter:
                 self._producer.abort_transaction(1.0)
 
 
-def _too_long(topic: Topic, size: int) -> TopicRefused:
-    return TopicRefused(
-        f"topic {topic.name}: a message has {size:,} bytes, and the topic takes {topic.longest_message:,}; raise its max.message.bytes,"
-        " leave out columns, or skip this"
-    )
+def _refuse_long(topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
+    """Raise SendRefused for a message that is too long for its topic."""
+    most = topic.longest_message - OVERHEAD
+    if 4 * max((len(value) for value in values if value), default=0) < most:  # nothing else of a message is as long by far
+        return
+    for key, value, added in zip(keys, values, headers, strict=True):
+        size = len(key or b"") + len(value or b"") + sum(len(content or b"") for _, content in added)
+        if size > most:
+            raise SendRefused(
+                topic.name,
+                added[0][1] if added and isinstance(added[0][1], bytes) else b"",
+                TopicRefused(
+                    f"topic {topic.name}: a message has {size:,} bytes, and the topic takes {topic.longest_message:,}; raise its"
+                    " max.message.bytes, leave out columns, or skip this"
+                ),
+            )
 
 
 def ends_of(topic: Topic, before: Iterable[int], now: Mapping[int, int]) -> tuple[int, ...]:

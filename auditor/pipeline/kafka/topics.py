@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
+
+POLL = 0.05
+"""Seconds between two looks whether a topic that was made is known."""
 
 MISSING = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
 
@@ -72,9 +76,11 @@ def make_topic(
     except KafkaException as error:
         if error.args[0].name() != ALREADY_THERE:
             raise error_of(f"topic {name} cannot be made", error.args[0]) from error
-    made = describe_topics(admin, [name], timeout).get(name)
-    if made is None:
-        raise TopicRefused(f"topic {name} was made, and the cluster does not have it; look at its log")
+    until = time.monotonic() + timeout
+    while (made := describe_topics(admin, [name], timeout).get(name)) is None:
+        if time.monotonic() > until:
+            raise TopicRefused(f"topic {name} was made, and the cluster does not have it after {timeout:g} s; look at its log")
+        time.sleep(POLL)  # until the broker that is asked has heard of it
     return made
 
 
