@@ -25,6 +25,7 @@ from auditor.pipeline.binlog.table_map import is_old_time, refuse_old_time
 from auditor.pipeline.catalogue import describe_tables, find_tables
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
+from auditor.pipeline.kafka.target_check import check_topics
 from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
 from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.merge.table_statistics import check_analyze
@@ -100,6 +101,10 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     findings += _find_routed(pipeline)
     for target in pipeline.table_targets:
         findings += check_target(settings, name, target, schemas)
+    for target in pipeline.topic_targets:
+        findings += [
+            Finding(severity, f"target {target}", sentence) for severity, sentence in check_topics(settings, name, target, schemas)
+        ]
     return findings
 
 

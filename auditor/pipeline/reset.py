@@ -15,6 +15,7 @@ from auditor.pipeline.binlog.ranges import SourceOffset, check_born, from_offset
 from auditor.pipeline.binlog.server import check_server, read_log_files
 from auditor.pipeline.check import read_schemas
 from auditor.pipeline.incarnation import order, show
+from auditor.pipeline.kafka.publisher import forget_published
 from auditor.pipeline.merge import merge_by_commits
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_identity import Identity, adopt, read_identities
@@ -24,7 +25,13 @@ from dialects.committing import Committing
 
 
 def forget_positions(settings: Settings, store: Store, name: str, target: str) -> None:
-    """Delete the positions of a pipeline's tables from a target; their rows stay. Raises ConfigError, EngineError and StoreError."""
+    """Delete the positions of a pipeline's tables from a target; their rows, or messages, stay.
+
+    Raises ConfigError, EngineError, BrokerError and StoreError.
+    """
+    if target in settings.pipeline(name).topic_targets:
+        forget_published(settings, name, target)
+        return
     chosen = settings.pipeline(name).table_targets[target]
     with open_writer(chosen.connection, settings.connections[chosen.connection]) as session:
         if isinstance(session, Committing):
@@ -64,6 +71,11 @@ def find_common_place(settings: Settings, store: Store, name: str, tables: Seque
     pipeline, identities = settings.pipeline(name), dict[str, Identity | None]()  # by target and schema
     if pipeline.tracker:
         raise ConfigError(f"pipeline {name} has a tracker, which knows tables as they are now and cannot go back; reset it without this")
+    if pipeline.topic_targets:
+        raise ConfigError(
+            f"target {next(iter(pipeline.topic_targets))} is topics, into which nothing is published twice; reset the pipeline without this, and"
+            " publish into new topics"
+        )
     for target in pipeline.table_targets:
         target_place = _target_place(settings, store, name, target)
         with open_writer(target_place.connection, settings.connections[target_place.connection]) as session:

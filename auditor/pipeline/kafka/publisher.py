@@ -42,7 +42,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import packed, ways_out
 from auditor.pipeline.kafka.broker import open_admin
-from auditor.pipeline.kafka.position_record import Published, TablePosition, read_published
+from auditor.pipeline.kafka.position_record import WHOLE, Published, TablePosition, read_published, read_records
 from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, Batch, OrderInTransactions, TableMessages, names_of, refuse_registry
 from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter, ends_of
 from auditor.pipeline.kafka.topics import FOR_EVER, LONGEST_MESSAGE, Topic, describe_topics, make_topic, read_settings, refuse_settings
@@ -582,7 +582,7 @@ class Publisher:
 
     def _open_writer(self) -> TopicWriter:
         if self._writer is None:
-            name = f"auditor.{self.pipeline}.{self.target}"
+            name = _producer_name(self.pipeline, self.target)
             self._writer = TopicWriter(self.settings.brokers[self.chosen.broker], name, self.chosen.timeout)
         return self._writer
 
@@ -668,3 +668,27 @@ def _poison(step: Step, refused: SendRefused, target: str) -> TableNote:
 
 def _raise(error: AuditorError) -> int:
     raise error
+
+
+def forget_published(settings: Settings, pipeline: str, target: str) -> None:
+    """Let a target that is topics forget how far it is; its messages stay. Raises BrokerError."""
+    chosen = settings.pipeline(pipeline).topic_targets[target]
+    broker, name = settings.brokers[chosen.broker], chosen.own_topic("positions", pipeline, target)
+    assert name
+    found = describe_topics(open_admin(broker), [name], broker.timeout)
+    if not found:  # nothing was ever published
+        return
+    writer = TopicWriter(broker, _producer_name(pipeline, target), chosen.timeout)
+    try:
+        keys = sorted({key for key, value in read_records(broker, name) if value is not None}, key=lambda key: key == WHOLE)
+        writer.begin()
+        writer.send(found[name], keys, [None] * len(keys), [[] for _ in keys])
+        writer.flush()
+        writer.commit()
+    finally:
+        writer.close()
+
+
+def _producer_name(pipeline: str, target: str) -> str:
+    """Return the transactional id of a target's only producer, the same for ever."""
+    return f"auditor.{pipeline}.{target}"

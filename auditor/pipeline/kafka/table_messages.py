@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import auditor
 from auditor.config import Broker, TopicTarget
 from auditor.errors import TopicRefused
 from auditor.pipeline.events import TableSchema
@@ -100,4 +100,4 @@ def refuse_registry(chosen: TopicTarget) -> str:
 def names_of(pipeline: str, offset: Mapping[str, Any] | None) -> Names:
     """Return what messages say of a pipeline, whose stream stands at an offset."""
     log_name = str((offset or {}).get("file", "binlog.0")).rpartition(".")[0]
-    return Names(prefix=pipeline, version=auditor.__version__, log_name=log_name)
+    return Names(prefix=pipeline, version=version("auditor"), log_name=log_name)
