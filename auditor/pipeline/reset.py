@@ -73,8 +73,8 @@ def find_common_place(settings: Settings, store: Store, name: str, tables: Seque
         raise ConfigError(f"pipeline {name} has a tracker, which knows tables as they are now and cannot go back; reset it without this")
     if pipeline.topic_targets:
         raise ConfigError(
-            f"target {next(iter(pipeline.topic_targets))} is topics, into which nothing is published twice; reset the pipeline without this, and"
-            " publish into new topics"
+            f"target {next(iter(pipeline.topic_targets))} is topics, into which nothing is published twice; reset the pipeline without"
+            " this, and publish into new topics"
         )
     for target in pipeline.table_targets:
         target_place = _target_place(settings, store, name, target)
