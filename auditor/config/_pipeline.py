@@ -20,7 +20,7 @@ import dialects
 from auditor import canonical
 from auditor.config._base import Duration, Size, Strict, suggest
 from auditor.config._schedule import ScheduleField
-from auditor.config._topics import TopicTarget
+from auditor.config._topics import TopicTarget, fit
 from auditor.errors import BadUrl
 from dialects import Kind
 
@@ -475,7 +475,21 @@ def find_problems(
             if connection is not None and connection.write is None:
                 place = ("pipelines", name, "targets", target)
                 problems.append((place, f"the connection {settings.connection!r} may only read; add write: {{url: ...}} to it"))
-    return [*problems, *_find_rings(pipelines, connections)]
+    return [*problems, *_find_shared_topics(pipelines), *_find_rings(pipelines, connections)]
+
+
+def _find_shared_topics(pipelines: Mapping[str, Pipeline]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield where two targets would publish into the same topics, which have one producer only."""
+    found: dict[tuple[str, str], str] = {}
+    for name, pipeline in pipelines.items():
+        for target, topics in pipeline.topic_targets.items():
+            for field in ("topic", "schema_changes", "transactions", "positions"):
+                text = getattr(topics, field)
+                known = fit(text, {"{pipeline}": name, "{target}": target}) if text else ""
+                other = found.setdefault((topics.broker, known), f"{name}.{target}")
+                if text and other != f"{name}.{target}":
+                    sentence = f"target {other} publishes into the same topics; write {{pipeline}} and {{target}} in it, or another name"
+                    yield ("pipelines", name, "targets", target, field), sentence
 
 
 def _check_tracker(url: str, source: Any) -> str:

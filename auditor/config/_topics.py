@@ -76,6 +76,9 @@ class TopicTarget(Strict):
             allowed = PLACES if name == "topic" else PLACES[:2]
             if unknown := [place for place in re.findall(r"\{[^{}]*\}", text or "") if place not in allowed]:
                 raise ValueError(f"{name}: {unknown[0]} stands for nothing; write {', '.join(allowed)}")
+        own = [text for text in (self.schema_changes, self.transactions, self.positions) if text]
+        if twice := next((text for text in own if own.count(text) > 1), None):
+            raise ValueError(f"{twice} is named twice; schema_changes, transactions and positions are different topics")
         if "{table}" not in self.topic:
             raise ValueError("topic: all tables would have one topic; write {table} in it")
         if self.retention is not None and "delete" not in self.cleanup:

@@ -40,6 +40,7 @@ REFUSED = {
     "_UNKNOWN_PARTITION": "there is no such partition",
     "INVALID_RECORD": "the broker refuses a message; a compacted topic takes none without a key",
     "POLICY_VIOLATION": "a policy of the cluster refuses it",
+    "TOPIC_EXCEPTION": "the cluster takes no topic of this name: it is too long, or differs from another's in points and underscores alone",
 }
 """Errors of one topic."""
 

@@ -68,22 +68,6 @@ class Published:
         whole = {"format": FORMAT, "incarnation": self.incarnation, "batch": self.batch, "position": self.position}
         yield WHOLE, _dumped({**whole, "apart": sorted(self.apart)})
 
-    def take(self, key: bytes, value: bytes | None) -> Published:
-        """Return what the target says after one more record. Raises BrokerError for one that this version does not write."""
-        body = None if value is None else json.loads(value)
-        if key != WHOLE:
-            table = json.loads(key)["table"]
-            tables = {name: one for name, one in self.tables.items() if name != table}
-            return replace(self, tables=tables if body is None else {**tables, table: _table_position(body)})
-        if body is None:
-            return Published(tables=self.tables)
-        if body.pop("format", None) != FORMAT:
-            raise IncarnationsDiffer(
-                "the positions topic was written by another version of auditor; use that version, or let the target begin anew in other"
-                " topics"
-            )
-        return replace(self, **{**body, "apart": frozenset(body["apart"])})
-
 
 NOTHING = TablePosition()
 
@@ -97,14 +81,23 @@ def _dumped(body: Mapping[str, Any]) -> bytes:
 
 
 def read_published(broker: Broker, topic: str) -> Published:
-    """Return what a positions topic says at its committed end; nothing if it is empty. Raises BrokerError.
+    """Return what a positions topic says at its committed end; nothing if it is empty. Raises BrokerError, and
+    IncarnationsDiffer for records that this version does not write.
 
     Call it once the producer has its transactions settled: one that stands open hides what follows it.
     """
+    latest = dict(read_records(broker, topic))
     said = Published()
-    for key, value in read_records(broker, topic):
-        said = said.take(key, value)
-    return said
+    if whole := latest.pop(WHOLE, None):
+        body = json.loads(whole)
+        if body.pop("format", None) != FORMAT:
+            raise IncarnationsDiffer(
+                "the positions topic was written by another version of auditor; use that version, or let the target begin anew in other"
+                " topics"
+            )
+        said = Published(**{**body, "apart": frozenset(body["apart"])})
+    tables = {json.loads(key)["table"]: _table_position(json.loads(value)) for key, value in latest.items() if value is not None}
+    return replace(said, tables=tables)
 
 
 def read_records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes | None]]:

@@ -10,15 +10,10 @@ import datetime as dt
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from auditor.background import Backoff, Service
 from auditor.config import Settings, TopicTarget
@@ -33,7 +28,6 @@ from auditor.errors import (
     StoreError,
     TableStopped,
     TopicRefused,
-    ValueRefused,
     ValuesChanged,
 )
 from auditor.escaping import shell_word
@@ -43,10 +37,11 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import packed, ways_out
 from auditor.pipeline.kafka.broker import open_admin
 from auditor.pipeline.kafka.position_record import WHOLE, Published, TablePosition, read_published, read_records
-from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, Batch, OrderInTransactions, TableMessages, names_of, refuse_registry
+from auditor.pipeline.kafka.step_sender import Step, Transactions, concerns_all, describe_refused, send_step
+from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, TableMessages, names_of, refuse_registry
+from auditor.pipeline.kafka.target_topics import TargetTopics
 from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter, ends_of
-from auditor.pipeline.kafka.topics import FOR_EVER, LONGEST_MESSAGE, Topic, describe_topics, make_topic, read_settings, refuse_settings
-from auditor.pipeline.kafka.written_topics import check_written
+from auditor.pipeline.kafka.topics import Topic, describe_topics
 from auditor.pipeline.merge.late_start import find_late
 from auditor.pipeline.merge.merge_together import Pending, look
 from auditor.pipeline.merge.pending_parts import PendingParts
@@ -55,63 +50,21 @@ from auditor.pipeline.merge.positions import Held, describe, get_schema, see
 from auditor.pipeline.merge.table_changes import is_move, loses_rows
 from auditor.pipeline.merge.table_merge import Merged, refuse_gone
 from auditor.pipeline.merge.target_reports import TargetReports
-from auditor.pipeline.messages.envelope import transaction_ids
 from auditor.pipeline.messages.other_topics import ChangeType, SchemaChangeMessages, TransactionMessages
 from auditor.pipeline.messages.payloads import Register
 from auditor.pipeline.messages.registry import SchemaRegistry
 from auditor.pipeline.messages.source_block import Names
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
-from auditor.pipeline.staged_parts import read_part
 from auditor.points import reach
 from auditor.store import Store, parts, pipelines, schema_changes, table_notes
 from auditor.store.parts import StagedTable
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+from auditor.store.pipelines import MergeNews
 
 log = logging.getLogger(__name__)
 
-POSITIONS = {"cleanup.policy": "compact", "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
-"""Settings of the positions topic: what later records replace is deleted within hours."""
-
-POISONING = (ValueRefused, TopicRefused, TableStopped, ValuesChanged)
-"""Errors that may be the fault of one event, or of one statement of the source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one transaction publishes of one table."""
-
-    table: str
-    held: Held
-    ahead: PendingParts
-    topic: Topic
-    messages: TableMessages
-
-
-class _Transactions:
-    """The transactions of the source of which something is published together, and how many events of which table each has."""
-
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[str, int, Counter[str]]] = {}
-        """By position: the name, the time in milliseconds, and the events by table."""
-
-    def take(self, table: str, events: pa.RecordBatch, names: Names) -> None:
-        """Count the events of a table, in their order."""
-        positions = events["position"].to_numpy()
-        firsts = np.flatnonzero(np.r_[True, positions[1:] != positions[:-1]])
-        counts = np.diff(np.r_[firsts, len(positions)]).tolist()
-        some = events.take(pa.array(firsts))
-        moments = some["time"].cast(pa.int64()).to_pylist()
-        for position, name, micros, count in zip(positions[firsts].tolist(), transaction_ids(some, names), moments, counts, strict=True):
-            self._found.setdefault(position, (name, micros // 1000, Counter()))[2][table] += count
-
-    def send(self, writer: TopicWriter, topic: Topic, messages: TransactionMessages) -> None:
-        """Send the beginning and the end of each, in the order of the stream."""
-        for _, (name, milliseconds, counts) in sorted(self._found.items()):
-            for key, value in (messages.begin(name, milliseconds), messages.end(name, counts, milliseconds)):
-                writer.send(topic, [key], [value], [[]])
+NO_TOPIC = Topic("", "", 0)
+"""That of a table of which nothing was published."""
 
 
 @dataclass(slots=True)
@@ -127,19 +80,18 @@ class Publisher:
     schemas_met: dict[str, TableSchema] = field(default_factory=dict)
     """The schemas of tables that were read from the store, by their ids."""
     _reports: TargetReports = field(init=False)
+    _topics: TargetTopics = field(init=False)
     _writer: TopicWriter | None = None
-    _admin: AdminClient | None = None
     _said: Published = field(default_factory=Published)
-    _topics: dict[str, Topic] = field(default_factory=dict)
-    """By table, those that were described since the producer began, and held against the configuration."""
-    _own: dict[str, Topic] = field(default_factory=dict)
-    """The target's own topics, by their names."""
+    _refused: set[str] = field(default_factory=set)
+    """Tables whose topics were not those that were written into: they are looked at before anything is published there."""
     _messages: dict[str, TableMessages] = field(default_factory=dict)
     """By the ids of schemas."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._reports = TargetReports(self.store, self.pipeline, self.target, self._now)
+        self._topics = TargetTopics(self.settings, self.pipeline, self.target)
 
     def _now(self) -> float:
         return self.clock()
@@ -178,7 +130,8 @@ class Publisher:
 
     def close(self) -> None:
         """Leave the broker."""
-        writer, self._writer, self._topics, self._own = self._writer, None, {}, {}
+        writer, self._writer = self._writer, None
+        self._topics.forget()
         if writer:
             writer.close()
 
@@ -206,10 +159,14 @@ class Publisher:
         tables = parts.list_tables(self.store, self.pipeline)
         if self._writer is not None and "" not in self._reports.failures and not self._lacking(tables):
             return 0
-        if self._writer is None:
+        is_begin = self._writer is None
+        if is_begin:
             self._open(tables)
         self._reports.failures.pop("", None)
-        total, settled = 0, set[tuple[str, int]]()
+        self._check_topics(self._said.tables if is_begin else self._refused - self._reports.waiting)
+        if is_begin:
+            self._report_positions(tables)
+        total = 0
         while not self._stopped.is_set():
             waiting = self._reports.waiting
             lacking = self._kept({table: held for table, held in self._lacking(tables).items() if table not in waiting}, tables)
@@ -218,11 +175,35 @@ class Publisher:
             group = {table: held for table, held in lacking.items() if self._joins(table, held)}
             behind = {table: held for table, held in lacking.items() if table not in group}
             if group:
-                total += self._publish_group(group, tables, settled, behind)
+                total += self._publish_group(group, tables, behind)
             for table, held in behind.items():
-                total += self._guarded(table, held, partial(self._catch_up, table, held, tables, settled))
+                total += self._guarded(table, held, partial(self._catch_up, table, held, tables))
             tables = parts.list_tables(self.store, self.pipeline)
         return total
+
+    def _check_topics(self, tables: Collection[str]) -> None:
+        """Let tables wait whose topics are not those that were written into. Raises BrokerError."""
+        written = {table: one for table in tables if (one := self._said.tables.get(table))}
+        refused = self._topics.check_written(written)
+        self._refused = (self._refused - {*tables}) | refused.keys()
+        for table, error in refused.items():
+            self._reports.fail(table, error, written[table].position)
+
+    def _report_positions(self, tables: Mapping[str, StagedTable]) -> None:
+        """Report where the topics say that they stand: an earlier process may have ended before it could, or the broker was away.
+
+        Of a table that lacks nothing, no reason of before holds any more. Raises StoreError.
+        """
+        reports = pipelines.list_merges(self.store, self.pipeline, self.target).get(self.target, {})
+        lacking, stands = self._lacking(tables), dict[str, MergeNews]()
+        for table, one in self._said.tables.items():
+            if table in self._reports.failures:
+                continue
+            report = reports.get(table)
+            is_past = report is not None and report.state != "merged" and table not in lacking
+            if report is None or report.position != one.position or is_past:
+                stands[table] = MergeNews(one.position, "merged")
+        pipelines.report_merges(self.store, self.pipeline, self.target, stands)
 
     def _lacking(self, tables: Mapping[str, StagedTable]) -> dict[str, Held]:
         """Return what is published of the tables of which something lacks."""
@@ -232,15 +213,17 @@ class Publisher:
         one = self._said.tables.get(table, TablePosition())
         return Held(one.position, one.schema_id)
 
-    def _kept(self, lacking: Mapping[str, Held], tables: Mapping[str, StagedTable]) -> dict[str, Held]:
-        """Return the tables of which no part was deleted that the topic lacks; the others fail."""
-        kept: dict[str, Held] = {}
-        for table, held in lacking.items():
-            if self._said.through(table) < tables[table].pruned_through:
-                self._reports.fail(table, refuse_gone(self.pipeline, table, held, tables[table]), held.position)
-            else:
-                kept[table] = held
-        return kept
+    def _kept(self, lacking: dict[str, Held], tables: Mapping[str, StagedTable]) -> dict[str, Held]:
+        """Return the tables of which no part was deleted that the topic lacks, or all rows were sent again behind that; the others fail."""
+        gone = {table: held for table, held in lacking.items() if self._said.through(table) < tables[table].pruned_through}
+        if not gone:
+            return lacking
+        late = find_late(self, gone, tables, lambda: self.settings)
+        begun = {table: TablePosition(position) for table, position in late.items()}
+        self._said = replace(self._said, tables={**self._said.tables, **begun})
+        for table in gone.keys() - late.keys():
+            self._reports.fail(table, refuse_gone(self.pipeline, table, gone[table], tables[table]), gone[table].position)
+        return {table: self._held(table) for table in lacking if table not in gone or table in late}
 
     def _joins(self, table: str, held: Held) -> bool:
         """Return whether a table is published as far as those that are published together."""
@@ -255,28 +238,30 @@ class Publisher:
         nearest = ahead.note.position if ahead.note else ahead.begins
         return nearest is None or nearest > self._said.position
 
-    def _publish_group(
-        self, group: Mapping[str, Held], tables: Mapping[str, StagedTable], settled: set[tuple[str, int]], behind: Collection[str]
-    ) -> int:
+    def _publish_group(self, group: Mapping[str, Held], tables: Mapping[str, StagedTable], behind: Collection[str]) -> int:
         """Publish the next events of tables that are equally far, up to one position, and return their number.
 
         Where there is none before something that tables have to do by themselves, these do it.
         """
-        outlook = look(self, group, self._said.position, tables, self.chosen.max_transaction, settled)
+        outlook = look(self, group, self._said.position, tables, self.chosen.max_transaction)
         for table, error in outlook.failed.items():
             self._guarded(table, group[table], partial(_raise, error))
         due = [one for one in outlook.pending.values() if one.ahead.begins is not None and one.ahead.begins <= outlook.through]
         steps: list[Step] = []
         for one in due:
             self._guarded(one.table, one.held, partial(self._plan, one.table, one.held, one.ahead, steps))
-        total = self._send_steps(steps, outlook.through, {*behind, *outlook.failed, *(one.table for one in due)})
+        # Whatever is in neither of these has nothing up to there that is not published, or published now.
+        apart = {*behind, *outlook.failed, *(self._said.apart - tables.keys())}
+        total = 0
+        if steps or outlook.through > self._said.position or {*apart, *self._reports.waiting} != self._said.apart:
+            total = self._send_steps(steps, outlook.through, apart)
         for one in outlook.stopping() if not due else ():
-            self._guarded(one.table, one.held, partial(self._follow, one, settled))
+            self._guarded(one.table, one.held, partial(self._follow, one))
         return total
 
-    def _catch_up(self, table: str, held: Held, tables: Mapping[str, StagedTable], settled: set[tuple[str, int]]) -> int:
+    def _catch_up(self, table: str, held: Held, tables: Mapping[str, StagedTable]) -> int:
         """Publish the next events of a table that is behind the others, up to where these are, and return their number."""
-        outlook = look(self, {table: held}, held.position, tables, self.chosen.max_transaction, settled)
+        outlook = look(self, {table: held}, held.position, tables, self.chosen.max_transaction)
         for error in outlook.failed.values():
             raise error
         pending = outlook.pending.get(table)
@@ -286,28 +271,39 @@ class Publisher:
         if pending.ahead.begins is not None and pending.ahead.begins <= through:
             steps: list[Step] = []
             self._plan(table, held, pending.ahead, steps)
-            return self._send_steps(steps, through, ())
+            arrives = through >= self._said.position
+            return self._send_steps(steps, through, self._said.apart - ({table} if arrives else set()))
         for one in outlook.stopping():
-            self._follow(one, settled)
+            self._follow(one)
         return 0
 
     def _guarded(self, table: str, held: Held, work: Callable[[], int]) -> int:
         """Return what work on one table returns, or 0 and report why it does not go on.
 
-        Raises StoreError, and BrokerError of all topics.
+        Raises AuditorError of what concerns all tables.
         """
         try:
             return work()
-        except StoreError:
-            raise
-        except PartDamaged as error:
-            self._reports.waiting.add(table)
-            self._restage(table, held.position, error)
+        except SendRefused as refused:
+            if self._topics.is_own(refused.topic):
+                raise BrokerError(str(refused.error)) from refused
+            self._fail(table, held.position, refused.error)
         except AuditorError as error:
-            if isinstance(error, BrokerError) and not isinstance(error, TopicRefused):
-                raise
-            self._reports.fail(table, error, held.position)
+            self._fail(table, held.position, error)
         return 0
+
+    def _fail(self, table: str, position: int, error: AuditorError) -> None:
+        """Let a table wait, and report why, or stage its damaged parts again. Raises the error if it concerns all tables."""
+        if concerns_all(error):
+            raise error
+        if isinstance(error, PartDamaged):
+            self._reports.waiting.add(table)
+            self._restage(table, position, error)
+            return
+        if isinstance(error, TopicRefused):
+            self._topics.forget_table(table)
+            self._refused.add(table)
+        self._reports.fail(table, error, position)
 
     def _restage(self, table: str, position: int, damage: PartDamaged) -> None:
         """Stage the damaged parts of a table again from the source, so that it goes on; where that fails, report why it does not."""
@@ -322,56 +318,70 @@ class Publisher:
     def _plan(self, table: str, held: Held, ahead: PendingParts, steps: list[Step]) -> int:
         """Make a table's topic, and its messages, ready for its next events. Raises AuditorError."""
         schema = get_schema(self, ahead.parts[0].schema_id)
-        steps.append(Step(table, held, ahead, self._topic(table), self._messages_of(table, schema)))
+        steps.append(Step(table, held, ahead, self._topic(table, schema), self._messages_of(table, schema)))
         return 0
 
     def _send_steps(self, steps: Sequence[Step], through: int, apart: Collection[str]) -> int:
         """Publish the events of steps up to a position, without those that fail, and return their number.
 
-        The positions topic then says that every table is published up to there, but for those ``apart`` that are in no step.
+        The positions topic then says that every table is published up to there, but for those ``apart``, and those that fail.
         """
         while True:
             try:
-                return self._transact(steps, through, {*apart, *self._apart()} - {step.table for step in steps})
+                return self._transact(steps, through, {*apart, *self._reports.waiting})
             except SendRefused as refused:
                 failed = next((step for step in steps if step.topic.name == refused.topic), None)
                 if failed is None:  # one of the target's own topics
-                    raise refused.error from refused
+                    raise BrokerError(str(refused.error)) from refused
                 if refused.place:
-                    note = _poison(failed, refused, self.target)
+                    note = describe_refused(failed, refused, self.target)
                     table_notes.record_poison(self.store, self.pipeline, note)
                     report_poison(self.pipeline, [note])
-                self._reports.fail(failed.table, refused.error, failed.held.position)
-                apart = {*apart, failed.table}
+                self._fail(failed.table, failed.held.position, refused.error)
                 steps = [step for step in steps if step is not failed]
 
-    def _apart(self) -> set[str]:
-        """Return the tables that are not published as far as the others, or fail."""
-        return {*self._said.apart, *self._reports.waiting}
-
     def _transact(self, steps: Sequence[Step], through: int, apart: Collection[str]) -> int:
-        began, writer = self.clock(), self._open_writer()
-        reach("publish.begin")
-        writer.begin()
-        merged, transactions = dict[str, Merged](), _Transactions()
-        try:
+        began, merged, root = self.clock(), dict[str, Merged](), folder_at(self.root)
+        transactions = Transactions(self._names()) if self.chosen.transactions else None
+        with self._transaction() as writer:
             for step in steps:
-                merged[step.table] = self._send(writer, step, through, transactions)
-            if self.chosen.transactions:
-                topic = self._own_topic("transactions")
+                if not step.held.schema_id:
+                    first = step.ahead.parts[0]
+                    self._send_schema(writer, step.messages.schema, None, first.first, first.time, is_new=True)
+                merged[step.table] = send_step(root, writer, step, through, transactions)
+            if transactions:
+                topic = self._topics.own("transactions")
                 transactions.send(writer, topic, TransactionMessages(self.chosen.messages, self._register(topic.name)))
             self._commit(writer, {step.table: (step.topic, merged[step.table].held) for step in steps}, through, apart)
-        except SendRefused:
-            writer.abort()
-            raise
         if merged:
             self._tell(merged, self.clock() - began)
         return sum(one.events for one in merged.values())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[TopicWriter]:
+        """Begin a transaction, which an error of one table undoes; after one that concerns all tables the producer is left."""
+        writer = self._open_writer()
+        reach("publish.begin")
+        writer.begin()
+        try:
+            yield writer
+        except SendRefused as refused:
+            if concerns_all(refused.error):
+                raise refused.error from refused
+            writer.abort()
+            raise
+        except AuditorError as error:
+            if not concerns_all(error):
+                writer.abort()
+            raise
 
     def _commit(self, writer: TopicWriter, changed: Mapping[str, tuple[Topic, Held]], through: int, apart: Collection[str]) -> None:
         """Write where tables stand now as the last messages of a transaction, and commit it."""
         ends = writer.flush()
         reach("publish.sent")
+        positions = self._topics.own("positions")
+        if found := self._topics.find_changed([positions, *(topic for topic, _ in changed.values() if topic.name)]):
+            raise SendRefused(found[0], b"", found[1])
         tables: dict[str, TablePosition] = {}
         for table, (topic, held) in changed.items():
             before = self._said.tables.get(table, TablePosition())
@@ -385,7 +395,7 @@ class Publisher:
             tables={**self._said.tables, **tables},
         )
         keys, values = zip(*said.records(tables), strict=True)
-        writer.send(self._own_topic("positions"), keys, values, [[] for _ in keys])
+        writer.send(positions, keys, values, [[] for _ in keys])
         writer.flush()
         reach("publish.commit")
         writer.commit()
@@ -396,65 +406,26 @@ class Publisher:
         reach("publish.report")
         self._reports.tell_merged(merged, seconds)
 
-    def _send(self, writer: TopicWriter, step: Step, through: int, transactions: _Transactions) -> Merged:
-        """Send the events of a step up to a position; return what they were. Raises SendRefused."""
-        chosen = [part for part in step.ahead.parts if part.first <= through]
-        if not step.held.schema_id:
-            self._send_schema(writer, step.messages.schema, None, chosen[0].first, chosen[0].time, is_new=True)
-        sent, names, orders = 0, self._names(), OrderInTransactions()
-        for events in self._events(step, through):
-            numbers = orders.number(events) if self.chosen.transactions else None
-            for batch in self._encoded(step, events, numbers):
-                writer.send(step.topic, batch.keys, batch.values, batch.headers)
-            if self.chosen.transactions:
-                transactions.take(step.table, events, names)
-            sent += events.num_rows
-        position = min(through, max(part.last for part in chosen))
-        return Merged(position, sent, max(part.time for part in chosen), Held(position, chosen[-1].schema_id))
-
-    def _events(self, step: Step, through: int) -> Iterator[pa.RecordBatch]:
-        """Yield the events of a step up to a position, without those that somebody let it go on without."""
-        root, bound = folder_at(self.root), through if step.ahead.through is None else min(through, step.ahead.through)
-        for part in step.ahead.parts:
-            if part.first > bound:
-                break
-            for events in read_part(root, part, step.held.position):
-                found = events if part.last <= bound else events.filter(pc.less_equal(events["position"], bound))
-                for position, row in step.ahead.skipped:
-                    at = pc.equal(found["position"], position)
-                    found = found.filter(pc.invert(at if row < 0 else pc.and_(at, pc.equal(found["row"], row))))
-                if found.num_rows:
-                    yield found
-
-    def _encoded(self, step: Step, events: pa.RecordBatch, orders: pa.Array | None) -> Iterator[Batch]:
-        """Yield the messages of events; where one cannot be written, say which. Raises SendRefused."""
-        try:
-            yield step.messages.encode(events, orders)
-        except ValueRefused as error:
-            if events.num_rows == 1:
-                place = f"{events['position'][0]}.{events['row'][0]}".encode()
-                raise SendRefused(step.topic.name, place, error) from error
-            half = events.num_rows // 2
-            for start, size in ((0, half), (half, events.num_rows - half)):
-                yield from self._encoded(step, events.slice(start, size), None if orders is None else orders.slice(start, size))
-
     # what statements of the source did
 
-    def _follow(self, pending: Pending, settled: set[tuple[str, int]]) -> int:
-        """Publish what a statement did to a table before its next event. Raises AuditorError."""
+    def _follow(self, pending: Pending) -> int:
+        """Publish what a statement did to a table before its next event. Raises AuditorError and SendRefused."""
         table, held, ahead = pending.table, pending.held, pending.ahead
         if ahead.note:
             self._pass(table, held, ahead, ahead.note)
         elif ahead.parts:
-            first, schema_id = ahead.begins or ahead.parts[0].first, ahead.parts[0].schema_id
-            schema = get_schema(self, schema_id)
+            first, schema = ahead.begins or ahead.parts[0].first, get_schema(self, ahead.parts[0].schema_id)
+            topic = self._topic(table, schema)
             self._messages_of(table, schema)  # which a registry may refuse, before anything of it is published
-            topic, writer = self._topic(table), self._open_writer()
-            writer.begin()
-            self._send_schema(writer, schema, _statement(ahead.changes), first, ahead.parts[0].time)
-            now = Held(held.position, schema_id)
-            self._commit(writer, {table: (topic, now)}, self._said.position, self._apart())
-            settled.add((table, first))
+            now = Held(max([held.position, *(note.position for note in ahead.changes)]), schema.id)
+            with self._transaction() as writer:
+                self._send_schema(writer, schema, _statement(ahead.changes), first, ahead.parts[0].time)
+                self._commit(writer, {table: (topic, now)}, self._said.position, {*self._said.apart, *self._reports.waiting})
+        elif ahead.through is not None:  # what could not be published there is gone
+            topic = self._topic(table, get_schema(self, held.schema_id)) if held.schema_id else NO_TOPIC
+            with self._transaction() as writer:
+                now = Held(ahead.through, held.schema_id)
+                self._commit(writer, {table: (topic, now)}, self._said.position, {*self._said.apart, *self._reports.waiting})
         return 0
 
     def _pass(self, table: str, held: Held, ahead: PendingParts, note: TableNote) -> None:
@@ -472,37 +443,38 @@ class Publisher:
                     f" another; send all rows of its new name again (auditor pipeline refresh {shell_word(self.pipeline)}), then skip this"
                 ),
             )
-        clears = not is_move(note) and not is_skipped and loses_rows(self, table, held, note)
         now = Held(note.position, held.schema_id)
         if not held.schema_id:  # nothing is in its topic
-            self._commit_alone(table, Topic("", "", 0), now, note)
+            self._commit_alone(table, NO_TOPIC, now, note)
             return
-        topic = self._topic(table)
-        if clears and "compact" in self.chosen.cleanup:
-            self._stop(
-                note,
-                TableStopped(
-                    f"the source emptied {table}, or made it anew, and a topic that is compacted takes no message without a key; delete its"
-                    " rows in what reads the topic, and skip this; or publish into topics with cleanup: delete"
-                ),
-            )
-        self._commit_alone(table, topic, now, note, clears)
+        schema = get_schema(self, held.schema_id)
+        topic, emptied = self._topic(table, schema), None
+        if not is_move(note) and not is_skipped and loses_rows(self, table, held, note):
+            emptied = self._messages_of(table, schema).truncation(None, note.position, int(note.time.timestamp() * 1_000_000))
+            if emptied is None or "compact" in self.chosen.cleanup:
+                why = "a topic that is compacted takes no message without a key" if emptied else "its messages have no form for that"
+                self._stop(
+                    note,
+                    TableStopped(
+                        f"the source emptied {table}, or made it anew, and {why}; delete its rows in what reads the topic, and skip this;"
+                        " or publish messages of the form debezium into topics with cleanup: delete"
+                    ),
+                )
+        self._commit_alone(table, topic, now, note, emptied)
 
-    def _commit_alone(self, table: str, topic: Topic, now: Held, note: TableNote, clears: bool = False) -> None:
+    def _commit_alone(self, table: str, topic: Topic, now: Held, note: TableNote, emptied: bytes | None = None) -> None:
         """Publish in a transaction what a statement did to one table, and that it stands behind it."""
-        began, writer = self.clock(), self._open_writer()
-        writer.begin()
-        try:
+        began = self.clock()
+        with self._transaction() as writer:
             if topic.name:
                 schema = get_schema(self, now.schema_id)
-                micros = int(note.time.timestamp() * 1_000_000)
-                if clears and (emptied := self._messages_of(table, schema).truncation(None, note.position, micros)):
-                    writer.send_to_all(topic, emptied)
+                if emptied:
+                    writer.send_to_all(topic, emptied, [(PLACE, f"{note.position}.{note.row}.{schema.id}".encode())])
                 self._send_schema(writer, schema, _statement([note]), note.position, note.time)
-            self._commit(writer, {table: (topic, now)}, self._said.position, {*self._apart(), table})
-        except SendRefused as refused:
-            writer.abort()
-            raise refused.error from refused
+            apart = {*self._said.apart, *self._reports.waiting}
+            if now.position < self._said.position:  # which it may be although all others are farther
+                apart.add(table)
+            self._commit(writer, {table: (topic, now)}, self._said.position, apart)
         self._tell({table: Merged(now.position, 0, note.time, now)}, self.clock() - began)
 
     def _stop(self, note: TableNote, error: AuditorError) -> None:
@@ -518,7 +490,7 @@ class Publisher:
         """Send what a table's columns are from a position on, and by which statement, if there is a topic of such statements."""
         if self.chosen.schema_changes is None:
             return
-        topic = self._own_topic("schema_changes")
+        topic = self._topics.own("schema_changes")
         messages = SchemaChangeMessages(self.chosen.messages, self._names(), self._register(topic.name))
         changes: list[tuple[ChangeType, str, TableSchema | None]] = [("CREATE" if is_new else "ALTER", schema.table, schema)]
         micros = int(moment.timestamp() * 1_000_000)
@@ -527,29 +499,23 @@ class Publisher:
 
     def _register(self, topic: str) -> Register | None:
         """Return what registers schemas of one of the target's own topics; None if its messages need none."""
-        broker = self.settings.brokers[self.chosen.broker]
+        registry = self._topics.broker.registry
         if not self.chosen.messages.has_registry:
             return None
-        if broker.registry is None:
+        if registry is None:
             raise TopicRefused(refuse_registry(self.chosen))
-        return SchemaRegistry(broker.registry).registering(topic, self.chosen.messages)
+        return SchemaRegistry(registry).registering(topic, self.chosen.messages)
 
-    # topics
+    # where it begins
 
     def _open(self, tables: Mapping[str, StagedTable]) -> None:
-        """Begin as the only producer, read what is published, and hold the topics against it. Raises BrokerError and IncarnationsDiffer."""
+        """Begin as the only producer, and read what is published. Raises BrokerError and IncarnationsDiffer."""
         incarnation = pipelines.begin(self.store, self.pipeline)
-        positions, writer = self._own_topic("positions"), self._open_writer()  # which ends what a producer before it had under way
-        del writer
-        self._said = read_published(self.settings.brokers[self.chosen.broker], positions.name)
+        positions = self._topics.own("positions")
+        self._open_writer()  # which ends what a producer before it had under way
+        self._said = read_published(self._topics.broker, positions.name)
         self._check_incarnation(incarnation, tables)
         self._said = replace(self._said, incarnation=incarnation)
-        for table, error in check_written(self.settings.brokers[self.chosen.broker], self._open_admin(), self._said.tables).items():
-            self._reports.fail(table, error, self._said.tables[table].position)
-        late = find_late(self, {table: self._held(table) for table in tables}, tables, lambda: self.settings)
-        if late:
-            begun = {table: TablePosition(position) for table, position in late.items()}
-            self._said = replace(self._said, tables={**self._said.tables, **begun})
 
     def _check_incarnation(self, incarnation: str, tables: Mapping[str, StagedTable]) -> None:
         """Check that the topics were filled by this life of the pipeline, and not beyond what the store knows.
@@ -582,55 +548,11 @@ class Publisher:
 
     def _open_writer(self) -> TopicWriter:
         if self._writer is None:
-            name = _producer_name(self.pipeline, self.target)
-            self._writer = TopicWriter(self.settings.brokers[self.chosen.broker], name, self.chosen.timeout)
+            self._writer = TopicWriter(self._topics.broker, _producer_name(self.pipeline, self.target), self.chosen.timeout)
         return self._writer
 
-    def _open_admin(self) -> AdminClient:
-        if self._admin is None:
-            self._admin = open_admin(self.settings.brokers[self.chosen.broker])
-        return self._admin
-
-    def _own_topic(self, name: str) -> Topic:
-        """Return one of the target's own topics, which is made if it is missing. Raises BrokerError."""
-        topic = self.chosen.own_topic(name, self.pipeline, self.target)  # type: ignore[arg-type]
-        assert topic
-        if topic not in self._own:
-            wanted = POSITIONS if name == "positions" else FOR_EVER
-            self._own[topic] = self._described(topic, 1, wanted, ("cleanup.policy",))
-        return self._own[topic]
-
-    def _topic(self, table: str) -> Topic:
-        """Return the topic of a table, which is made if it is missing, or else as the configuration says. Raises BrokerError."""
-        if table not in self._topics:
-            chosen = self.chosen
-            name = chosen.topic_of(self.pipeline, self.target, table)
-            known = self._said.tables
-            if other := next((other for other in {*self._topics, *known} - {table} if self._topic_name(other) == name), ""):
-                raise TopicRefused(f"{table} and {other} would both be topic {name}; give one of them a name of its own (tables: name)")
-            one = known.get(table)
-            if one and one.topic not in ("", name):
-                raise TopicRefused(
-                    f"{table} was published into topic {one.topic}, and the configuration says {name}; write the old name (tables: name),"
-                    " or let the target begin anew"
-                )
-            self._topics[table] = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
-        return self._topics[table]
-
-    def _topic_name(self, table: str) -> str:
-        return self.chosen.topic_of(self.pipeline, self.target, table)
-
-    def _described(self, name: str, partitions: int, settings: Mapping[str, str], checked: Sequence[str]) -> Topic:
-        admin, timeout = self._open_admin(), self.settings.brokers[self.chosen.broker].timeout
-        topic = describe_topics(admin, [name], timeout).get(name)
-        if topic is None:
-            if not self.chosen.make:
-                raise TopicRefused(f"there is no topic {name}, and make is false; make it with {partitions} partitions, or let it be made")
-            topic = make_topic(admin, name, partitions, self.chosen.replication, settings, timeout)
-        found = read_settings(admin, [name], timeout).get(name, {})
-        if why := refuse_settings(topic, found, partitions, {name: settings[name] for name in checked}):
-            raise TopicRefused(why)
-        return replace(topic, longest_message=int(found.get(LONGEST_MESSAGE, topic.longest_message)))
+    def _topic(self, table: str, schema: TableSchema) -> Topic:
+        return self._topics.of_table(table, schema, self._said.tables)
 
     def _names(self) -> Names:
         return names_of(self.pipeline, pipelines.get_pipeline(self.store, self.pipeline).source_offset)
@@ -638,8 +560,8 @@ class Publisher:
     def _messages_of(self, table: str, schema: TableSchema) -> TableMessages:
         """Return what writes a table's events as messages; a registry has their schemas then. Raises AuditorError."""
         if schema.id not in self._messages:
-            broker, known = self.settings.brokers[self.chosen.broker], self._lasting_columns(table, schema)
-            self._messages[schema.id] = TableMessages(schema, known, self._topic_name(table), self.chosen, broker, self._names())
+            known, topic = self._lasting_columns(table, schema), self._topics.name_of(table)
+            self._messages[schema.id] = TableMessages(schema, known, topic, self.chosen, self._topics.broker, self._names())
         return self._messages[schema.id]
 
     def _lasting_columns(self, table: str, schema: TableSchema) -> list[str]:
@@ -656,14 +578,6 @@ class Publisher:
 def _statement(notes: Sequence[TableNote]) -> str | None:
     """Return the texts of statements; None where none is kept."""
     return "; ".join(str(note.body["statement"]) for note in notes if note.body.get("statement")) or None
-
-
-def _poison(step: Step, refused: SendRefused, target: str) -> TableNote:
-    """Return the note on an event that cannot be published."""
-    position, row = map(int, refused.place.split(b".")[:2])
-    moment = next(part.time for part in step.ahead.parts if part.first <= position <= part.last)
-    body = {"stage": "merge", "reason": str(refused.error), "of": 1}
-    return TableNote(step.table, "poison", position, position, 1, moment, body, target=target, row=row)
 
 
 def _raise(error: AuditorError) -> int:

@@ -34,6 +34,8 @@ class Batch:
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     headers: Sequence[Headers]
+    positions: np.ndarray
+    """Those of the events of which they are, without those of tombstones."""
 
 
 class OrderInTransactions:
@@ -71,21 +73,20 @@ class TableMessages:
         self._encoder = Encoder(nullable_additions(schema, known), chosen.messages, names, register)
 
     def encode(self, events: pa.RecordBatch, orders: pa.Array | None = None) -> Batch:
-        """Return the messages of events; with ``orders``, their numbers in their transactions, each says of which transaction it is.
+        """Return the messages of events of rows; with ``orders``, their numbers in their transactions, each says of which one it is.
 
         Raises ValueRefused for a value that a message cannot hold.
         """
-        rows = events.filter(pc.not_equal(events["kind"], "bounds"))
-        if orders is not None:
-            orders = orders.filter(pc.not_equal(events["kind"], "bounds"))
-        found = self._encoder.encode(rows, time.time_ns(), orders)
-        positions, numbers = (rows[name].take(found["event"]).cast(pa.string()) for name in ("position", "row"))
-        places = pc.binary_join_element_wise(positions, numbers, pa.scalar(self.schema.id), ".").cast(pa.binary())
+        found = self._encoder.encode(events, time.time_ns(), orders)
+        positions, numbers = (events[name].take(found["event"]) for name in ("position", "row"))
+        texts = (positions.cast(pa.string()), numbers.cast(pa.string()))
+        places = pc.binary_join_element_wise(*texts, pa.scalar(self.schema.id), ".").cast(pa.binary())
         headers: list[Headers] = [[(PLACE, place)] for place in places.to_pylist()]
         for name, values in ((NEW_KEY, found["new_key"]), (OLD_KEY, found["old_key"])):
             for at in np.flatnonzero(values.is_valid()).tolist():
                 headers[at].append((name, values[at].as_py()))
-        return Batch(found["key"].to_pylist(), found["value"].to_pylist(), headers)
+        written = positions.to_numpy()[found["value"].is_valid().to_numpy(zero_copy_only=False)]
+        return Batch(found["key"].to_pylist(), found["value"].to_pylist(), headers, written)
 
     def truncation(self, gtid: str | None, position: int, micros: int) -> bytes | None:
         """Return the message that says that all rows went; None in a form that has none."""

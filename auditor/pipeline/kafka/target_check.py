@@ -10,6 +10,7 @@ from auditor.errors import AuditorError
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.broker import open_admin, translated
 from auditor.pipeline.kafka.table_messages import refuse_registry
+from auditor.pipeline.kafka.target_topics import refuse_keyless
 from auditor.pipeline.kafka.topics import describe_topics, read_settings, refuse_settings
 from auditor.pipeline.messages.registry import SchemaRegistry
 
@@ -88,5 +89,5 @@ def _check_each(
         if why := refuse_settings(described, settings.get(name, {}), chosen.partitions_of(topics[name][0]), chosen.made_with):
             yield "error", why
     for table, schema in names.items():
-        if not schema.key and "compact" in chosen.cleanup:
-            yield "error", f"{table} has no primary key, and a topic that is compacted takes no message without a key; use cleanup: delete"
+        if why := refuse_keyless(table, schema, chosen):
+            yield "error", why

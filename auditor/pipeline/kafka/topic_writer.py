@@ -7,7 +7,7 @@ nothing is ever sent again on a guess. https://cwiki.apache.org/confluence/displ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -86,32 +86,34 @@ class TopicWriter:
         """Send messages in their order. Raises BrokerError, and SendRefused for one that is too long for the topic."""
         _refuse_long(topic, keys, values, headers)
         produce, arrived, name = self._producer.produce, self._arrived, topic.name
-        for begin in range(0, len(keys), POLL_EVERY):
-            some = slice(begin, begin + POLL_EVERY)
-            for key, value, added in zip(keys[some], values[some], headers[some], strict=True):
-                try:
-                    if key is None:
-                        produce(name, value, partition=NO_KEY, on_delivery=arrived, headers=added)
-                    else:
-                        produce(name, value, key, on_delivery=arrived, headers=added)
-                except BufferError:  # until earlier messages have arrived
-                    self._produce_later(name, key, value, added)
-            self._producer.poll(0)
-            self._check()
+        with translated(f"topic {name}"):
+            for begin in range(0, len(keys), POLL_EVERY):
+                some = slice(begin, begin + POLL_EVERY)
+                for key, value, added in zip(keys[some], values[some], headers[some], strict=True):
+                    try:
+                        if key is None:
+                            produce(name, value, partition=NO_KEY, on_delivery=arrived, headers=added)
+                        else:
+                            produce(name, value, key, on_delivery=arrived, headers=added)
+                    except BufferError:  # until earlier messages have arrived
+                        self._produce_later(name, key, value, added, NO_KEY if key is None else -1)
+                self._producer.poll(0)
+                self._check()
 
-    def _produce_later(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        partition = NO_KEY if key is None else -1  # chosen by the key
+    def _produce_later(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
+        """Send a message as soon as there is room for it; partition -1 is chosen by the key."""
         while True:
-            self._producer.poll(0.1)
-            self._check()
             with suppress(BufferError):
                 self._producer.produce(topic, value, key, partition, on_delivery=self._arrived, headers=headers)
                 return
+            self._producer.poll(0.1)
+            self._check()
 
-    def send_to_all(self, topic: Topic, value: bytes) -> None:
+    def send_to_all(self, topic: Topic, value: bytes, headers: Headers) -> None:
         """Send a message without a key to every partition of a topic. Raises BrokerError and SendRefused."""
-        for partition in range(topic.partitions):
-            self._producer.produce(topic.name, value, partition=partition, on_delivery=self._arrived)
+        with translated(f"topic {topic.name}"):
+            for partition in range(topic.partitions):
+                self._produce_later(topic.name, None, value, headers, partition)
 
     def _arrived(self, error: KafkaError | None, message: Message) -> None:
         topic = message.topic() or ""
@@ -149,6 +151,7 @@ class TopicWriter:
         with translated("the end of a transaction"):
             self._producer.purge()
             self._producer.abort_transaction(self.timeout)
+            self._producer.flush(self.timeout)  # so that what became of its messages is not taken for the next transaction's
         self._is_open = False
 
     def close(self) -> None:
@@ -163,7 +166,7 @@ class TopicWriter:
 
 def _refuse_long(topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
     """Raise SendRefused for a message that is too long for its topic."""
-    most = topic.longest_message - OVERHEAD
+    most = min(topic.longest_message, MESSAGE_BYTES) - OVERHEAD
     if 4 * max((len(value) for value in values if value), default=0) < most:  # nothing else of a message is as long by far
         return
     for key, value, added in zip(keys, values, headers, strict=True):
@@ -173,13 +176,13 @@ def _refuse_long(topic: Topic, keys: Sequence[bytes | None], values: Sequence[by
                 topic.name,
                 added[0][1] if added and isinstance(added[0][1], bytes) else b"",
                 TopicRefused(
-                    f"topic {topic.name}: a message has {size:,} bytes, and the topic takes {topic.longest_message:,}; raise its"
-                    " max.message.bytes, leave out columns, or skip this"
+                    f"topic {topic.name}: a message has {size:,} bytes, and the topic takes {most:,}; raise its max.message.bytes (of which"
+                    f" {MESSAGE_BYTES:,} are sent at most), leave out columns, or skip this"
                 ),
             )
 
 
-def ends_of(topic: Topic, before: Iterable[int], now: Mapping[int, int]) -> tuple[int, ...]:
-    """Return for each partition of a topic the offset behind the last message that was written."""
-    known = [*before, *([0] * topic.partitions)][: topic.partitions]
+def ends_of(topic: Topic, before: Sequence[int], now: Mapping[int, int]) -> tuple[int, ...]:
+    """Return for each partition of a topic the offset behind the last message that was written; at first, where others' messages ended."""
+    known = [*(before or topic.begins), *([0] * topic.partitions)][: topic.partitions]
     return tuple(now.get(partition, known[partition]) for partition in range(topic.partitions))

@@ -26,7 +26,11 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
     """Return by table why its topic is not the one that was written into; nothing of those that are. Raises BrokerError."""
     written = {table: one for table, one in tables.items() if one.topic}
     found = describe_topics(admin, [one.topic for one in written.values()], broker.timeout)
-    refused = {table: TopicRefused(why) for table, one in written.items() if (why := _refuse(found.get(one.topic), one))}
+    refused = {
+        table: TopicRefused(why)
+        for table, one in written.items()
+        if (why := refuse_changed(found.get(one.topic), one.topic, one.topic_id, len(one.ends)))
+    }
     known = {(one.topic, number): end for table, one in written.items() if table not in refused for number, end in enumerate(one.ends)}
     ends = list_ends(admin, list(known), broker.timeout)
     whose = {one.topic: table for table, one in written.items()}
@@ -45,15 +49,16 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
     return refused
 
 
-def _refuse(topic: Topic | None, written: TablePosition) -> str:
+def refuse_changed(found: Topic | None, name: str, topic_id: str, partitions: int) -> str:
+    """Return why a topic is not the one of this id with so many partitions; '' if it is."""
     anew = "restore it, or let the target begin anew, and send all rows again"
-    if topic is None:
-        return f"topic {written.topic}, into which messages were written, is gone; {anew}"
-    if topic.id != written.topic_id:
-        return f"topic {written.topic} was deleted and made again since messages were written into it; {anew}"
-    if topic.partitions != len(written.ends):
+    if found is None:
+        return f"topic {name}, into which messages were written, is gone; {anew}"
+    if found.id != topic_id:
+        return f"topic {name} was deleted and made again since messages were written into it; {anew}"
+    if found.partitions != partitions:
         return (
-            f"topic {written.topic} has {topic.partitions} partitions now, and had {len(written.ends)}: new messages of a key would go into"
+            f"topic {name} has {found.partitions} partitions now, and had {partitions}: new messages of a key would go into"
             " another partition than its earlier ones; let the target begin anew in a topic with as many (tables: name, partitions)"
         )
     return ""
