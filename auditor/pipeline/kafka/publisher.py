@@ -38,7 +38,7 @@ from auditor.pipeline.incarnation import packed, ways_out
 from auditor.pipeline.kafka.broker import open_admin
 from auditor.pipeline.kafka.position_record import WHOLE, Published, TablePosition, read_published, read_records
 from auditor.pipeline.kafka.step_sender import Step, Transactions, concerns_all, describe_refused, send_step
-from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, TableMessages, names_of, refuse_registry
+from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, TableMessages, names_of
 from auditor.pipeline.kafka.target_topics import TargetTopics
 from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter, ends_of
 from auditor.pipeline.kafka.topics import Topic, describe_topics
@@ -51,8 +51,6 @@ from auditor.pipeline.merge.table_changes import is_move, loses_rows
 from auditor.pipeline.merge.table_merge import Merged, refuse_gone
 from auditor.pipeline.merge.target_reports import TargetReports
 from auditor.pipeline.messages.other_topics import ChangeType, SchemaChangeMessages, TransactionMessages
-from auditor.pipeline.messages.payloads import Register
-from auditor.pipeline.messages.registry import SchemaRegistry
 from auditor.pipeline.messages.source_block import Names
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
@@ -129,9 +127,9 @@ class Publisher:
         return Service(f"publisher {self.target}", publish, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Leave the broker, and the registry."""
         writer, self._writer = self._writer, None
-        self._topics.forget()
+        self._topics.close()
         if writer:
             writer.close()
 
@@ -351,7 +349,7 @@ class Publisher:
                 merged[step.table] = send_step(root, writer, step, through, transactions)
             if transactions:
                 topic = self._topics.own("transactions")
-                transactions.send(writer, topic, TransactionMessages(self.chosen.messages, self._register(topic.name)))
+                transactions.send(writer, topic, TransactionMessages(self.chosen.messages, self._topics.registering(topic.name)))
             self._commit(writer, {step.table: (step.topic, merged[step.table].held) for step in steps}, through, apart)
         if merged:
             self._tell(merged, self.clock() - began)
@@ -491,20 +489,11 @@ class Publisher:
         if self.chosen.schema_changes is None:
             return
         topic = self._topics.own("schema_changes")
-        messages = SchemaChangeMessages(self.chosen.messages, self._names(), self._register(topic.name))
+        messages = SchemaChangeMessages(self.chosen.messages, self._names(), self._topics.registering(topic.name))
         changes: list[tuple[ChangeType, str, TableSchema | None]] = [("CREATE" if is_new else "ALTER", schema.table, schema)]
         micros = int(moment.timestamp() * 1_000_000)
         key, value = messages.write(schema.database, ddl, changes, gtid=None, position=position, micros=micros, now_ns=time.time_ns())
         writer.send(topic, [key], [value], [[(PLACE, f"{position}.-1.{schema.id}".encode()), (COLUMNS, schema.to_json().encode())]])
-
-    def _register(self, topic: str) -> Register | None:
-        """Return what registers schemas of one of the target's own topics; None if its messages need none."""
-        registry = self._topics.broker.registry
-        if not self.chosen.messages.has_registry:
-            return None
-        if registry is None:
-            raise TopicRefused(refuse_registry(self.chosen))
-        return SchemaRegistry(registry).registering(topic, self.chosen.messages)
 
     # where it begins
 
@@ -561,7 +550,8 @@ class Publisher:
         """Return what writes a table's events as messages; a registry has their schemas then. Raises AuditorError."""
         if schema.id not in self._messages:
             known, topic = self._lasting_columns(table, schema), self._topics.name_of(table)
-            self._messages[schema.id] = TableMessages(schema, known, topic, self.chosen, self._topics.broker, self._names())
+            register = self._topics.registering(topic)
+            self._messages[schema.id] = TableMessages(schema, known, self.chosen.messages, self._names(), register)
         return self._messages[schema.id]
 
     def _lasting_columns(self, table: str, schema: TableSchema) -> list[str]:

@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.config import Broker, TopicTarget
-from auditor.errors import TopicRefused
+from auditor.config import MessageSettings, TopicTarget
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.topic_writer import Headers
 from auditor.pipeline.messages.envelope import NEW_KEY, OLD_KEY, Encoder, nullable_additions
-from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.payloads import Register
 from auditor.pipeline.messages.source_block import Names
 
 PLACE = "auditor"
@@ -57,20 +56,17 @@ class OrderInTransactions:
 
 
 class TableMessages:
-    """Writes the events of a table under one schema as messages. A registry has their schemas then.
+    """Writes the events of a table under one schema as messages. ``register`` gives their schemas to a registry, if there is one.
 
-    ``known`` are the columns that all schemas of the table had until then. Raises ColumnRefused for a column that no message holds,
-    SchemaRefused by the registry, and TopicRefused if there is none.
+    ``known`` are the columns that all schemas of the table had until then. Raises ColumnRefused for a column that no message holds, and
+    what the registry raises.
     """
 
-    def __init__(self, schema: TableSchema, known: Sequence[str], topic: str, chosen: TopicTarget, broker: Broker, names: Names) -> None:
+    def __init__(
+        self, schema: TableSchema, known: Sequence[str], settings: MessageSettings, names: Names, register: Register | None
+    ) -> None:
         self.schema = schema
-        register = None
-        if chosen.messages.has_registry:
-            if broker.registry is None:
-                raise TopicRefused(refuse_registry(chosen))
-            register = SchemaRegistry(broker.registry).registering(topic, chosen.messages)
-        self._encoder = Encoder(nullable_additions(schema, known), chosen.messages, names, register)
+        self._encoder = Encoder(nullable_additions(schema, known), settings, names, register)
 
     def encode(self, events: pa.RecordBatch, orders: pa.Array | None = None) -> Batch:
         """Return the messages of events of rows; with ``orders``, their numbers in their transactions, each says of which one it is.

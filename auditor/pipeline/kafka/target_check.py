@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from auditor.config import Settings
@@ -40,7 +41,8 @@ def check_topics(settings: Settings, pipeline: str, target: str, schemas: Sequen
             yield "error", refuse_registry(chosen)
         else:
             try:
-                SchemaRegistry(broker.registry).check()
+                with closing(SchemaRegistry(broker.registry)) as registry:
+                    registry.check()
             except AuditorError as error:
                 yield "error", str(error)
 

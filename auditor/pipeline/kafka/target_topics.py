@@ -11,8 +11,11 @@ from auditor.errors import TopicRefused
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.broker import open_admin
 from auditor.pipeline.kafka.position_record import TablePosition
+from auditor.pipeline.kafka.table_messages import refuse_registry
 from auditor.pipeline.kafka.topics import FOR_EVER, LONGEST_MESSAGE, Topic, describe_topics, make_topic, read_settings, refuse_settings
 from auditor.pipeline.kafka.written_topics import check_written, list_ends, refuse_changed
+from auditor.pipeline.messages.payloads import Register
+from auditor.pipeline.messages.registry import SchemaRegistry
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -36,6 +39,7 @@ class TargetTopics:
     _tables: dict[str, Topic] = field(default_factory=dict)
     _own: dict[str, Topic] = field(default_factory=dict)
     _admin: AdminClient | None = None
+    _registry: SchemaRegistry | None = None
 
     @property
     def chosen(self) -> TopicTarget:
@@ -47,10 +51,23 @@ class TargetTopics:
         """The broker that has them."""
         return self.settings.brokers[self.chosen.broker]
 
-    def forget(self) -> None:
-        """Describe all of them again when they are asked for."""
+    def close(self) -> None:
+        """Leave the registry; all topics are described again when they are asked for."""
         self._tables.clear()
         self._own.clear()
+        registry, self._registry = self._registry, None
+        if registry:
+            registry.close()
+
+    def registering(self, topic: str) -> Register | None:
+        """Return what registers the schemas of a topic; None if its messages need none. Raises TopicRefused if there is no registry."""
+        if not self.chosen.messages.has_registry:
+            return None
+        if self.broker.registry is None:
+            raise TopicRefused(refuse_registry(self.chosen))
+        if self._registry is None:
+            self._registry = SchemaRegistry(self.broker.registry)
+        return self._registry.registering(topic, self.chosen.messages)
 
     def forget_table(self, table: str) -> None:
         """Describe the topic of a table again when it is asked for."""

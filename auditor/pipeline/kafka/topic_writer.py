@@ -49,6 +49,31 @@ class SendRefused(Exception):
         self.topic, self.place, self.error = topic, place, error
 
 
+class _Deliveries:
+    """What became of the messages of one transaction."""
+
+    def __init__(self) -> None:
+        self.ends: dict[str, dict[int, int]] = {}
+        """By topic and partition the offset behind the last message that arrived."""
+        self.refused: SendRefused | None = None
+
+    def note(self, error: KafkaError | None, message: Message) -> None:
+        """Note what became of a message."""
+        topic = message.topic() or ""
+        if error is not None:
+            if self.refused is None:
+                self.refused = SendRefused(topic, b"", error_of(f"topic {topic}", error))
+            return
+        ends, partition, offset = self.ends.setdefault(topic, {}), message.partition() or 0, message.offset() or 0
+        if offset >= ends.get(partition, 0):
+            ends[partition] = offset + 1
+
+    def check(self) -> None:
+        """Raise SendRefused if a message did not arrive."""
+        if self.refused is not None:
+            raise self.refused
+
+
 @dataclass(slots=True)
 class TopicWriter:
     """An open producer, and what it has sent in the transaction under way."""
@@ -59,9 +84,8 @@ class TopicWriter:
     timeout: float
     """Seconds for which a transaction may stand open."""
     _producer: Producer = field(init=False)
-    _ends: dict[str, dict[int, int]] = field(default_factory=dict)
-    """By topic and partition the offset behind the last message that arrived in this transaction."""
-    _refused: SendRefused | None = None
+    _deliveries: _Deliveries = field(default_factory=_Deliveries)
+    """Those of the transaction under way: what becomes of an aborted one's messages may be told after the next one has begun."""
     _is_open: bool = False
 
     def __post_init__(self) -> None:
@@ -77,7 +101,7 @@ class TopicWriter:
 
     def begin(self) -> None:
         """Begin a transaction. Raises BrokerError."""
-        self._ends, self._refused = {}, None
+        self._deliveries = _Deliveries()
         with translated("a transaction"):
             self._producer.begin_transaction()
         self._is_open = True
@@ -85,7 +109,7 @@ class TopicWriter:
     def send(self, topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
         """Send messages in their order. Raises BrokerError, and SendRefused for one that is too long for the topic."""
         _refuse_long(topic, keys, values, headers)
-        produce, arrived, name = self._producer.produce, self._arrived, topic.name
+        produce, arrived, name = self._producer.produce, self._deliveries.note, topic.name
         with translated(f"topic {name}"):
             for begin in range(0, len(keys), POLL_EVERY):
                 some = slice(begin, begin + POLL_EVERY)
@@ -98,16 +122,16 @@ class TopicWriter:
                     except BufferError:  # until earlier messages have arrived
                         self._produce_later(name, key, value, added, NO_KEY if key is None else -1)
                 self._producer.poll(0)
-                self._check()
+                self._deliveries.check()
 
     def _produce_later(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
         """Send a message as soon as there is room for it; partition -1 is chosen by the key."""
         while True:
             with suppress(BufferError):
-                self._producer.produce(topic, value, key, partition, on_delivery=self._arrived, headers=headers)
+                self._producer.produce(topic, value, key, partition, on_delivery=self._deliveries.note, headers=headers)
                 return
             self._producer.poll(0.1)
-            self._check()
+            self._deliveries.check()
 
     def send_to_all(self, topic: Topic, value: bytes, headers: Headers) -> None:
         """Send a message without a key to every partition of a topic. Raises BrokerError and SendRefused."""
@@ -115,30 +139,16 @@ class TopicWriter:
             for partition in range(topic.partitions):
                 self._produce_later(topic.name, None, value, headers, partition)
 
-    def _arrived(self, error: KafkaError | None, message: Message) -> None:
-        topic = message.topic() or ""
-        if error is not None:
-            if self._refused is None:
-                self._refused = SendRefused(topic, b"", error_of(f"topic {topic}", error))
-            return
-        ends, partition, offset = self._ends.setdefault(topic, {}), message.partition() or 0, message.offset() or 0
-        if offset >= ends.get(partition, 0):
-            ends[partition] = offset + 1
-
-    def _check(self) -> None:
-        if self._refused is not None:
-            raise self._refused
-
     def flush(self) -> Mapping[str, Mapping[int, int]]:
         """Wait until all messages have arrived; return by topic and partition the offset behind the last one.
 
         Raises BrokerError and SendRefused.
         """
         left = self._producer.flush(self.timeout)
-        self._check()
+        self._deliveries.check()
         if left:
             raise BrokerUnreachable(f"{left:,} messages did not arrive within {self.timeout:g} s")
-        return self._ends
+        return self._deliveries.ends
 
     def commit(self) -> None:
         """Commit the transaction. Raises BrokerError: then it is not known whether it is, and the next producer finds out."""
@@ -149,9 +159,7 @@ class TopicWriter:
     def abort(self) -> None:
         """Undo the transaction. Raises BrokerError."""
         with translated("the end of a transaction"):
-            self._producer.purge()
             self._producer.abort_transaction(self.timeout)
-            self._producer.flush(self.timeout)  # so that what became of its messages is not taken for the next transaction's
         self._is_open = False
 
     def close(self) -> None:
@@ -160,7 +168,6 @@ class TopicWriter:
 
         with suppress(KafkaException):  # it is left anyway
             if self._is_open:
-                self._producer.purge()
                 self._producer.abort_transaction(1.0)
 
 

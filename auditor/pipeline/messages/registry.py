@@ -40,6 +40,10 @@ class SchemaRegistry:
         self._client = SchemaRegistryClient(options)
         self._found: dict[int, tuple[str, Any, Schema]] = {}
 
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
     def check(self) -> None:
         """Ask for the subjects that it has, whatever they are. Raises RegistryUnreachable, AccessDenied and RegistryRefused."""
         with self._translated("its subjects"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,8 @@ from auditor.pipeline.kafka.publisher import Publisher
 from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staging import Staging
-from auditor.store import Store, open_store, parts
+from auditor.service import pipelines as service
+from auditor.store import Store, open_store, parts, pipelines
 
 PIPELINE = "feed"
 TARGET = "events"
@@ -61,9 +63,33 @@ class TopicRoad:
         self.store.close()
 
     def publisher(self) -> Publisher:
-        """A publisher, which is left at the end."""
+        """A publisher, which is left at the end; what failed is tried again whenever it publishes."""
         self.publishers.append(Publisher(self.settings, self.store, PIPELINE, TARGET))
+        self.publishers[-1].clock = itertools.count(0.0, 100.0).__next__
         return self.publishers[-1]
+
+    def publish(self, anew: bool = False) -> int:
+        """Let the last publisher publish, or with ``anew`` one that begins now, as after a restart; return the number of events."""
+        if anew and self.publishers:
+            self.publishers[-1].close()
+        return (self.publisher() if anew or not self.publishers else self.publishers[-1]).publish_all()
+
+    def configure(self, **target: Any) -> None:
+        """Change the target's configuration, for publishers that begin from now on."""
+        values = json.loads(self.config_file.read_text())
+        values["pipelines"][PIPELINE]["targets"][TARGET] |= target
+        self.config_file.write_text(json.dumps(values))
+        self.settings = config.load(self.config_file)
+
+    def report(self, table: str = "shop.orders") -> tuple[str, str]:
+        """How a table stands, and why it does not go on."""
+        found = pipelines.list_merges(self.store, PIPELINE, TARGET)[TARGET][table]
+        return found.state, found.reason
+
+    def skip(self, position: int, table: str = "shop.orders", row: int | None = None) -> None:
+        """Let a table go on without the events at a position, or one of them, or a statement there."""
+        place = f"binlog.000000:{position}" if row is None else f"binlog.000000:{position}:{row}"
+        service.skip(self.settings, self.store, PIPELINE, table, place, "the test's own", by="ada")
 
     def stage(self, *batches: pa.RecordBatch) -> list[Part]:
         """Stage batches, each of one table, as one batch of the stream."""
@@ -89,9 +115,21 @@ class TopicRoad:
         """What is in the values of a topic's messages."""
         return [None if (value := message.value()) is None else json.loads(value) for message in self.messages(topic)]
 
+    def whole(self) -> Mapping[str, Any]:
+        """The last record of the pipeline as a whole in the positions topic."""
+        [*_, found] = [message.value() for message in self.messages("positions") if message.key() == b"{}"]
+        assert found
+        body: Mapping[str, Any] = json.loads(found)
+        return body
+
     def table(self, topic: str = "shop.orders") -> dict[str, Mapping[str, Any]]:
         """The rows that a plain consumer of Debezium's messages has in the end, by their keys."""
         return rebuild(self.messages(topic))
+
+
+def headers_of(message: Message) -> dict[str, str]:
+    """Return a message's headers as texts."""
+    return {name: value.decode() if isinstance(value, bytes) else str(value) for name, value in message.headers() or ()}
 
 
 def read(server: str, topic: str, partitions: Sequence[int] | None = None) -> list[Message]:
