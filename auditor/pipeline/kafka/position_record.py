@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import BrokerError, BrokerUnreachable, IncarnationsDiffer
-from auditor.pipeline.kafka.broker import error_of, open_consumer, translated
+from auditor.pipeline.kafka.broker import error_of, open_admin, open_consumer, translated
+from auditor.pipeline.kafka.topics import list_ends
 
 if TYPE_CHECKING:
     from auditor.config import Broker
@@ -84,7 +85,7 @@ def read_published(broker: Broker, topic: str) -> Published:
     """Return what a positions topic says at its committed end; nothing if it is empty. Raises BrokerError, and
     IncarnationsDiffer for records that this version does not write.
 
-    Call it once the producer has its transactions settled: one that stands open hides what follows it.
+    Call it once the producer has its transactions settled.
     """
     latest = dict(read_records(broker, topic))
     said = Published()
@@ -101,14 +102,28 @@ def read_published(broker: Broker, topic: str) -> Published:
 
 
 def read_records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield the keys and values of a topic of one partition, up to its committed end now. Raises BrokerError."""
+    """Yield the keys and values of a topic of one partition, up to its committed end now.
+
+    Call it once the topic's producer has its transactions settled. Raises BrokerError, also where one of them is not, as after a crash of
+    a broker that forgot to end it: what follows it is hidden, and would be sent twice.
+    """
     from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
+    # A partition's leader that has just begun does not list its end until it knows it, and would say that it ends earlier where it is read:
+    # https://cwiki.apache.org/confluence/display/KAFKA/KIP-207
+    admin = open_admin(broker)
+    end, written = (list_ends(admin, [(topic, 0)], broker.timeout, committed=one)[topic, 0] for one in (True, False))
+    if end < written:
+        raise BrokerError(
+            f"topic {topic} has a transaction at offset {end} that is neither committed nor aborted, although its producer has none under"
+            " way; find it by kafka-transactions.sh find-hanging, and abort it in all topics of the target"
+        )
     consumer, silent_since = open_consumer(broker, f"auditor.reader.{topic}"), time.monotonic()
     try:
         with translated(f"topic {topic}"):
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        while True:
+        reached = 0
+        while reached < end:
             with translated(f"topic {topic}"):
                 found = consumer.consume(10_000, MOMENT)
             if found:
@@ -116,10 +131,12 @@ def read_records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes | No
             elif time.monotonic() > silent_since + broker.timeout:
                 raise BrokerUnreachable(f"topic {topic} cannot be read: the broker says nothing for {broker.timeout:g} s")
             for message in found:
+                reached = (message.offset() or 0) + 1
                 if error := message.error():
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        return
-                    raise error_of(f"topic {topic}", error)
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise error_of(f"topic {topic}", error)
+                    reached -= 1  # an end has the offset at which the next message will be
+                    continue
                 key = message.key()
                 if key is None:
                     raise BrokerError(f"topic {topic} has a message without a key, which auditor did not write; give it a topic of its own")

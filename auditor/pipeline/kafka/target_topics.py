@@ -12,8 +12,17 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.broker import open_admin
 from auditor.pipeline.kafka.position_record import TablePosition
 from auditor.pipeline.kafka.table_messages import refuse_registry
-from auditor.pipeline.kafka.topics import FOR_EVER, LONGEST_MESSAGE, Topic, describe_topics, make_topic, read_settings, refuse_settings
-from auditor.pipeline.kafka.written_topics import check_written, list_ends, refuse_changed
+from auditor.pipeline.kafka.topics import (
+    FOR_EVER,
+    LONGEST_MESSAGE,
+    Topic,
+    describe_topics,
+    list_ends,
+    make_topic,
+    read_settings,
+    refuse_settings,
+)
+from auditor.pipeline.kafka.written_topics import check_written, refuse_changed
 from auditor.pipeline.messages.payloads import Register
 from auditor.pipeline.messages.registry import SchemaRegistry
 

@@ -29,6 +29,10 @@ FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """Settings of a topic of which nothing is deleted."""
 
 
+Part = tuple[str, int]
+"""A topic's name, and a partition of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A topic of a cluster."""
@@ -99,6 +103,32 @@ def read_settings(admin: AdminClient, names: Collection[str], timeout: float) ->
             found[resource.name] = {name: str(entry.value) for name, entry in answer.result(timeout).items()}
         except KafkaException as error:
             raise error_of(f"topic {resource.name}", error.args[0]) from error
+    return found
+
+
+def list_ends(admin: AdminClient, wanted: list[Part], timeout: float, *, committed: bool = True) -> dict[Part, int]:
+    """Return the offsets at which the messages of partitions end, up to the first one whose transaction is under way, or all.
+
+    Raises BrokerError.
+    """
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    if not wanted:
+        return {}
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    with translated("the cluster"):
+        asked = admin.list_offsets(
+            {TopicPartition(topic, number): latest for topic, number in wanted},
+            isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=timeout,
+        )
+    found: dict[Part, int] = {}
+    for place, answer in asked.items():
+        try:
+            found[place.topic, place.partition] = answer.result(timeout).offset
+        except KafkaException as error:
+            raise error_of(f"topic {place.topic}", error.args[0]) from error
     return found
 
 

@@ -9,7 +9,7 @@ from auditor.config import Broker
 from auditor.errors import TopicRefused
 from auditor.pipeline.kafka.broker import error_of, open_consumer, translated
 from auditor.pipeline.kafka.position_record import MOMENT, TablePosition
-from auditor.pipeline.kafka.topics import Topic, describe_topics
+from auditor.pipeline.kafka.topics import Part, Topic, describe_topics, list_ends
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 MARKERS = 1
 """Offsets that a committed transaction takes behind its last message in a partition: its marker."""
-
-Part = tuple[str, int]
-"""A topic's name, and a partition of it."""
 
 
 def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, TablePosition]) -> dict[str, TopicRefused]:
@@ -34,8 +31,17 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
     known = {(one.topic, number): end for table, one in written.items() if table not in refused for number, end in enumerate(one.ends)}
     ends = list_ends(admin, list(known), broker.timeout)
     whose = {one.topic: table for table, one in written.items()}
-    for (topic, number), end in known.items():
-        if ends[topic, number] < end:
+    hidden = [part for part, end in known.items() if ends[part] < end]
+    written_ends = list_ends(admin, hidden, broker.timeout, committed=False)
+    for topic, number in hidden:
+        end = known[topic, number]
+        if written_ends[topic, number] >= end:
+            refused[whose[topic]] = TopicRefused(
+                f"topic {topic}: partition {number} has a transaction at offset {ends[topic, number]} that is neither committed nor"
+                f" aborted, and hides messages up to {end}, of which the broker said that they are committed; see to it by"
+                " kafka-transactions.sh find-hanging, or let the target begin anew in other topics"
+            )
+        else:
             refused[whose[topic]] = TopicRefused(
                 f"topic {topic}: partition {number} ends at offset {ends[topic, number]}, and messages up to {end} were written: the topic,"
                 " or the broker, was restored from an earlier time; restore it, or let the target begin anew in other topics"
@@ -62,29 +68,6 @@ def refuse_changed(found: Topic | None, name: str, topic_id: str, partitions: in
             " another partition than its earlier ones; let the target begin anew in a topic with as many (tables: name, partitions)"
         )
     return ""
-
-
-def list_ends(admin: AdminClient, wanted: list[Part], timeout: float) -> dict[Part, int]:
-    """Return the offsets at which the committed messages of partitions end. Raises BrokerError."""
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec
-
-    if not wanted:
-        return {}
-    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    with translated("the cluster"):
-        asked = admin.list_offsets(
-            {TopicPartition(topic, number): latest for topic, number in wanted},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=timeout,
-        )
-    found: dict[Part, int] = {}
-    for place, answer in asked.items():
-        try:
-            found[place.topic, place.partition] = answer.result(timeout).offset
-        except KafkaException as error:
-            raise error_of(f"topic {place.topic}", error.args[0]) from error
-    return found
 
 
 def _written_by_others(broker: Broker, beyond: Mapping[Part, int]) -> list[Part]:

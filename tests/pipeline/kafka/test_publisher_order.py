@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.kafka import publisher as module
+from auditor.pipeline.kafka.topics import list_ends
 from auditor.store import pipelines
 from tests.pipeline.kafka.topic_road import PIPELINE, TARGET, Made, TopicRoad, headers_of, read
 from tests.pipeline_events import announce, batch, delete, insert, note, refresh, table, update
@@ -60,7 +61,8 @@ def test_keys_are_in_the_partitions_of_the_java_client(made: Made) -> None:
     ours = {message.key(): message.partition() for message in road.messages()}
     assert ours == {key: (murmur2(key) & 0x7FFFFFFF) % 7 for key in ours if key} and len(ours) == 300
     plain = f"{road.prefix}.plain"
-    AdminClient({"bootstrap.servers": road.server}).create_topics([NewTopic(plain, 7)])[plain].result(20)
+    admin = AdminClient({"bootstrap.servers": road.server})
+    admin.create_topics([NewTopic(plain, 7)])[plain].result(20)
     producer = Producer({"bootstrap.servers": road.server, "partitioner": "murmur2_random"})
     for key in [*ours, *JAVAS]:
         producer.produce(plain, b"", key)
@@ -78,9 +80,9 @@ def test_places_are_unique_and_increase_for_each_key(made: Made) -> None:
     road.publish()
     places: dict[bytes, list[tuple[int, int]]] = {}
     for message in road.messages():
-        position, row, schema = headers_of(message)["auditor"].split(".")
+        place, row, schema = headers_of(message)["auditor"].split(".")
         assert schema == ORDERS.id
-        places.setdefault(message.key() or b"", []).append((int(position), int(row)))
+        places.setdefault(message.key() or b"", []).append((int(place), int(row)))
     assert len(places) == 7 and all(found == sorted(set(found)) for found in places.values())
 
 
@@ -211,15 +213,38 @@ def test_a_broker_that_begins_again_is_met_again(tmp_path: Path, empty_store: Pa
         road = made.road(timeout="10s")
         road.stage(batch(comes(ORDERS, 10, ["1", "pen"])))
         road.publish()
+        wait_for_markers(road)
         broker.kill()
         road.stage(batch(comes(ORDERS, 20, ["2", "ink"])))
         road.publish()
         assert road.report()[0] == "delayed"
         broker.start()
-        while not road.publish():
-            road.stage(batch(comes(ORDERS, 20, ["2", "ink"])))
+        road.publish()
         assert [value["after"]["id"] for value in road.values()] == [1, 2] and road.report() == ("merged", "")
     finally:
         for one in made.roads:
             one.close()
         broker.stop()
+
+
+def wait_for_markers(road: TopicRoad) -> None:
+    """Wait until the broker has ended the transactions whose commits it confirmed: a single one that is killed before forgets to."""
+    admin = AdminClient({"bootstrap.servers": road.server})
+    places = [(f"{road.prefix}.{name}", 0) for name in ("positions", "changes", "shop.orders")]
+    while list_ends(admin, places, 10) != list_ends(admin, places, 10, committed=False):
+        pass
+
+
+def test_a_transaction_that_the_broker_forgot_to_end_is_refused_and_not_sent_again(road: TopicRoad) -> None:
+    road.stage(batch(comes(ORDERS, 10, ["1", "pen"])))
+    road.publish()
+    producer = Producer({"bootstrap.servers": road.server, "transactional.id": f"{road.prefix}-hanging"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(f"{road.prefix}.positions", b"{}", b"{}")
+    producer.flush(20)
+    road.publish(anew=True)
+    assert road.publish() == 0 and "is neither committed nor aborted" in road.report()[1]
+    producer.abort_transaction(20)
+    road.publish()
+    assert road.report() == ("merged", "") and len(road.messages()) == 1

@@ -117,9 +117,8 @@ class TopicRoad:
 
     def whole(self) -> Mapping[str, Any]:
         """The last record of the pipeline as a whole in the positions topic."""
-        [*_, found] = [message.value() for message in self.messages("positions") if message.key() == b"{}"]
-        assert found
-        body: Mapping[str, Any] = json.loads(found)
+        found = [message.value() for message in self.messages("positions") if message.key() == b"{}"]
+        body: Mapping[str, Any] = json.loads(found[-1] or b"")
         return body
 
     def table(self, topic: str = "shop.orders") -> dict[str, Mapping[str, Any]]:
