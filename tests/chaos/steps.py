@@ -19,6 +19,7 @@ from pyspark.sql.datasource import InputPartition
 
 from auditor.pipeline import run, source, staging
 from auditor.pipeline import stage_task as tasks
+from auditor.pipeline.kafka import publisher_process
 from auditor.pipeline.merge import load_files, load_tasks, loader, loader_process, table_merge
 from auditor.pipeline.source import parse_options
 from auditor.points import followed
@@ -39,6 +40,11 @@ STEPS = (
 """The driver has found the end of a batch; has cut it into ranges; a task has decoded a part of its range; has written its parts; the
 driver begins to stage a batch; has all its parts written, and none listed; has listed them; a task has loaded a part into a staging table,
 or written it to a file for one."""
+
+DRIVER_STEPS = ("driver: planned", "driver: cut", "driver: begun", "driver: written", "driver: listed")
+
+PUBLISHER_STEPS = ("begin", "sent", "commit", "committed", "report")
+"""Before a transaction of the broker begins, when its messages have arrived, before and after its commit, before that is reported."""
 
 LOADER_STEPS = ("stage", "load", "merge", "merged", "commit", "committed", "report")
 """Before the staging table is made, before it is loaded, before and after the merge in its transaction, before and after its commit."""
@@ -134,10 +140,11 @@ def installed() -> Iterator[None]:
         (loader, "LEAST_HERE", 8 << 10),
         (load_files, "store_file", store_file),
         (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
+        (run, "PublisherProcess", partial(publisher_process.PublisherProcess, module="tests.chaos.publisher")),
         (run, "Staging", _SteppedStaging),
         (run, "_binlog", lambda: SteppedBinlog),
     ):
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, replacement)
-    with followed("merge", _reach_of_loader):
+    with followed("merge", _reach_of_loader), followed("publish", lambda step: reach(f"publisher: {step}")):
         yield

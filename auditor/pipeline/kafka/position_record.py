@@ -40,7 +40,7 @@ class TablePosition:
     topic: str = ""
     topic_id: str = ""
     ends: tuple[int, ...] = ()
-    """For each partition the offset behind the last message that was written; 0 where none was."""
+    """For each partition the offset behind its last message when all of ours had arrived."""
 
 
 @dataclass(frozen=True, slots=True)

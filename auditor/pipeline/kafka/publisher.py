@@ -40,7 +40,7 @@ from auditor.pipeline.kafka.position_record import WHOLE, Published, TablePositi
 from auditor.pipeline.kafka.step_sender import Step, Transactions, concerns_all, describe_refused, send_step
 from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, TableMessages, names_of
 from auditor.pipeline.kafka.target_topics import TargetTopics
-from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter, ends_of
+from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter
 from auditor.pipeline.kafka.topics import Topic, describe_topics
 from auditor.pipeline.merge.late_start import find_late
 from auditor.pipeline.merge.merge_together import Pending, look
@@ -375,16 +375,16 @@ class Publisher:
 
     def _commit(self, writer: TopicWriter, changed: Mapping[str, tuple[Topic, Held]], through: int, apart: Collection[str]) -> None:
         """Write where tables stand now as the last messages of a transaction, and commit it."""
-        ends = writer.flush()
+        writer.flush()
         reach("publish.sent")
         positions = self._topics.own("positions")
         if found := self._topics.find_changed([positions, *(topic for topic, _ in changed.values() if topic.name)]):
             raise SendRefused(found[0], b"", found[1])
-        tables: dict[str, TablePosition] = {}
-        for table, (topic, held) in changed.items():
-            before = self._said.tables.get(table, TablePosition())
-            now = ends_of(topic, before.ends if before.topic == topic.name else (), ends.get(topic.name, {}))
-            tables[table] = TablePosition(held.position, held.schema_id, topic.name, topic.id, now)
+        ends = self._topics.list_ends(topic for topic, _ in changed.values())
+        tables = {
+            table: TablePosition(held.position, held.schema_id, topic.name, topic.id, ends[topic.name])
+            for table, (topic, held) in changed.items()
+        }
         said = replace(
             self._said,
             batch=self._said.batch + 1,

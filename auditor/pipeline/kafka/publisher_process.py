@@ -23,11 +23,12 @@ class PublisherProcess:
     config_file: str
     pipeline: str
     target: str
+    module: str = __name__
 
     def service(self, every: float, stopped: threading.Event, staged: threading.Event, paused: threading.Event) -> Service:
         """Return what publishes as a `Publisher` does, until ``stopped`` is set."""
         arguments = (self.config_file, self.pipeline, self.target, str(every))
-        return Child(__name__, arguments, f"publisher of {self.target}").service(f"publisher {self.target}", stopped, staged, paused)
+        return Child(self.module, arguments, f"publisher of {self.target}").service(f"publisher {self.target}", stopped, staged, paused)
 
 
 def publish(config_file: Path, pipeline: str, target: str, every: float, level: str) -> None:

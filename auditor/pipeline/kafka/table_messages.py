@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -32,9 +32,32 @@ class Batch:
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    headers: Sequence[Headers]
+    headers: Collection[Headers]
     positions: np.ndarray
     """Those of the events of which they are, without those of tombstones."""
+
+
+@dataclass(frozen=True, slots=True)
+class _MessageHeaders(Collection[Headers]):
+    """The headers of messages, which are made one after the other: lists of many at once would be a quarter of all work."""
+
+    places: Sequence[bytes]
+    more: dict[int, Headers]
+    """By message, those beside its place."""
+
+    def __iter__(self) -> Iterator[Headers]:
+        if not self.more:
+            for place in self.places:
+                yield [(PLACE, place)]
+            return
+        for number, place in enumerate(self.places):
+            yield [(PLACE, place), *self.more.get(number, ())]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __contains__(self, headers: object) -> bool:
+        return any(headers == one for one in self)
 
 
 class OrderInTransactions:
@@ -77,10 +100,10 @@ class TableMessages:
         positions, numbers = (events[name].take(found["event"]) for name in ("position", "row"))
         texts = (positions.cast(pa.string()), numbers.cast(pa.string()))
         places = pc.binary_join_element_wise(*texts, pa.scalar(self.schema.id), ".").cast(pa.binary())
-        headers: list[Headers] = [[(PLACE, place)] for place in places.to_pylist()]
+        headers = _MessageHeaders(places.to_pylist(), {})
         for name, values in ((NEW_KEY, found["new_key"]), (OLD_KEY, found["old_key"])):
             for at in np.flatnonzero(values.is_valid()).tolist():
-                headers[at].append((name, values[at].as_py()))
+                headers.more.setdefault(at, []).append((name, values[at].as_py()))
         written = positions.to_numpy()[found["value"].is_valid().to_numpy(zero_copy_only=False)]
         return Batch(found["key"].to_pylist(), found["value"].to_pylist(), headers, written)
 

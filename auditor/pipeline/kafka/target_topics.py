@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -99,7 +99,7 @@ class TargetTopics:
         assert name
         if name not in self._own:
             wanted = POSITIONS if which == "positions" else FOR_EVER
-            self._own[name] = self._described(name, 1, wanted, ("cleanup.policy",))[0]
+            self._own[name] = self._described(name, 1, wanted, ("cleanup.policy",))
         return self._own[name]
 
     def of_table(self, table: str, schema: TableSchema, known: Mapping[str, TablePosition]) -> Topic:
@@ -125,18 +125,12 @@ class TargetTopics:
                 " or let the target begin anew"
             )
         chosen = self.chosen
-        topic, was_there = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
-        if was_there and not one.topic:
-            ends = list_ends(self._open_admin(), [(name, number) for number in range(topic.partitions)], self.broker.timeout)
-            topic = replace(topic, begins=tuple(ends[name, number] for number in range(topic.partitions)))
-        self._tables[table] = topic
-        return topic
+        self._tables[table] = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
+        return self._tables[table]
 
-    def _described(self, name: str, partitions: int, settings: Mapping[str, str], checked: Sequence[str]) -> tuple[Topic, bool]:
-        """Return a topic, and whether it was there. Raises BrokerError."""
+    def _described(self, name: str, partitions: int, settings: Mapping[str, str], checked: Sequence[str]) -> Topic:
         admin, timeout = self._open_admin(), self.broker.timeout
         topic = describe_topics(admin, [name], timeout).get(name)
-        was_there = topic is not None
         if topic is None:
             if not self.chosen.make:
                 raise TopicRefused(f"there is no topic {name}, and make is false; make it with {partitions} partitions, or let it be made")
@@ -144,11 +138,21 @@ class TargetTopics:
         found = read_settings(admin, [name], timeout).get(name, {})
         if why := refuse_settings(topic, found, partitions, {name: settings[name] for name in checked}):
             raise TopicRefused(why)
-        return replace(topic, longest_message=int(found.get(LONGEST_MESSAGE, topic.longest_message))), was_there
+        return replace(topic, longest_message=int(found.get(LONGEST_MESSAGE, topic.longest_message)))
 
     def check_written(self, tables: Mapping[str, TablePosition]) -> dict[str, TopicRefused]:
         """Return by table why its topic is not the one that was written into; nothing of those that are. Raises BrokerError."""
         return check_written(self.broker, self._open_admin(), tables)
+
+    def list_ends(self, topics: Iterable[Topic]) -> dict[str, tuple[int, ...]]:
+        """Return for each partition of topics the offset behind the last message, all of which have arrived. Raises BrokerError.
+
+        What others have written into them meanwhile, or before the first message of ours, is among them.
+        """
+        chosen = {topic.name: topic.partitions for topic in topics}
+        places = [(name, number) for name, partitions in chosen.items() for number in range(partitions)]
+        ends = list_ends(self._open_admin(), places, self.broker.timeout, committed=False)
+        return {name: tuple(ends[name, number] for number in range(partitions)) for name, partitions in chosen.items()}
 
     def find_changed(self, topics: Collection[Topic]) -> tuple[str, TopicRefused] | None:
         """Return the name of a topic that is not the one that was described, and how it differs; None if all are. Raises BrokerError.

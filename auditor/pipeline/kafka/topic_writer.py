@@ -7,7 +7,7 @@ nothing is ever sent again on a guess. https://cwiki.apache.org/confluence/displ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -50,23 +50,16 @@ class SendRefused(Exception):
 
 
 class _Deliveries:
-    """What became of the messages of one transaction."""
+    """Which message of one transaction did not arrive, if one did not."""
 
     def __init__(self) -> None:
-        self.ends: dict[str, dict[int, int]] = {}
-        """By topic and partition the offset behind the last message that arrived."""
         self.refused: SendRefused | None = None
 
     def note(self, error: KafkaError | None, message: Message) -> None:
-        """Note what became of a message."""
-        topic = message.topic() or ""
-        if error is not None:
-            if self.refused is None:
-                self.refused = SendRefused(topic, b"", error_of(f"topic {topic}", error))
-            return
-        ends, partition, offset = self.ends.setdefault(topic, {}), message.partition() or 0, message.offset() or 0
-        if offset >= ends.get(partition, 0):
-            ends[partition] = offset + 1
+        """Note that a message did not arrive."""
+        if error is not None and self.refused is None:
+            topic = message.topic() or ""
+            self.refused = SendRefused(topic, b"", error_of(f"topic {topic}", error))
 
     def check(self) -> None:
         """Raise SendRefused if a message did not arrive."""
@@ -91,6 +84,7 @@ class TopicWriter:
     def __post_init__(self) -> None:
         settings = {
             "partitioner": "murmur2_random",
+            "delivery.report.only.error": True,  # which takes a third of the work of sending
             "message.max.bytes": MESSAGE_BYTES,
             "batch.size": BATCH_BYTES,
             "queue.buffering.max.kbytes": QUEUED_KIB,
@@ -106,23 +100,26 @@ class TopicWriter:
             self._producer.begin_transaction()
         self._is_open = True
 
-    def send(self, topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
+    def send(self, topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Collection[Headers]) -> None:
         """Send messages in their order. Raises BrokerError, and SendRefused for one that is too long for the topic."""
         _refuse_long(topic, keys, values, headers)
-        produce, arrived, name = self._producer.produce, self._deliveries.note, topic.name
+        produce, arrived, name, left = self._producer.produce, self._deliveries.note, topic.name, POLL_EVERY
         with translated(f"topic {name}"):
-            for begin in range(0, len(keys), POLL_EVERY):
-                some = slice(begin, begin + POLL_EVERY)
-                for key, value, added in zip(keys[some], values[some], headers[some], strict=True):
-                    try:
-                        if key is None:
-                            produce(name, value, partition=NO_KEY, on_delivery=arrived, headers=added)
-                        else:
-                            produce(name, value, key, on_delivery=arrived, headers=added)
-                    except BufferError:  # until earlier messages have arrived
-                        self._produce_later(name, key, value, added, NO_KEY if key is None else -1)
-                self._producer.poll(0)
-                self._deliveries.check()
+            for key, value, added in zip(keys, values, headers, strict=True):
+                try:
+                    if key is None:
+                        produce(name, value, partition=NO_KEY, on_delivery=arrived, headers=added)
+                    else:
+                        produce(name, value, key, on_delivery=arrived, headers=added)
+                except BufferError:  # until earlier messages have arrived
+                    self._produce_later(name, key, value, added, NO_KEY if key is None else -1)
+                left -= 1
+                if not left:
+                    left = POLL_EVERY
+                    self._producer.poll(0)
+                    self._deliveries.check()
+            self._producer.poll(0)
+            self._deliveries.check()
 
     def _produce_later(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
         """Send a message as soon as there is room for it; partition -1 is chosen by the key."""
@@ -139,16 +136,12 @@ class TopicWriter:
             for partition in range(topic.partitions):
                 self._produce_later(topic.name, None, value, headers, partition)
 
-    def flush(self) -> Mapping[str, Mapping[int, int]]:
-        """Wait until all messages have arrived; return by topic and partition the offset behind the last one.
-
-        Raises BrokerError and SendRefused.
-        """
+    def flush(self) -> None:
+        """Wait until all messages have arrived. Raises BrokerError and SendRefused."""
         left = self._producer.flush(self.timeout)
         self._deliveries.check()
         if left:
             raise BrokerUnreachable(f"{left:,} messages did not arrive within {self.timeout:g} s")
-        return self._deliveries.ends
 
     def commit(self) -> None:
         """Commit the transaction. Raises BrokerError: then it is not known whether it is, and the next producer finds out."""
@@ -171,7 +164,7 @@ class TopicWriter:
                 self._producer.abort_transaction(1.0)
 
 
-def _refuse_long(topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers]) -> None:
+def _refuse_long(topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Iterable[Headers]) -> None:
     """Raise SendRefused for a message that is too long for its topic."""
     most = min(topic.longest_message, MESSAGE_BYTES) - OVERHEAD
     if 4 * max((len(value) for value in values if value), default=0) < most:  # nothing else of a message is as long by far
@@ -187,9 +180,3 @@ def _refuse_long(topic: Topic, keys: Sequence[bytes | None], values: Sequence[by
                     f" {MESSAGE_BYTES:,} are sent at most), leave out columns, or skip this"
                 ),
             )
-
-
-def ends_of(topic: Topic, before: Sequence[int], now: Mapping[int, int]) -> tuple[int, ...]:
-    """Return for each partition of a topic the offset behind the last message that was written; at first, where others' messages ended."""
-    known = [*(before or topic.begins), *([0] * topic.partitions)][: topic.partitions]
-    return tuple(now.get(partition, known[partition]) for partition in range(topic.partitions))

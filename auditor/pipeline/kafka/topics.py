@@ -43,8 +43,6 @@ class Topic:
     partitions: int
     longest_message: int = 1 << 20
     """Bytes of a message that it takes."""
-    begins: tuple[int, ...] = ()
-    """For each partition the offset at which messages of others ended before the first of ours; empty where there were none."""
 
 
 def describe_topics(admin: AdminClient, names: Collection[str], timeout: float) -> dict[str, Topic]:

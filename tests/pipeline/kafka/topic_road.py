@@ -128,7 +128,8 @@ class TopicRoad:
 
 def headers_of(message: Message) -> dict[str, str]:
     """Return a message's headers as texts."""
-    return {name: value.decode() if isinstance(value, bytes) else str(value) for name, value in message.headers() or ()}
+    found: Any = message.headers() or ()
+    return {name: value.decode() for name, value in found}
 
 
 def read(server: str, topic: str, partitions: Sequence[int] | None = None) -> list[Message]:
