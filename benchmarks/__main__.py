@@ -20,6 +20,7 @@ from benchmarks import (
     load,
     measurements,
     process,
+    publishing,
     ratios,
     refreshing,
     repairing,
@@ -45,6 +46,7 @@ PARTS = (
     "load",
     "stream",
     "road",
+    "publish",
     "tables",
     "refresh",
     "live",
@@ -73,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     tools = (
         _available_tools(options.tools, results)
-        if set(parts) - {"cost", "ratios", "load", "stream", "road", "tables", "refresh", "live", "shuffled", "writes", "repair"}
+        if set(parts) - {"cost", "ratios", "load", "stream", "road", "publish", "tables", "refresh", "live", "shuffled", "writes", "repair"}
         else []
     )
     results.tools = {tool.name: tool.description for tool in tools}
@@ -103,6 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "road" in parts:
                 for engine in _chosen(road.ENGINES, options):
                     results.roads += road.measure(servers, engine, rows, options.scenarios)
+            if "publish" in parts:
+                for engine in _chosen(publishing.ENGINES, options):
+                    results.publications += publishing.measure(servers, engine, rows)
             if "tables" in parts:
                 for engine in _chosen(tables.ENGINES, options):
                     seconds = 5.0 if options.quick else tables.SECONDS

@@ -15,6 +15,7 @@ from benchmarks.cost import Cost
 from benchmarks.duel import Row
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
+from benchmarks.publishing import Publication
 from benchmarks.ratios import Ratios
 from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
@@ -51,6 +52,7 @@ def merge(results: Results, directory: Path) -> Results:
         threads=rows("threads"),
         streams=list({stream.engine: stream for stream in (*before.streams, *results.streams)}.values()),
         roads=list({(road.engine, road.targets): road for road in (*before.roads, *results.roads)}.values()),
+        publications=list({(one.engine, one.tool): one for one in (*before.publications, *results.publications)}.values()),
         tables=list({(entry.scenario, entry.target): entry for entry in (*before.tables, *results.tables)}.values()),
         refreshes=list({(entry.engine, entry.tables): entry for entry in (*before.refreshes, *results.refreshes)}.values()),
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
@@ -70,6 +72,7 @@ def read(directory: Path) -> Results:
     results.ratios = [Ratios(**entry) for entry in values.get("ratios", ())]
     results.streams = [Stream(**stream) for stream in values.get("streams", ())]
     results.roads = [Road(**road) for road in values.get("roads", ())]
+    results.publications = [Publication(**entry) for entry in values.get("publications", ())]
     results.tables = [Tables(**entry) for entry in values.get("tables", ())]
     results.refreshes = [Refreshed(**entry) for entry in values.get("refreshes", ())]
     results.loads = [Load(**load) for load in values.get("loads", ())]

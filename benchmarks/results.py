@@ -14,6 +14,7 @@ from benchmarks.duel import Row
 from benchmarks.live import CHANGED, EVENTS, FULL, LIVE, OWN, SOURCE, TARGET, LiveCost
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
+from benchmarks.publishing import Publication
 from benchmarks.ratios import BASE, Ratios
 from benchmarks.refreshing import Refreshed
 from benchmarks.repairing import Repaired
@@ -88,6 +89,12 @@ begun, with an empty target. Time is from the start of the command: until it end
 PostgreSQL shows them all. Statements are those of all sessions of the source, transactions those of the target; CPU seconds are those of
 that time.
 """
+PUBLISH_NOTES = """\
+Inserts, updates and deletes of ten columns as JSON without schemas, into a topic of one partition of the same broker. `auditor` publishes
+what was written before it began, exactly once: in transactions, each with its position. Its publisher is a process of its own; "all" are
+it and those that decode and stage, with their starts. Debezium embedded, whose process is Java with a plain producer, follows the log
+while it is written, at least once; its start does not count. CPU seconds are those of the tools' own processes, and not of the servers."""
+
 SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
 side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""
 
@@ -125,6 +132,7 @@ class Results:
     loads: list[Load] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     roads: list[Road] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
     tables: list[Tables] = field(default_factory=list)
     refreshes: list[Refreshed] = field(default_factory=list)
     lives: list[LiveCost] = field(default_factory=list)
@@ -176,6 +184,8 @@ class Results:
             parts += ["## Reading the binary log", STREAM_NOTES, _stream_table(self.streams)]
         if self.roads:
             parts += ["## From the binary log to merged tables", ROAD_NOTES, _road_table(self.roads)]
+        if self.publications:
+            parts += ["## From the binary log into topics", PUBLISH_NOTES, _publish_table(self.publications)]
         if self.tables:
             parts += ["## Many tables in one pipeline", TABLES_NOTES, _tables_table(self.tables)]
         if self.refreshes:
@@ -361,6 +371,20 @@ def _memory_of(group: str) -> Callable[[Road], str]:
 
 def _cpu_of(group: str) -> Callable[[Road], str]:
     return lambda road: f"{road.cpu[group]:.0f}" if group in road.cpu else ""
+
+
+def _publish_table(publications: Sequence[Publication]) -> str:
+    head = ["source", "tool", "events", "seconds", "CPU seconds, all", "of the publisher", "events per CPU second, all", "of the publisher"]
+    body = []
+    for one in publications:
+        if one.why:
+            body.append([one.engine, f"{one.tool}: {one.why}", *[""] * (len(head) - 2)])
+            continue
+        own = one.cpu.get("publisher", 0.0)
+        rates = [f"{one.per_cpu_second:,.0f}", f"{one.events / own:,.0f}" if own else ""]
+        spent = [f"{one.seconds:.1f}", f"{sum(one.cpu.values()):.1f}", f"{own:.1f}" if own else ""]
+        body.append([one.engine, one.tool, f"{one.events:,}", *spent, *rates])
+    return _table(head, body)
 
 
 def _shuffled_table(costs: Sequence[ShuffledCost]) -> str:

@@ -75,6 +75,7 @@ GROUPS = {
     "python_streaming_source_runner": "planner",  # of measurements from when Spark's streaming planned the batches
     "pyspark": "Python workers",
     "loader_process": "loader of DuckDB",
+    "publisher_process": "publisher",
 }
 """What the command line of a process contains, and what it is; the driver has none of these."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -210,16 +211,17 @@ def test_a_broker_that_begins_again_is_met_again(tmp_path: Path, empty_store: Pa
         pytest.skip(str(error))
     made = Made(tmp_path, broker.server, "", empty_store)
     try:
-        road = made.road(timeout="10s")
+        road = made.road()
         road.stage(batch(comes(ORDERS, 10, ["1", "pen"])))
         road.publish()
         wait_for_markers(road)
         broker.kill()
         road.stage(batch(comes(ORDERS, 20, ["2", "ink"])))
-        road.publish()
-        assert road.report()[0] == "delayed"
-        broker.start()
-        road.publish()
+        starting = Thread(target=broker.start)
+        starting.start()
+        while not road.publish():
+            assert road.report()[0] == "delayed", road.report()
+        starting.join()
         assert [value["after"]["id"] for value in road.values()] == [1, 2] and road.report() == ("merged", "")
     finally:
         for one in made.roads:
