@@ -1,7 +1,9 @@
 import io.debezium.engine.ChangeEvent;
 import io.debezium.engine.DebeziumEngine;
+import io.debezium.engine.Header;
 import io.debezium.engine.format.Json;
 import java.io.FileInputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Properties;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -23,14 +25,18 @@ public class DebeziumTopics {
         sink.put("linger.ms", "20");
         sink.put("batch.size", "100000");
         KafkaProducer<String, String> producer = new KafkaProducer<>(sink, new StringSerializer(), new StringSerializer());
-        DebeziumEngine<ChangeEvent<String, String>> engine = DebeziumEngine.create(Json.class)
+        DebeziumEngine<ChangeEvent<String, String>> engine = DebeziumEngine.create(Json.class, Json.class, Json.class)
                 .using(properties)
                 .using((success, message, error) -> {
                     System.err.println("ended " + message + " " + error);
                 })
                 .notifying((List<ChangeEvent<String, String>> events, DebeziumEngine.RecordCommitter<ChangeEvent<String, String>> committer) -> {
                     for (ChangeEvent<String, String> event : events) {
-                        producer.send(new ProducerRecord<>(event.destination(), event.key(), event.value()));
+                        ProducerRecord<String, String> message = new ProducerRecord<>(event.destination(), event.key(), event.value());
+                        for (Header<?> header : event.headers()) {
+                            message.headers().add(header.getKey(), String.valueOf(header.getValue()).getBytes(StandardCharsets.UTF_8));
+                        }
+                        producer.send(message);
                         committer.markProcessed(event);
                     }
                     producer.flush();
