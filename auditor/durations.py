@@ -58,6 +58,10 @@ class Durations:
     """Of a pause, and of idleness in it, after which a snapshot is given up: a busy source keeps the old versions of so many minutes
     until then, and a short pause does not cost the snapshot."""
 
+    # topics
+    topics_report: float = 2.0
+    """Between two reports to the store of up to where a target's topics have messages."""
+
     # the store
     store_lock: float = 20
     """For a lock of another process."""

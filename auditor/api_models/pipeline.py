@@ -79,6 +79,22 @@ class TableStatus(ApiModel):
     lag_seconds: float = Field(description="Age of the oldest part that is missing there, in seconds.")
 
 
+class PublishedTopic(ApiModel):
+    """The topic into which a table is published."""
+
+    topic: str
+    ends: list[int] = Field(description="For each partition the offset behind the last message; 0 for none.")
+
+
+class TopicsStatus(ApiModel):
+    """What is published into the topics of a target, as its publisher reported it last."""
+
+    at: dt.datetime | None = None
+    committed: int = Field(0, description="Transactions since the target began.")
+    aborted: int = Field(0, description="Transactions that were undone because a message was refused, and published again without it.")
+    topics: dict[str, PublishedTopic] = Field({}, description="By table.")
+
+
 class TargetStatus(ApiModel):
     """What a target holds, and what is missing there."""
 
@@ -87,6 +103,7 @@ class TargetStatus(ApiModel):
     lag_seconds: float | None
     max_lag: float = Field(description="Seconds by which a table may lag behind staging before the channels are notified.")
     tables: dict[str, TableStatus]
+    topics: TopicsStatus | None = Field(None, description="What is published, of a target that is topics; null for tables of a database.")
 
 
 class StoppedTable(ApiModel):

@@ -116,6 +116,10 @@ def print_status(status: PipelineStatus, all_tables: bool = False) -> None:
     else:
         console().print(_status_table([(row, row.values.state) for row in in_order(rows, status)]))
     most = MOST_LINES if is_short else None
+    for target, target_status in status.targets.items():
+        if (topics := target_status.topics) and topics.at:
+            undone = f", {topics.aborted:,} undone" if topics.aborted else ""
+            print(f"{target}: {len(topics.topics):,} topics; {topics.committed:,} transactions{undone}, until {_second(topics.at)} UTC")
     for warning in status.warnings:
         print(f"warning: {warning}")
     for note in status.notes:

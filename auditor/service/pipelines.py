@@ -33,7 +33,20 @@ from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
 from auditor.sql.filter import column_names, parse
-from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
+from auditor.store import (
+    events,
+    leases,
+    live_epochs,
+    parts,
+    pipelines,
+    refreshes,
+    salt,
+    schema_changes,
+    segments,
+    table_notes,
+    topic_states,
+    trackers,
+)
 
 if TYPE_CHECKING:
     from auditor.api_models.audit import ProposedAudit, ProposedTable
@@ -204,6 +217,7 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         schema_changes.forget(store, name, history=not from_targets)
         refreshes.forget(store, name)
         trackers.forget(store, name)
+        topic_states.forget(store, name)
         try:
             folder_at(pipeline.staging.path).clear((NOTE, PLANNED), (ENDING, SUMS))
         except OSError as error:
@@ -227,6 +241,7 @@ def reset_target(settings: Settings, store: Store, name: str, target: str) -> No
         pipelines.forget_target(store, name, target)
         table_notes.forget(store, name, target)
         schema_changes.forget_target(store, name, target)
+        topic_states.forget(store, name, target)
 
 
 def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, ProposedAudit]:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from auditor.api_models.pipeline import PublishedTopic
 from auditor.background import Backoff, Service
 from auditor.config import Settings, TopicTarget
 from auditor.durations import durations
@@ -46,7 +47,7 @@ from auditor.pipeline.kafka.position_record import WHOLE, Published, TablePositi
 from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, Batch, OrderInTransactions, TableMessages, names_of, refuse_registry
 from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter, ends_of
 from auditor.pipeline.kafka.topics import FOR_EVER, LONGEST_MESSAGE, Topic, describe_topics, make_topic, read_settings, refuse_settings
-from auditor.pipeline.kafka.written_topics import check_written
+from auditor.pipeline.kafka.written_topics import check_written, has_messages
 from auditor.pipeline.merge.late_start import find_late
 from auditor.pipeline.merge.merge_together import Pending, look
 from auditor.pipeline.merge.pending_parts import PendingParts
@@ -64,7 +65,7 @@ from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
 from auditor.pipeline.staged_parts import read_part
 from auditor.points import reach
-from auditor.store import Store, parts, pipelines, schema_changes, table_notes
+from auditor.store import Store, parts, pipelines, schema_changes, table_notes, topic_states
 from auditor.store.parts import StagedTable
 
 if TYPE_CHECKING:
@@ -115,6 +116,17 @@ class _Transactions:
 
 
 @dataclass(slots=True)
+class _Unreported:
+    """What the store is not told yet of topics."""
+
+    topics: dict[str, PublishedTopic] = field(default_factory=dict)
+    committed: int = 0
+    aborted: int = 0
+    at: float = float("-inf")
+    """When (seconds of the clock) it was told last."""
+
+
+@dataclass(slots=True)
 class Publisher:
     """Publishes the parts of a pipeline into the topics of one target."""
 
@@ -136,6 +148,7 @@ class Publisher:
     """The target's own topics, by their names."""
     _messages: dict[str, TableMessages] = field(default_factory=dict)
     """By the ids of schemas."""
+    _unreported: _Unreported = field(default_factory=_Unreported)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -205,6 +218,7 @@ class Publisher:
     def _publish(self) -> int:
         tables = parts.list_tables(self.store, self.pipeline)
         if self._writer is not None and "" not in self._reports.failures and not self._lacking(tables):
+            self._report_topics()
             return 0
         if self._writer is None:
             self._open(tables)
@@ -222,7 +236,15 @@ class Publisher:
             for table, held in behind.items():
                 total += self._guarded(table, held, partial(self._catch_up, table, held, tables, settled))
             tables = parts.list_tables(self.store, self.pipeline)
+            self._report_topics()
         return total
+
+    def _report_topics(self) -> None:
+        """Tell the store up to where topics have messages, and how many transactions there were, from time to time."""
+        news, now = self._unreported, self.clock()
+        if (news.committed or news.aborted) and now >= news.at + durations().topics_report:
+            topic_states.report(self.store, self.pipeline, self.target, news.topics, news.committed, news.aborted)
+            self._unreported = _Unreported(at=now)
 
     def _lacking(self, tables: Mapping[str, StagedTable]) -> dict[str, Held]:
         """Return what is published of the tables of which something lacks."""
@@ -362,7 +384,7 @@ class Publisher:
                 transactions.send(writer, topic, TransactionMessages(self.chosen.messages, self._register(topic.name)))
             self._commit(writer, {step.table: (step.topic, merged[step.table].held) for step in steps}, through, apart)
         except SendRefused:
-            writer.abort()
+            self._abort(writer)
             raise
         if merged:
             self._tell(merged, self.clock() - began)
@@ -391,6 +413,13 @@ class Publisher:
         writer.commit()
         reach("publish.committed")
         self._said = said
+        self._unreported.committed += 1
+        placed = {table: one for table, one in tables.items() if one.topic}
+        self._unreported.topics |= {table: PublishedTopic(topic=one.topic, ends=list(one.ends)) for table, one in placed.items()}
+
+    def _abort(self, writer: TopicWriter) -> None:
+        writer.abort()
+        self._unreported.aborted += 1
 
     def _tell(self, merged: Mapping[str, Merged], seconds: float) -> None:
         reach("publish.report")
@@ -501,7 +530,7 @@ class Publisher:
                 self._send_schema(writer, schema, _statement([note]), note.position, note.time)
             self._commit(writer, {table: (topic, now)}, self._said.position, {*self._apart(), table})
         except SendRefused as refused:
-            writer.abort()
+            self._abort(writer)
             raise refused.error from refused
         self._tell({table: Merged(now.position, 0, note.time, now)}, self.clock() - began)
 
@@ -614,7 +643,13 @@ class Publisher:
                     f"{table} was published into topic {one.topic}, and the configuration says {name}; write the old name (tables: name),"
                     " or let the target begin anew"
                 )
-            self._topics[table] = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
+            topic = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
+            if (one is None or not one.topic) and has_messages(self.settings.brokers[chosen.broker], topic):
+                raise TopicRefused(
+                    f"topic {name} has messages, and {table} was never published into it, as far as the positions topic says; delete the"
+                    " topic, or write another name (tables: name)"
+                )
+            self._topics[table] = topic
         return self._topics[table]
 
     def _topic_name(self, table: str) -> str:

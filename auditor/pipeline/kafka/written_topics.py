@@ -45,6 +45,11 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
     return refused
 
 
+def has_messages(broker: Broker, topic: Topic) -> bool:
+    """Return whether a topic has committed messages. Raises BrokerError."""
+    return bool(_written_by_others(broker, {(topic.name, number): 0 for number in range(topic.partitions)}))
+
+
 def _refuse(topic: Topic | None, written: TablePosition) -> str:
     anew = "restore it, or let the target begin anew, and send all rows again"
     if topic is None:

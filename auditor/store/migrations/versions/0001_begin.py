@@ -427,6 +427,12 @@ def _watch_tables() -> None:
         Column("until", Moment(), nullable=False),
     )
     _table(
+        "auditor_topic_states",
+        Column("pipeline", short_text(), primary_key=True),
+        Column("target", short_text(), primary_key=True),
+        Column("body", Json(), nullable=False),
+    )
+    _table(
         "auditor_refreshes",
         Column("refresh", short_text(64), primary_key=True),
         Column("pipeline", short_text(), nullable=False),
