@@ -98,7 +98,8 @@ def from_base64(texts: pa.Array, *, url_safe: bool = False) -> pa.Array:
 def _places(lengths: np.ndarray, padded: np.ndarray) -> np.ndarray:
     """Return where the bytes of values of these lengths stand if each takes ``padded`` bytes."""
     shift = (np.cumsum(padded) - padded) - (np.cumsum(lengths) - lengths)
-    return np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
+    places: np.ndarray = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
+    return places
 
 
 def shortest_signed(decimals: pa.Array) -> pa.Array:

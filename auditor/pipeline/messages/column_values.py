@@ -37,7 +37,7 @@ SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE = (f"__debezium.source.column.{name}" f
 
 _ARROW = {"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "bytes": pa.binary(),
           "struct": pa.binary()} | {f"int{bits}": pa.int64() for bits in (8, 16, 32, 64)}  # fmt: skip
-_PYTHON = {"float": {float, int}, "double": {float, int}, "boolean": {bool}, "string": {str}, "bytes": {bytes}, "struct": {dict}}
+_PYTHON: dict[str, set[type]] = {"float": {float, int}, "double": {float, int}, "boolean": {bool}, "string": {str}, "bytes": {bytes}}
 
 _TYPE = re.compile(r"(\w+)(?:\((.*)\))?(?: (unsigned))?(?: zerofill)?", re.DOTALL)
 

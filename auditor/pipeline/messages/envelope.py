@@ -151,16 +151,17 @@ class Encoder:
         if self._settings.values == "plain":
             return goes[:0]
         if self._settings.values == "flat" and not self._absent_has_row:
-            return goes[kinds[goes] != _ABSENT]
+            goes = goes[kinds[goes] != _ABSENT]
         return goes
 
     def _find_moved(self, images: _Images, updates: np.ndarray) -> np.ndarray:
         """Return which events are updates that change the key."""
-        moved = np.zeros(len(updates), bool)
+        moved: np.ndarray = np.zeros(len(updates), bool)
         for index in self._key if updates.any() else ():
             differs = pc.not_equal(images.column("before", index), images.column("after", index)).fill_null(False)
             moved |= differs.to_numpy(zero_copy_only=False)
-        return moved & updates
+        moved &= updates
+        return moved
 
     def _assemble(
         self, rows: _Rows, parts: list[tuple[np.ndarray, int, pa.Array]], numbers: np.ndarray, order: np.ndarray, moved: np.ndarray
@@ -316,7 +317,7 @@ class _Rows:
             if settings.values == "flat":
                 known = {**block, **stamps, "op": op, **{f"source.{name}": one for name, one in block.items()}}
                 added = {avro_name(_added_name(name)): known[name] for name in settings.add}
-                payloads.append({**rows[side][at], DELETED: "true" if side == "before" else "false", **added})
+                payloads.append({**(rows[side][at] or {}), DELETED: "true" if side == "before" else "false", **added})
                 continue
             number = {"total_order": numbers[at] + 1, "data_collection_order": orders[at]} if orders else {}
             transaction = {"id": ids[at], **number} if orders else None
