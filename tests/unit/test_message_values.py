@@ -9,13 +9,12 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auditor.config import MessageSettings
@@ -48,8 +47,11 @@ def number(least: int, most: int) -> st.SearchStrategy[str]:
 
 
 def decimal_texts(digits: int, scale: int) -> st.SearchStrategy[str]:
-    largest = 10**digits - 1
-    return st.integers(-largest, largest).map(lambda one: f"{Decimal(one).scaleb(-scale):.{scale}f}" if one else f"{0:.{scale}f}")
+    def text(number: int) -> str:
+        shown = str(abs(number)).rjust(scale + 1, "0")
+        return ("-" if number < 0 else "") + (f"{shown[:-scale]}.{shown[-scale:]}" if scale else shown)
+
+    return st.integers(-(10**digits) + 1, 10**digits - 1).map(text)
 
 
 def unscaled(text: str) -> str:
@@ -98,14 +100,32 @@ def single(value: float) -> str:
     return float_text(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
-POINTS = st.tuples(
-    st.integers(0, 2**31 - 1), st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False)
-)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+POINTS = st.tuples(st.integers(0, 2**31 - 1), finite, finite)
+UNSIGNED = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}
+
+
+def geometry_of(text: str) -> dict[str, Any]:
+    return {"wkb": base64_of(text[8:]), "srid": int.from_bytes(bytes.fromhex(text[:8]), "little") or None}
+
+
+def point_of(text: str) -> dict[str, Any]:
+    x, y = struct.unpack("<dd", bytes.fromhex(text)[9:])
+    return {"x": x, "y": y, **geometry_of(text)}
+
+
+def days_of(text: str) -> int:
+    return (date.fromisoformat(text) - date(1970, 1, 1)).days
+
+
+def with_digits(name: str, digits: int) -> str:
+    return f"{name}({digits})" if digits else name
+
 
 KINDS = [
     *(Kind(name, number(-(1 << bits - 1), (1 << bits - 1) - 1), int) for name, bits in
       {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}.items()),
-    *(Kind(f"{name} unsigned", number(0, (1 << bits) - 1), int) for name, bits in {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}.items()),
+    *(Kind(f"{name} unsigned", number(0, (1 << bits) - 1), int) for name, bits in UNSIGNED.items()),
     Kind("bigint unsigned", number(0, 2**64 - 1), lambda text: int(text) - (2**64 if int(text) >= 2**63 else 0)),
     *(Kind(f"decimal({digits},{scale})", decimal_texts(digits, scale), unscaled) for digits, scale in
       [(1, 0), (5, 2), (9, 9), (18, 4), (38, 10), (39, 0), (65, 0), (65, 30), (30, 30)]),
@@ -114,11 +134,11 @@ KINDS = [
     Kind("bit(1)", st.sampled_from(["0", "1"]), lambda text: text == "1"),
     *(Kind(f"bit({size})", number(0, 2**size - 1),
            lambda text, size=size: base64.b64encode(int(text).to_bytes((size + 7) // 8, "little")).decode()) for size in (2, 8, 9, 63, 64)),
-    Kind("date", st.dates(date(1, 1, 1)).map(str), lambda text: (date.fromisoformat(text) - date(1970, 1, 1)).days),
-    *(Kind(f"datetime({digits})" if digits else "datetime", moments(digits), lambda text, per=1000 if digits <= 3 else 1: micros(text) // per)
+    Kind("date", st.dates(date(1, 1, 1)).map(str), days_of),
+    *(Kind(with_digits("datetime", digits), moments(digits), lambda text, per=1000 if digits <= 3 else 1: micros(text) // per)
       for digits in range(7)),
-    *(Kind(f"timestamp({digits})" if digits else "timestamp", moments(digits), lambda text: text.replace(" ", "T") + "Z") for digits in range(7)),
-    *(Kind(f"time({digits})" if digits else "time", times(digits), time_micros) for digits in range(7)),
+    *(Kind(with_digits("timestamp", digits), moments(digits), lambda text: text.replace(" ", "T") + "Z") for digits in range(7)),
+    *(Kind(with_digits("time", digits), times(digits), time_micros) for digits in range(7)),
     Kind("year", st.one_of(st.just("0000"), number(1901, 2155)), lambda text: int(text) or 1900),
     *(Kind(name, characters, str) for name in ("char(20)", "varchar(20)", "tinytext", "text", "mediumtext", "longtext")),
     Kind("json", st.recursive(st.none() | characters | st.integers(), st.lists, max_leaves=5).map(json.dumps), str),
@@ -129,12 +149,10 @@ KINDS = [
     Kind("uuid", st.uuids().map(str), str),
     Kind("inet6", st.ip_addresses(v=6).map(str), str),
     Kind("point", POINTS.map(lambda one: (struct.pack("<I", one[0]) + struct.pack("<BIdd", 1, 1, one[1], one[2])).hex()),
-         lambda text: {"x": struct.unpack("<d", bytes.fromhex(text)[9:17])[0], "y": struct.unpack("<d", bytes.fromhex(text)[17:25])[0],
-                       "wkb": base64_of(text[8:]), "srid": int.from_bytes(bytes.fromhex(text[:8]), "little") or None}),
-    Kind("polygon", hexadecimal(10, 60), lambda text: {"wkb": base64_of(text[8:]), "srid": int.from_bytes(bytes.fromhex(text[:8]), "little") or None}),
+         point_of),
+    Kind("polygon", st.builds(str.__add__, st.integers(0, 2**31 - 1).map(lambda one: struct.pack("<I", one).hex()), hexadecimal(9, 60)),
+         geometry_of),
 ]  # fmt: skip
-
-IN_RANGE = {"connect": r"^(datetime|time\b|date)", "nanoseconds": "datetime", "isostring": r"^time\b"}
 
 FORMS = [
     MessageSettings(),
@@ -180,35 +198,35 @@ def there_and_back(schema: TableSchema, form: MessageSettings, events: pa.Record
     return [event for event in events_read if event["kind"] != "schema"], announced[-1]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.format}-{form.values}")
-@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_rows_of_every_type_come_back_as_they_were(form: MessageSettings, data: st.DataObject) -> None:
-    columns = (
-        ColumnSchema("id", "int", nullable=False),
-        *(ColumnSchema(f"c{n}", kind.type, nullable=True) for n, kind in enumerate(KINDS)),
-    )
+def test_rows_of_every_type_come_back_as_they_were_in_every_form(kind: Kind, data: st.DataObject) -> None:
+    columns = (ColumnSchema("id", "int", nullable=False), ColumnSchema("c", kind.type, nullable=True))
     schema = TableSchema("shop", "every", columns, ("id",))
-    rows = data.draw(st.lists(st.tuples(*(st.one_of(st.none(), kind.texts) for kind in KINDS)), min_size=1, max_size=4))
-    events = batch(insert(schema, 1, *([str(number), *row] for number, row in enumerate(rows))))
-    read, announced = there_and_back(schema, form, events)
-    assert [event["after"] for event in read] == [[str(number), *row] for number, row in enumerate(rows)]
-    assert [column.type for column in announced.columns] == [column.type for column in schema.columns]
-    assert announced.key == ("id",)
+    texts = data.draw(st.lists(st.one_of(st.none(), kind.texts), min_size=1, max_size=4))
+    rows = [[str(number), text] for number, text in enumerate(texts)]
+    for form in FORMS:
+        read, announced = there_and_back(schema, form, batch(insert(schema, 1, *rows)))
+        assert [event["after"] for event in read] == rows
+        assert [column.type for column in announced.columns] == [column.type for column in schema.columns]
+        assert announced.key == ("id",)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_json_of_a_value_is_what_its_text_says(kind: Kind, data: st.DataObject) -> None:
     texts = data.draw(st.lists(st.one_of(st.none(), kind.texts), min_size=1, max_size=8))
     values = column_values.of_column(ColumnSchema("c", kind.type, nullable=True), MessageSettings())
     found = [None if one is None else json.loads(one) for one in values.json(pa.array(texts, pa.string())).to_pylist()]
     expected = [None if text is None else kind.json(text) for text in texts]
-    assert found == expected
     if kind.type in ("float", "double"):
         signs = [(type(one), math.copysign(1, one)) for one in found if one is not None]
         assert signs == [(float, math.copysign(1, float(text))) for text in texts if text is not None]
+    if kind.type == "float":  # the shortest number that reads back as the same value is another one in 64 bits
+        found, expected = ([None if one is None else single(one) for one in some] for some in (found, expected))
+    assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -235,7 +253,12 @@ def test_each_option_writes_values_as_debezium_does(type: str, form: dict[str, A
     assert json.loads(values.json(pa.array([text]))[0].as_py()) == expected
 
 
-ZERO = [("date", "0000-00-00", 0), ("date", "2024-00-10", 0), ("datetime(6)", "0000-01-01 01:02:03.000000", 0), ("timestamp", "0000-00-00 00:00:00", "1970-01-01T00:00:00Z")]  # fmt: skip
+ZERO = [
+    ("date", "0000-00-00", 0),
+    ("date", "2024-00-10", 0),
+    ("datetime(6)", "0000-01-01 01:02:03.000000", 0),
+    ("timestamp", "0000-00-00 00:00:00", "1970-01-01T00:00:00Z"),
+]
 
 
 @pytest.mark.parametrize(("type", "text", "epoch"), ZERO)

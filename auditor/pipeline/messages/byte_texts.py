@@ -88,7 +88,10 @@ def from_base64(texts: pa.Array, *, url_safe: bool = False) -> pa.Array:
     if url_safe:
         for safe, usual in _URL_SAFE:
             filled[filled == ord(safe)] = ord(usual)
-    content = np.frombuffer(binascii.a2b_base64(filled.tobytes(), strict_mode=True), np.uint8)
+    try:
+        content = np.frombuffer(binascii.a2b_base64(filled.tobytes(), strict_mode=True), np.uint8)
+    except binascii.Error as error:
+        raise ValueError(f"no base64: {error}") from None
     padded = lengths // 4 * 3
     exact = padded.copy()
     exact[lengths > 0] -= one.astype(np.int64) + two

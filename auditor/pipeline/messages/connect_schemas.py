@@ -109,8 +109,9 @@ def from_connect(body: Any) -> Schema:
     fields = body.get("fields") or ()
     if any(not isinstance(field, dict) or not isinstance(field.get("field"), str) for field in fields):
         raise MessageRefused("the schema beside the payload has a field without a name")
+    kind: str = body["type"]
     return Schema(
-        _ALIASES.get(body["type"], body["type"]),
+        _ALIASES.get(kind, kind),
         bool(body.get("optional")),
         body.get("name"),
         body.get("version"),

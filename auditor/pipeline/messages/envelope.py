@@ -8,7 +8,7 @@ event        messages
 ``delete``   ``d`` with the row before, and a tombstone
 ``refresh``  ``r`` with the row after
 ``absent``   ``d`` with the key alone in ``before``, and a tombstone; where a schema forbids that, because other columns are NOT NULL,
-             ``before`` is null, and the flat form has the tombstone alone
+             ``before`` is null, and the flat form has the tombstone alone, without which it is refused
 ``bounds``   none: what is not in an interval is known by the events of its rows alone
 ===========  =========================================================================================================================
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import ENVELOPE_FIELDS, MessageSettings
-from auditor.errors import ColumnRefused
+from auditor.errors import ColumnRefused, ValueRefused
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.messages import column_values
 from auditor.pipeline.messages.connect_schemas import Schema, avro_name, struct
@@ -102,7 +102,7 @@ class Encoder:
         self._absent_has_row = not (has_schema and required)
 
     def _key_schema(self) -> Schema:
-        fields = {self.schema.columns[index].name: self._columns[index].schema for index in self._key}
+        fields = {self.schema.columns[index].name: column_values.without_source_type(self._columns[index].schema) for index in self._key}
         return struct(self._names.of_table(self.schema, "Key"), fields)
 
     def _value_schema(self) -> Schema:
@@ -151,6 +151,9 @@ class Encoder:
         if self._settings.values == "plain":
             return goes[:0]
         if self._settings.values == "flat" and not self._absent_has_row:
+            if not (self._settings.tombstones and self._key) and (kinds == _ABSENT).any():
+                table = f"{self.schema.database}.{self.schema.table}"
+                raise ValueRefused(f"{table}: that no row has a key cannot be written without tombstones; write tombstones: true")
             goes = goes[kinds[goes] != _ABSENT]
         return goes
 

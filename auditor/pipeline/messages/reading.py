@@ -6,7 +6,7 @@ message                                    event
 ``c``, ``r``                               ``insert``, ``refresh``
 ``u``                                      ``update``; without the row before ``refresh``
 ``d``                                      ``delete``; without the row before, or if a refresh sent it, ``absent``
-flat, ``__deleted`` true                   ``delete``
+flat, ``__deleted`` true                   ``delete``; if columns that are NOT NULL are null, ``absent``
 any other flat or plain object             ``refresh``: a row that exists, whatever was there before. Not ``insert``, which a filter drops
                                            where a row has left it, and of which sums of a table's rows believe that there was none
 tombstone                                  ``absent``, unless it follows the delete of its key: compaction may have left it alone
@@ -171,7 +171,7 @@ class MessageReader:
         if not isinstance(payload, dict):
             raise MessageRefused(f"the value is {_kind(payload)} where an object is expected")
         self._layout = self._given or self._layout_of(schema, key, is_avro)
-        change = self._envelope(payload, key) if self._settings.values == "debezium" else self._object(payload)
+        change = self._envelope(payload, key) if self._settings.values == "debezium" else self._object(payload, key)
         self._deleted = key if change.kind in ("delete", "absent") else None
         return change
 
@@ -193,7 +193,7 @@ class MessageReader:
             return _Change("delete", before, None, gtid)
         raise MessageRefused(f"the change {op!r} is of no row" + ("; the table was emptied by TRUNCATE" if op == "t" else ""))
 
-    def _object(self, payload: Row) -> _Change:
+    def _object(self, payload: Row, key: bytes | None) -> _Change:
         if self._settings.values == "plain":
             return _Change("refresh", None, payload)
         deleted = payload.get(_DELETED)
@@ -202,8 +202,14 @@ class MessageReader:
         row = {name: value for name, value in payload.items() if name not in _ADDED}
         gtid = payload.get("__gtid", payload.get("__source_gtid"))
         if deleted in ("true", True) or payload.get("__op") == "d":
-            return _Change("delete", row, None, gtid)
+            return self._gone(key, gtid) if self._is_key_alone(row) else _Change("delete", row, None, gtid)
         return _Change("refresh", None, row, gtid)
+
+    def _is_key_alone(self, row: Row) -> bool:
+        """Return whether a row that is gone lacks values that it must have had."""
+        assert self._layout is not None
+        pairs = zip(self._layout.schema.columns, self._layout.fields, strict=True)
+        return any(not column.nullable and row.get(name) is None for column, name in pairs)
 
     def _gone(self, key: bytes | None, gtid: str | None = None) -> _Change:
         """Return that no row has a key."""
@@ -303,7 +309,8 @@ class MessageReader:
                 else:
                     kept.append((number, change))
             stretch.numbers, stretch.changes = [number for number, _ in kept], [change for _, change in kept]
-            images, places = _images(layout, stretch.changes)
+            if kept:
+                images, places = _images(layout, stretch.changes)
         if not stretch.changes:
             return []
         numbers, count = np.array(stretch.numbers), len(stretch.numbers)
