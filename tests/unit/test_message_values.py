@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,14 @@ def days_of(text: str) -> int:
     return (date.fromisoformat(text) - date(1970, 1, 1)).days
 
 
+def bits_of(size: int, text: str) -> str:
+    return base64.b64encode(int(text).to_bytes(size, "little")).decode()
+
+
+def units_of(micros_each: int, text: str) -> int:
+    return micros(text) // micros_each
+
+
 def with_digits(name: str, digits: int) -> str:
     return f"{name}({digits})" if digits else name
 
@@ -132,11 +141,9 @@ KINDS = [
     Kind("float", st.floats(allow_nan=False, allow_infinity=False, width=32).map(single), float),
     Kind("double", st.floats(allow_nan=False, allow_infinity=False).map(double_text), float),
     Kind("bit(1)", st.sampled_from(["0", "1"]), lambda text: text == "1"),
-    *(Kind(f"bit({size})", number(0, 2**size - 1),
-           lambda text, size=size: base64.b64encode(int(text).to_bytes((size + 7) // 8, "little")).decode()) for size in (2, 8, 9, 63, 64)),
+    *(Kind(f"bit({size})", number(0, 2**size - 1), partial(bits_of, (size + 7) // 8)) for size in (2, 8, 9, 63, 64)),
     Kind("date", st.dates(date(1, 1, 1)).map(str), days_of),
-    *(Kind(with_digits("datetime", digits), moments(digits), lambda text, per=1000 if digits <= 3 else 1: micros(text) // per)
-      for digits in range(7)),
+    *(Kind(with_digits("datetime", digits), moments(digits), partial(units_of, 1000 if digits <= 3 else 1)) for digits in range(7)),
     *(Kind(with_digits("timestamp", digits), moments(digits), lambda text: text.replace(" ", "T") + "Z") for digits in range(7)),
     *(Kind(with_digits("time", digits), times(digits), time_micros) for digits in range(7)),
     Kind("year", st.one_of(st.just("0000"), number(1901, 2155)), lambda text: int(text) or 1900),

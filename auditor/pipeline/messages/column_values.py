@@ -32,8 +32,8 @@ DAY = 86_400 * SECOND
 FIRST_MOMENT, LAST_MOMENT = -62_135_596_800 * SECOND, 253_402_300_800 * SECOND - 1
 """The years 1 to 9999 in microseconds since 1970."""
 
-SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE = (f"__debezium.source.column.{name}" for name in ("type", "length", "scale"))
-"""Parameters by which a schema says the type of the column in the source."""
+SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE, SOURCE_NAME = (f"__debezium.source.column.{name}" for name in ("type", "length", "scale", "name"))
+"""Parameters by which a schema says the type of the column in the source, and its name."""
 
 _ARROW = {"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "bytes": pa.binary(),
           "struct": pa.binary()} | {f"int{bits}": pa.int64() for bits in (8, 16, 32, 64)}  # fmt: skip
@@ -511,22 +511,25 @@ def of_column(column: ColumnSchema, settings: MessageSettings) -> ColumnValues:
     """Return how a column's values are written. Raises ColumnRefused for a type that no message holds: VECTOR, and unknown ones."""
     values = _of_type(column, settings)
     if settings.source_types:
-        values.schema = replace(values.schema, parameters=(*values.schema.parameters, *_source_type(column.type)))
+        values.schema = replace(values.schema, parameters=(*values.schema.parameters, *_source_type(column)))
     return values
 
 
 def without_source_type(schema: Schema) -> Schema:
     """Return a schema as keys have it, which do not say the columns' types in the source."""
-    parameters = (one for one in schema.parameters if one[0] not in (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE))
+    parameters = (one for one in schema.parameters if one[0] not in (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE, SOURCE_NAME))
     return replace(schema, parameters=tuple(parameters))
 
 
-def _source_type(type: str) -> list[tuple[str, str]]:
-    base, inside, unsigned = _parse(type)
+def _source_type(column: ColumnSchema) -> list[tuple[str, str]]:
+    base, inside, unsigned = _parse(column.type)
+    sizes = inside.split(",")
+    if base in ("enum", "set"):
+        sizes = [str(1 if base == "enum" else 2 * len(labels_of(inside)) - 1)]
     found = [(SOURCE_TYPE, f"{base} {unsigned}".strip().upper())]
-    if base not in ("enum", "set") and inside:
-        found += zip((SOURCE_LENGTH, SOURCE_SCALE), inside.split(","), strict=False)
-    return found
+    if inside:
+        found += zip((SOURCE_LENGTH, SOURCE_SCALE), sizes, strict=False)
+    return [*found, (SOURCE_NAME, column.name)]
 
 
 def _parse(type: str) -> tuple[str, str, str]:
@@ -697,8 +700,10 @@ def _of_source_type(name: str, schema: Schema, settings: MessageSettings) -> Col
     inside = ",".join(part for part in (length, scale) if part)
     if word in ("enum", "set"):
         inside = ",".join("'" + label.replace("'", "''") + "'" for label in split_parameter(schema.parameter("allowed") or ""))
+    if word in ("tinyint", "smallint", "mediumint", "int", "bigint"):
+        inside = ""  # how many digits a client shows
     type = f"{word}({inside})" if inside else word
-    column = ColumnSchema(name, f"{type} {unsigned}".strip(), schema.optional)
+    column = ColumnSchema(name, f"{type} {unsigned.removesuffix('zerofill').strip()}".strip(), schema.optional)
     for form in (settings, *_FORMS):
         try:
             found = _of_type(column, form)

@@ -247,6 +247,7 @@ def to_json_schema(schema: Schema) -> dict[str, Any]:
         body["properties"] = properties
         if required := [name for name, one in schema.fields if not one.optional]:
             body["required"] = required
+        body["additionalProperties"] = False  # else a registry calls a schema with one column more incompatible
     if schema.items is not None:
         body["items"] = to_json_schema(schema.items)
     return {"oneOf": [{"type": "null"}, body]} if schema.optional else body

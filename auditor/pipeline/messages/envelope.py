@@ -12,7 +12,8 @@ event        messages
 ``bounds``   none: what is not in an interval is known by the events of its rows alone
 ===========  =========================================================================================================================
 
-The ``d`` of a changed key has the header ``__debezium.newkey`` with the new key, the ``c`` after it ``__debezium.oldkey`` with the old one.
+The ``d`` of a changed key and its tombstone have the header ``__debezium.newkey`` with the new key, the ``c`` after them
+``__debezium.oldkey`` with the old one.
 """
 
 from __future__ import annotations
@@ -56,12 +57,15 @@ DELETED = "__deleted"
 
 Side = Literal["before", "after"]
 
+Part = tuple[np.ndarray, int, pa.Array]
+"""Messages of one step: the numbers of their events, the step, and their values."""
+
 
 _GOES, _TOMBSTONE, _COMES = range(3)
 """Steps of an event: the message by which its row goes, the tombstone after it, and the message by which a row comes."""
 
-_HEADERS: tuple[tuple[int, Side], ...] = ((_GOES, "after"), (_COMES, "before"))
-"""For the headers NEW_KEY and OLD_KEY: the step that has it, and the side of the update whose key it is."""
+_HEADERS: tuple[tuple[tuple[int, ...], Side], ...] = (((_GOES, _TOMBSTONE), "after"), ((_COMES,), "before"))
+"""For the headers NEW_KEY and OLD_KEY: the steps that have it, and the side of the update whose key it is."""
 
 
 def transaction_schema() -> Schema:
@@ -167,7 +171,7 @@ class Encoder:
         return moved
 
     def _assemble(
-        self, rows: _Rows, parts: list[tuple[np.ndarray, int, pa.Array]], numbers: np.ndarray, order: np.ndarray, moved: np.ndarray
+        self, rows: _Rows, parts: list[Part], numbers: np.ndarray, order: np.ndarray, moved: np.ndarray
     ) -> pa.RecordBatch:
         take = pa.array(order)
         values = pa.concat_arrays([values for _, _, values in parts]).take(take)
@@ -181,9 +185,13 @@ class Encoder:
             new_keys, old_keys = (self._moved_keys(rows, parts, moved, at, side).take(take) for at, side in _HEADERS)
         return pa.RecordBatch.from_arrays([keys, values, pa.array(numbers[order]), new_keys, old_keys], schema=MESSAGES)
 
-    def _moved_keys(self, rows: _Rows, parts: list[tuple[np.ndarray, int, pa.Array]], moved: np.ndarray, at: int, side: Side) -> pa.Array:
-        """Return the keys of one side of updates that change them, for their messages of the step ``at``; NULL for all other messages."""
-        chosen = [np.where(moved[numbers] & (step == at), numbers, -1) for numbers, step, _ in parts]
+    def _moved_keys(
+        self, rows: _Rows, parts: list[Part], moved: np.ndarray, at: tuple[int, ...], side: Side
+    ) -> pa.Array:
+        self, rows: _Rows, parts: list[Part], moved: np.ndarray, at: tuple[int, ...], side: Side
+    ) -> pa.Array:
+        """Return the keys of one side of updates that change them, for their messages of the steps ``at``; NULL for all other messages."""
+        chosen = [np.where(moved[numbers] & (step in at), numbers, -1) for numbers, step, _ in parts]
         return pa.concat_arrays([rows.keys(some, side) for some in chosen])
 
     def truncate(self, gtid: str | None, position: int, micros: int, now_ns: int) -> bytes | None:
