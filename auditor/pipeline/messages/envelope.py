@@ -170,9 +170,7 @@ class Encoder:
         moved &= updates
         return moved
 
-    def _assemble(
-        self, rows: _Rows, parts: list[Part], numbers: np.ndarray, order: np.ndarray, moved: np.ndarray
-    ) -> pa.RecordBatch:
+    def _assemble(self, rows: _Rows, parts: list[Part], numbers: np.ndarray, order: np.ndarray, moved: np.ndarray) -> pa.RecordBatch:
         take = pa.array(order)
         values = pa.concat_arrays([values for _, _, values in parts]).take(take)
         nothing = pa.nulls(len(order), pa.binary())
@@ -185,11 +183,7 @@ class Encoder:
             new_keys, old_keys = (self._moved_keys(rows, parts, moved, at, side).take(take) for at, side in _HEADERS)
         return pa.RecordBatch.from_arrays([keys, values, pa.array(numbers[order]), new_keys, old_keys], schema=MESSAGES)
 
-    def _moved_keys(
-        self, rows: _Rows, parts: list[Part], moved: np.ndarray, at: tuple[int, ...], side: Side
-    ) -> pa.Array:
-        self, rows: _Rows, parts: list[Part], moved: np.ndarray, at: tuple[int, ...], side: Side
-    ) -> pa.Array:
+    def _moved_keys(self, rows: _Rows, parts: list[Part], moved: np.ndarray, at: tuple[int, ...], side: Side) -> pa.Array:
         """Return the keys of one side of updates that change them, for their messages of the steps ``at``; NULL for all other messages."""
         chosen = [np.where(moved[numbers] & (step in at), numbers, -1) for numbers, step, _ in parts]
         return pa.concat_arrays([rows.keys(some, side) for some in chosen])
