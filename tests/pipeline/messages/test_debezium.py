@@ -258,9 +258,7 @@ ZERO = re.compile(r"0000-\d\d|\d{4}-00|\d{4}-\d\d-00")
 def check_read(schema: TableSchema, events: list[pa.RecordBatch], settings: MessageSettings, theirs: list[Message]) -> None:
     """Read Debezium's messages, and hold the rows against those of our events."""
     reader = MessageReader(schema.database, schema.table, settings, None if settings.source_types else schema)
-    keys, values = (
-        [None if one is None else json.dumps(one).encode() for one in side] for side in zip(*((m.key, m.value) for m in theirs))
-    )
+    keys, values = ([_bytes(getattr(one, part)) for one in theirs] for part in ("key", "value"))
     count = len(theirs)
     read = reader.read(keys, values, np.arange(count), np.zeros(count, int), pa.array([0] * count, ARROW_SCHEMA.field("time").type))
     assert read.refused == []
@@ -277,6 +275,10 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if end == len(kinds) or kinds[end] != kinds[start] or kinds[start] == "schema":
             yield kinds[start], batch.slice(start, end - start)
             start = end
+
+
+def _bytes(content: Any) -> bytes | None:
+    return None if content is None else json.dumps(content).encode()
 
 
 def _json(content: bytes | None) -> Any:
