@@ -135,11 +135,7 @@ class MessageReader:
                 refused.append((number, str(error)))
                 continue
             assert self._layout is not None
-            if (
-                not stretches
-                or stretches[-1].layout.schema.id != self._layout.schema.id
-                or stretches[-1].layout.is_avro != self._layout.is_avro
-            ):
+            if not stretches or stretches[-1].layout is not self._layout:
                 stretches.append(_Stretch(self._layout))
             if waiting:
                 self._read_waiting(waiting, keys, stretches[-1], refused)
@@ -232,14 +228,18 @@ class MessageReader:
         """Return what a key (0) or value (1) holds, its schema if there is one, and whether it was Avro."""
         if not self._settings.has_registry:
             return *self._embedded[part].decode(data), False
+        number, form, body, schema = self._registered(data)
+        if form == "json_schema":
+            return _loads(data[5:]), schema, False
+        return self._read_avro(number, body, data), schema, True
+
+    def _registered(self, data: bytes) -> tuple[int, str, Any, Schema]:
+        """Return the identifier with which a key or value begins, and the schema that it has."""
         if len(data) < 5 or data[0] != MAGIC:
             raise MessageRefused("it does not begin with a registry's identifier of 5 bytes")
         [number] = struct.unpack(">I", data[1:5])
         assert self._look_up is not None
-        form, body, schema = self._look_up(number)
-        if form == "json_schema":
-            return _loads(data[5:]), schema, False
-        return self._read_avro(number, body, data), schema, True
+        return (number, *self._look_up(number))
 
     def _read_avro(self, number: int, body: Any, data: bytes) -> Any:
         import fastavro
@@ -285,12 +285,13 @@ class MessageReader:
     def _key_names(self, key: bytes | None) -> tuple[str, ...]:
         if key is None:
             return ()
-        payload, schema, _ = self._decode(key, 0)
+        payload, schema = (None, self._registered(key)[3]) if self._settings.has_registry else self._embedded[0].decode(key)
         if schema is not None and schema.type == "struct":
             return tuple(name for name, _ in schema.fields)
         if isinstance(payload, dict):
             return tuple(payload)
-        raise MessageRefused(f"the key is {_kind(payload)} where an object is expected, so that its column is not known")
+        what = _kind(payload) if schema is None else f"a value of the type {schema.type}"
+        raise MessageRefused(f"the key is {what} where an object is expected, so that its column is not known")
 
     def _events(
         self, stretch: _Stretch, positions: np.ndarray, rows: np.ndarray, times: pa.Array, refused: list[tuple[int, str]]
