@@ -364,7 +364,7 @@ class SegmentFailed(AuditorError):
 
 
 class MessageRefused(AuditorError):
-    """A message cannot be read as a change; see which of its fields is not as expected, and mend its producer or the pipeline's settings."""
+    """A message cannot be read as a change; correct its producer, or the pipeline's settings, by what is said of its fields."""
 
 
 class RegistryRefused(AuditorError):
