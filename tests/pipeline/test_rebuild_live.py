@@ -63,6 +63,7 @@ class Writer:
     columns: list[str] = field(default_factory=lambda: ["id", "item", "price", "at", "blob"])
     copies: list[Copy] = field(default_factory=list)
     added: int = 0
+    moves: int = 0
     must_insert: bool = False
     """Whether the columns changed: only the next row tells the stream of them."""
 
@@ -88,7 +89,7 @@ class Writer:
 
     def value(self, column: str) -> str:
         draw = self.draw
-        if draw.random() < 0.1:
+        if draw.random() < 0.1 and not column.startswith("more"):
             return "NULL"
         kind = column.rstrip("0123456789")
         return {
@@ -110,8 +111,8 @@ class Writer:
         return [f"UPDATE {self.table} SET `{column}` = {self.value(column)} WHERE id % {self.draw.randint(1, 4)} = 0"]
 
     def move_keys(self) -> list[str]:
-        step = self.draw.choice([100, 1000])
-        return [f"UPDATE {self.table} SET id = id + {step} WHERE id < {step} AND id % 3 = {self.draw.randint(0, 2)} ORDER BY id DESC"]
+        self.moves += 1
+        return [f"UPDATE {self.table} SET id = id + {1000 * self.moves} WHERE id < 1000 AND id % 3 = {self.draw.randint(0, 2)}"]
 
     def delete(self) -> list[str]:
         return [f"DELETE FROM {self.table} WHERE id % {self.draw.randint(3, 6)} = 1"]
@@ -155,7 +156,7 @@ class Writer:
         rare = [self.truncate, self.add_column, self.drop_column, self.rename_column, self.rename_table]
         if self.must_insert:
             self.must_insert = False
-            key = self.draw.randint(5000, 10**6)
+            key = self.draw.randint(10**7, 10**8)
             self.run(f"REPLACE INTO {self.table} (id) VALUES ({key})")
         else:
             self.run(*self.draw.choice([*often * 4, *rare])())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -48,22 +49,19 @@ def write_parquet(scratch: Scratch, path: Path, about: Mapping[str, str]) -> int
     """
     session, literal = _opened(scratch), scratch.session.dialect.names.string_literal
     texts = ", ".join(f"{key}: {literal(value)}" for key, value in about.items())
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     rows = f"SELECT {', '.join(_lake_columns(scratch))} FROM {scratch.sql} ORDER BY {_key_of(scratch)}"
     try:
-        unfinished.touch(mode=0o600)
-        [(written,)] = session.query(
-            f"COPY ({rows}) TO {literal(str(unfinished))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{texts}}})"
-        )
-        os.link(unfinished, path)  # which fails where another process has made the file meanwhile
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as folder:  # which nobody else may open
+            unfinished = Path(folder, "rows.parquet")
+            to = f"{literal(str(unfinished))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{texts}}})"
+            [(written,)] = session.query(f"COPY ({rows}) TO {to}")
+            unfinished.chmod(0o600)
+            os.link(unfinished, path)  # which fails where another process has made the file meanwhile
     except FileExistsError:
         check_file(path)
         raise
     except OSError as error:
         raise ConfigError(f"the file {path} cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
     return int(written)
 
 
@@ -102,8 +100,9 @@ def write_table(scratch: Scratch, name: str, connection: ConnectionSettings, pla
     with open_writer(name, connection) as session:
         _check_free(session, name, place)
         table, statement = examine(session, place, owner, scratch.schema, None)
-        is_of_session = session.dialect.writing.LOADS == "side by side"
-        table = replace(table, statements=replace(table.statements, is_distinct=True, of_session=is_of_session))
+        loads = session.dialect.writing.LOADS
+        statements = replace(table.statements, is_distinct=loads != "by files", of_session=loads == "side by side")
+        table = replace(table, statements=statements)
         session.execute(statement)
         written = 0
         try:

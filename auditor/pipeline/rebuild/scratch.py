@@ -89,6 +89,8 @@ class _Rebuilding:
     session: Session
     where: Where
     held: Held = field(default_factory=Held)
+    columns_known: int = 0
+    """The position up to which statements changed the columns of the scratch table as those of the source's."""
     ready: dict[str, TargetTable] = field(default_factory=dict)
     events: int = 0
 
@@ -99,6 +101,8 @@ class _Rebuilding:
             for stage in stages:
                 self._begin(stage)
                 self._merge(stage)
+                if stage is not stages[-1] and self._unapplied(stage):
+                    raise TableStopped("a statement changed its columns, and it was renamed before a row told the stream of them")
             schema = self._complete(stage)
         except TableStopped as error:
             raise RebuildRefused(
@@ -111,6 +115,7 @@ class _Rebuilding:
 
     def _begin(self, stage: Stage) -> None:
         """Let the scratch table stand where a stage begins: empty, or with the rows that it had under the name before."""
+        self.columns_known = stage.beginning.start
         read_schemas(self.session, self.where, [stage.table])
         self.held = Held(stage.beginning.start, self.held.schema_id if stage.beginning.by == "rename" else "")
         with transaction(self.session):
@@ -128,6 +133,8 @@ class _Rebuilding:
                 return
             if done := follow(self.session, self.where, table, self.held, ahead, self.ready):
                 self.held = done.held
+                if not ahead.note:  # which changes all rows, and no columns
+                    self.columns_known = done.held.position
                 continue
             if ahead.note:
                 raise RebuildRefused(
@@ -139,7 +146,7 @@ class _Rebuilding:
                 merged = merge(self.session, self.where, [step], self.ready)[table]
             except StepFailed as failure:
                 raise failure.error from failure
-            self.held, self.events = merged.held, self.events + merged.events
+            self.held, self.events, self.columns_known = merged.held, self.events + merged.events, merged.held.position
 
     def _see(self, stage: Stage) -> PendingParts:
         """Return what comes next. Raises PartsGone where parts that are needed were deleted meanwhile, and StoreError."""
@@ -153,12 +160,10 @@ class _Rebuilding:
 
     def _complete(self, stage: Stage) -> TableSchema:
         """Give the table the columns that it had at the end of its last stage, of which no event may have told, and return them."""
-        store, name, table = self.where.store, self.where.pipeline, stage.table
-        notes = table_notes.list_notes(store, name, [table], kind="change", after=self.held.position)
-        before = [note for note in notes if note.position <= stage.through and _alters(note)]
+        name, table, before = self.where.pipeline, stage.table, self._unapplied(stage)
         if self.held.schema_id and not before:
             return get_schema(self.where, self.held.schema_id)
-        schema_id, first = self._next_schema(stage, notes)
+        schema_id, first = self._next_schema(stage)
         if not schema_id and not self.held.schema_id:
             schema_id = self._last_schema(stage)
         if not schema_id:
@@ -176,9 +181,16 @@ class _Rebuilding:
         migrate(self.session, self.where, table, self.held, schema_id, before, first)
         return schema
 
-    def _next_schema(self, stage: Stage, notes: Sequence[TableNote]) -> tuple[str, int]:
+    def _unapplied(self, stage: Stage) -> list[TableNote]:
+        """Return the statements before the end of a stage after which the scratch table's columns may be others than the source's."""
+        notes = table_notes.list_notes(self.where.store, self.where.pipeline, [stage.table], kind="change", after=self.columns_known)
+        return [note for note in notes if note.position <= stage.through and _alters(note)]
+
+    def _next_schema(self, stage: Stage) -> tuple[str, int]:
         """Return the schema of the next event behind a stage, and its position; '' if the table may have had other columns at its end."""
-        found = next(iter(parts.list_parts(self.where.store, self.where.pipeline, stage.table, stage.through, 1)), None)
+        store, name, table = self.where.store, self.where.pipeline, stage.table
+        found = next(iter(parts.list_parts(store, name, table, stage.through, 1)), None)
+        notes = table_notes.list_notes(store, name, [table], kind="change", after=stage.through)
         if found is None or any(_remakes(note) for note in notes if stage.through < note.position < found.first):
             return "", 0
         return found.schema_id, max(found.first, stage.through + 1)
