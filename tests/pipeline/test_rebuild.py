@@ -17,6 +17,7 @@ from auditor.api_models.pipeline import RebuiltTable
 from auditor.cli import main
 from auditor.errors import ColumnRefused, ConfigError, NoKey, NotStaged, PartDamaged, PartsGone, RebuildRefused, ValueRefused
 from auditor.pipeline.events import Position
+from auditor.pipeline.merge import positions
 from auditor.pipeline.rebuild import outputs, scratch
 from auditor.service.rebuilds import rebuild
 from auditor.store import parts, pipelines, refreshes, schema_changes, table_notes
@@ -58,7 +59,7 @@ def at(road: Road, place: int | str, name: str = "orders", **more: Any) -> Rebui
 
 def rows(done: RebuiltTable) -> list[tuple[Any, ...]]:
     found = pq.read_table(done.written)
-    return list(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
+    return [tuple(row.values()) for row in found.to_pylist()]
 
 
 def send(road: Road, begin: int, end: int, name: str = "shop.orders") -> None:
@@ -162,8 +163,8 @@ def test_parts_that_are_deleted_meanwhile_are_missed(made: Road, monkeypatch: py
         assert parts.delete_passed(made.store, PIPELINE, -1, targets=["wh"])
         return read(*given)
 
-    read = scratch.read_schemas
-    monkeypatch.setattr(scratch, "read_schemas", delete_first)
+    read = positions.read_schemas
+    monkeypatch.setattr("auditor.pipeline.rebuild.scratch.read_schemas", delete_first)
     with pytest.raises(PartsGone, match="were deleted while the table was rebuilt"):
         at(made, 40)
 
@@ -334,7 +335,7 @@ TYPES = {
     "b": "varbinary(40) null", "day": "date null", "at": "datetime(6) null", "stamp": "timestamp(3) null", "clock": "time(3) null",
     "y": "year null", "e": "enum('a','b') null", "s": "set('a','b') null", "j": "json null", "bits": "bit(5) null", "u": "uuid null",
 }  # fmt: skip
-VALUES = [
+VALUES: list[list[str | None]] = [
     ["18446744073709551615", "-7", "1234567890123456789012345678.0123456789", "1.1", "-1.5e-15", "Füller 🖋 \\ \" ' \t",
      "00ff0a", "2024-02-29", "2024-02-29 23:59:59.000001", "2026-03-01 12:00:00.125", "23:59:59.500", "2024", "a", "a,b",
      '{"a": 1}', "21", "12345678-1234-1234-1234-123456789abc"],

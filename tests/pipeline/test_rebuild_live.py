@@ -152,8 +152,8 @@ class Writer:
 
     def go_on(self) -> None:
         """Do something by chance."""
-        often: Sequence[Callable[[], list[str]]] = [self.insert, self.update, self.move_keys, self.delete, self.several]
-        rare = [self.truncate, self.add_column, self.drop_column, self.rename_column, self.rename_table]
+        often: list[Callable[[], list[str]]] = [self.insert, self.update, self.move_keys, self.delete, self.several]
+        rare: list[Callable[[], list[str]]] = [self.truncate, self.add_column, self.drop_column, self.rename_column, self.rename_table]
         if self.must_insert:
             self.must_insert = False
             key = self.draw.randint(10**7, 10**8)
@@ -212,3 +212,43 @@ def test_random_positions_equal_copies_of_the_source(road: LiveRoad, engine: Liv
     road.stage()
     for copy in [writer.copies[0], *draw.sample(writer.copies[1:-1], positions - 2), writer.copies[-1]]:
         check(road, copy, tmp_path)
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql"), indirect=True)
+def test_times_between_transactions_equal_copies_of_the_source(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
+    """MariaDB logs only the second in which a statement began."""
+    writer, times = Writer(LiveLog(engine.url), random.Random(4)), list[str]()
+    writer.make()
+    for _ in range(20):
+        times.append(str(writer.log.run("SELECT UTC_TIMESTAMP(6)")[0][0]))
+        writer.go_on()
+    writer.run(*writer.insert())
+    road.stage()
+    for copy, moment in zip(writer.copies, times, strict=False):
+        path = tmp_path / f"{moment}.parquet"
+        done = rebuild(road.settings, road.config_file, road.store, PIPELINE, f"{road.database}.{copy.table}", moment, output=path)
+        names, rows = read(path)
+        assert set(names) == set(copy.columns)
+        assert (done.rows, sorted(tuple(row[names.index(name)] for name in copy.columns) for row in rows)) == (len(copy.rows), copy.rows)
+
+
+RULES = """{rebuilt_a: {exclude: [price], mask: [item], rename: {at: moment}, where: "id < 30 OR id > 40",
+  compute: {tens: {expr: "id * 10", kind: integer}}}}"""
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb", slow=["mariadb"]), indirect=True)
+def test_rows_and_columns_are_those_of_the_stream(engine: LiveEngine, tmp_path: Path) -> None:
+    """What is excluded, masked, renamed, filtered and computed is as a target has it that is merged to the same position."""
+    road = NotedRoad(tmp_path, engine, "rebuilt_*", RULES)
+    writer, copies = Writer(LiveLog(engine.url), random.Random(5)), list[tuple[str, list[Row]]]()
+    writer.make()
+    for _ in range(12):
+        writer.run(*writer.draw.choice([writer.insert, writer.update, writer.move_keys, writer.delete, writer.several])())
+        road.merge()
+        copies.append((str(writer.log.end()), sorted(map(plain, road.rows("rebuilt_a")))))
+    for place, held in copies:
+        path = tmp_path / f"{place}.parquet"
+        rebuild(road.settings, road.config_file, road.store, PIPELINE, "rebuilt_a", place, output=path)
+        names, rows = read(path)
+        assert rows == held and names == ("id", "item", "moment", "blob", "tens"), place
+    road.close()
