@@ -59,6 +59,9 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── TableStopped              exit 3                the next events of a table cannot be had or applied
     │   ├── TableShared                                     they would delete rows that another pipeline brought
     │   └── ValuesChanged                                   a statement may have changed values without events
+    ├── MessageRefused            exit 3                a message of a topic cannot be read as a change
+    ├── RegistryRefused           exit 2                a registry refused a schema, or its account
+    ├── RegistryUnreachable       exit 3     retryable  a registry does not answer
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
@@ -184,6 +187,7 @@ __all__ = [
     "LogRefused",
     "MayOnlyRead",
     "MergeFailed",
+    "MessageRefused",
     "NoEvidence",
     "NoKey",
     "NoReport",
@@ -207,6 +211,8 @@ __all__ = [
     "ReadingContradicted",
     "RebuildRefused",
     "RefreshRefused",
+    "RegistryRefused",
+    "RegistryUnreachable",
     "ResultError",
     "ResultIncomplete",
     "RunLost",
@@ -347,6 +353,22 @@ class PartDamaged(StagingFailed):
 
 class SegmentFailed(AuditorError):
     """A segment could not be written or read; check the folder or bucket under segment: path."""
+
+    retryable = True
+
+
+class MessageRefused(AuditorError):
+    """A message cannot be read as a change; see which of its fields is not as expected, and mend its producer or the pipeline's settings."""
+
+
+class RegistryRefused(AuditorError):
+    """The registry refused a schema or a request; compare the schemas of the subject, or its compatibility setting."""
+
+    exit_code = 2
+
+
+class RegistryUnreachable(AuditorError):
+    """The schema registry does not answer; check its url: and that it runs."""
 
     retryable = True
 

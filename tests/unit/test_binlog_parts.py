@@ -18,7 +18,7 @@ from auditor.pipeline.binlog import event_types as types
 from auditor.pipeline.binlog.batches import RowBuffer, announcements_of, batch_of
 from auditor.pipeline.binlog.charsets import charset_of, decoder
 from auditor.pipeline.binlog.log_connection import MAX_PACKET, Dump, Patience, Request, Source
-from auditor.pipeline.binlog.number_and_time_texts import decimal_function, decimal_size, double_text, float_text
+from auditor.pipeline.binlog.number_and_time_texts import decimal_function, decimal_size
 from auditor.pipeline.binlog.row_events import LogCount
 from auditor.pipeline.binlog.selection import Selection
 from auditor.pipeline.binlog.sql_tokens import tokens
@@ -26,6 +26,7 @@ from auditor.pipeline.binlog.table_map import Column, TableMap
 from auditor.pipeline.binlog.table_statements import refusal, savepoint, written_tables
 from auditor.pipeline.binlog.type_decoders import make_decoder
 from auditor.pipeline.events import Place
+from auditor.pipeline.float_texts import double_text, float_text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

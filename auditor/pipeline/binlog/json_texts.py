@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable
 
 from auditor.pipeline.binlog import column_types as types
-from auditor.pipeline.binlog.number_and_time_texts import decimal_function, double_text, packed_datetime_text, packed_time_text
+from auditor.pipeline.binlog.number_and_time_texts import decimal_function, packed_datetime_text, packed_time_text
+from auditor.pipeline.float_texts import double_text
 
 SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY, LITERAL, INT16, UINT16, INT32, UINT32, INT64, UINT64, DOUBLE, STRING = range(13)
 OPAQUE = 15

@@ -21,6 +21,7 @@ from auditor.pipeline.binlog.charsets import UTF8, decoder
 from auditor.pipeline.binlog.compression import uncompressed_column
 from auditor.pipeline.binlog.json_texts import json_text
 from auditor.pipeline.binlog.table_map import Column, TableMap
+from auditor.pipeline.float_texts import double_text, float_text
 
 Extend = Callable[[tuple[str | None, ...]], None]
 
@@ -54,8 +55,8 @@ _COMMON: dict[str, Any] = {
     "days": Memo(text.day_text),
     "seconds": Memo(text.second_text),
     "YEARS": ("0000", *(str(1900 + year) for year in range(1, 256))),
-    "float_text": Memo(text.float_text),
-    "double_text": text.double_text,
+    "float_text": Memo(float_text),
+    "double_text": double_text,
     "json_text": json_text,
     "uncompressed": uncompressed_column,
 }

@@ -16,9 +16,9 @@ from auditor.durations import durations
 from auditor.errors import AuditorError, ColumnsChanged, ConnectionLost, EngineError, LeaseTaken, RefreshRefused, StatementCancelled
 from auditor.pipeline.binlog import column_types
 from auditor.pipeline.binlog.log_connection import Source
-from auditor.pipeline.binlog.number_and_time_texts import double_text, float_text
 from auditor.pipeline.binlog.type_decoders import HIDDEN_TEXTS
 from auditor.pipeline.events import ColumnSchema, source_kind
+from auditor.pipeline.float_texts import double_text, float_text
 from auditor.pipeline.refresh.keys import Key, interval, one_of, quote, text_of
 from auditor.pipeline.refresh.plan import MOST_KEYS, ChunkKeys, Next, Plan, Sent, read_next
 from auditor.pipeline.refresh.source_tables import RefreshTable, SourceTables, ask, ask_joined, execute, fill, rollback

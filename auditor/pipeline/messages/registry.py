@@ -1,0 +1,114 @@
+"""A registry of schemas of Confluent's protocol: schemas of topics' keys and values under TopicNameStrategy, and schemas by their identifier.
+
+https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from auditor.config import MessageSettings, RegistrySettings
+from auditor.errors import AccessDenied, MessageRefused, RegistryRefused, RegistryUnreachable
+from auditor.pipeline.messages import connect_schemas
+from auditor.pipeline.messages.connect_schemas import Schema
+from auditor.pipeline.messages.payloads import Register
+from dialects import extras
+
+TYPES = {"avro": "AVRO", "json_schema": "JSON"}
+"""What the registry calls a format's schemas."""
+
+_UNAVAILABLE = 500
+"""The first HTTP status by which a registry says that it fails itself."""
+
+
+class SchemaRegistry:
+    """A registry. It asks for a schema or an identifier once, and can be used by several threads."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        extras.require("a schema registry", "kafka")
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        self._url = settings.url
+        options: dict[str, Any] = {"url": settings.url, "timeout": 30}
+        if settings.user is not None:
+            options["basic.auth.user.info"] = f"{settings.user}:{settings.password}"
+        if settings.ca is not None:
+            options["ssl.ca.location"] = settings.ca
+        self._client = SchemaRegistryClient(options)
+        self._found: dict[int, tuple[str, Any, Schema]] = {}
+
+    def registering(self, topic: str, settings: MessageSettings) -> Register:
+        """Return what registers schemas of a topic's keys and values, as `Encoder` wants it."""
+        return lambda part, text: self.register(f"{topic}-{part}", text, settings)
+
+    def register(self, subject: str, text: str, settings: MessageSettings) -> int:
+        """Register a schema and return its identifier. Raises RegistryRefused if it is not compatible with those before it."""
+        from confluent_kafka.schema_registry import Schema as Registered
+
+        with self._translated(f"the schema of {subject}"):
+            return int(self._client.register_schema(subject, Registered(text, TYPES[settings.format])))
+
+    def is_compatible(self, subject: str, text: str, settings: MessageSettings) -> bool:
+        """Return whether a schema may be registered after those that the subject has; also if it has none."""
+        from confluent_kafka.schema_registry import Schema as Registered
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        with self._translated(f"the schema of {subject}"):
+            try:
+                return bool(self._client.test_compatibility(subject, Registered(text, TYPES[settings.format])))
+            except SchemaRegistryError as error:
+                if error.http_status_code == 404:
+                    return True
+                raise
+
+    def schema(self, number: int) -> tuple[str, Any, Schema]:
+        """Return the format of a schema, ``avro`` or ``json_schema``, its body, and what it is for Connect.
+
+        Raises MessageRefused if the registry has no schema of this identifier, or one that no table has.
+        """
+        if number not in self._found:
+            from confluent_kafka.schema_registry import SchemaRegistryError
+
+            with self._translated(f"the schema {number}"):
+                try:
+                    found = self._client.get_schema(number)
+                except SchemaRegistryError as error:
+                    if error.http_status_code == 404:
+                        raise MessageRefused(f"the registry has no schema {number}, which the message names") from None
+                    raise
+            self._found[number] = _read(number, found.schema_type or "AVRO", found.schema_str or "", bool(found.references))
+        return self._found[number]
+
+    @contextmanager
+    def _translated(self, subject: str) -> Iterator[None]:
+        from confluent_kafka.schema_registry import SchemaRegistryError
+        from httpx import HTTPError
+
+        try:
+            yield
+        except SchemaRegistryError as error:
+            message = f"{self._url}: {subject}: {error.error_message} (HTTP {error.http_status_code}, code {error.error_code})"
+            if error.http_status_code in (401, 403):
+                raise AccessDenied(f"{message}; check user: and password: of the registry") from None
+            if error.http_status_code >= _UNAVAILABLE or error.http_status_code in (408, 429):
+                raise RegistryUnreachable(message) from None
+            raise RegistryRefused(message) from None
+        except (HTTPError, OSError) as error:
+            raise RegistryUnreachable(f"{self._url}: {subject}: {str(error) or type(error).__name__}") from None
+
+
+def _read(number: int, kind: str, text: str, has_references: bool) -> tuple[str, Any, Schema]:
+    readers: dict[str, tuple[str, Callable[[Any], Schema]]] = {
+        "AVRO": ("avro", connect_schemas.from_avro),
+        "JSON": ("json_schema", connect_schemas.from_json_schema),
+    }
+    if kind not in readers or has_references:
+        raise MessageRefused(
+            f"schema {number} is of the type {kind}{' with references' if has_references else ''}; only Avro and JSON are read"
+        )
+    form, read = readers[kind]
+    body = json.loads(text)
+    return form, body, read(body)
