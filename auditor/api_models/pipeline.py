@@ -325,3 +325,14 @@ class RebuiltTable(ApiModel):
     rows: int
     written: str = Field(description="The file, or the connection and the table in it.")
     warnings: list[str] = Field(description="What of the stream it lacks, or may lack, a sentence each.")
+
+
+class TableEvent(ApiModel):
+    """A line of a table's events: a message in Debezium's form, or a note."""
+
+    position: str | None = Field(
+        None, description="Where it stands, `FILE:POS:ROW`: reading goes on behind it. Null of the first of two lines of one event."
+    )
+    key: dict[str, Any] | None = Field(None, description="The key of the row; null if it has none.")
+    value: dict[str, Any] | None = Field(None, description="Debezium's envelope: before, after, op and source.")
+    note: str | None = Field(None, description="What is missing here: events that somebody let every target go on without.")

@@ -357,6 +357,29 @@ def _rebuild(options: argparse.Namespace) -> int:
     return 0
 
 
+def _events(options: argparse.Namespace) -> int:
+    """Print lines until all were printed that are staged, as many as were asked for, or a signal ends it."""
+    from auditor.service import event_lines
+
+    left, place = options.limit, ""
+    with settings_and_store(options) as (configured, store), stopped_by_signals("stopping after these lines") as stopped:
+        lines = event_lines.open_lines(configured, store, options.pipeline, options.table, options.start)
+        place = lines.place
+        try:
+            for piece in lines.follow(stopped) if options.follow else lines.read():
+                chosen = piece if left is None else piece[:left]
+                sys.stdout.buffer.write(b"".join(chosen))
+                sys.stdout.buffer.flush()
+                place = event_lines.last_position(chosen) or place
+                left = None if left is None else left - len(chosen)
+                if stopped.is_set() or left == 0:
+                    break
+        finally:
+            if not options.quiet:
+                print(f"to go on behind the last line: --from {shell_word(place)}", file=sys.stderr)
+    return 0
+
+
 def _failover(options: argparse.Namespace) -> int:
     from auditor.service import failovers
 
@@ -453,6 +476,7 @@ _ACTIONS = {
     "refresh": _refresh,
     "segments": _segments,
     "rebuild": _rebuild,
+    "events": _events,
     "schemas": _schemas,
     "failover": _failover,
     "reset": _reset,

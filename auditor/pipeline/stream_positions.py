@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from auditor.errors import ConfigError, NotStaged
 from auditor.model import Part
@@ -23,14 +23,23 @@ PARTS_AT_ONCE = 1000
 """Parts that one query of the store returns."""
 
 
-def place_in_stream(store: Store, pipeline: str, position: int) -> str:
-    """Return a position as `parse_position` reads it: ``FILE:POS``, with ``EPOCH/`` before it in the log of a server of earlier times.
+def place_texts(store: Store, pipeline: str) -> Callable[[int], str]:
+    """Return what makes a text of a position that `parse_position` reads: ``FILE:POS``.
 
-    Raises StoreError.
+    ``EPOCH/`` stands before it in the log of a server that was read before a failover. Raises StoreError.
     """
-    epoch = Position.unpack(position).epoch
-    text = place_text(position, log_file(store, pipeline))
-    return text if epoch == _epoch(store, pipeline) else f"{epoch}/{text}"
+    file, epoch = log_file(store, pipeline), _epoch(store, pipeline)
+
+    def text(position: int) -> str:
+        there = Position.unpack(position).epoch
+        return place_text(position, file) if there == epoch else f"{there}/{place_text(position, file)}"
+
+    return text
+
+
+def place_in_stream(store: Store, pipeline: str, position: int) -> str:
+    """Return that text of one position. Raises StoreError."""
+    return place_texts(store, pipeline)(position)
 
 
 def parse_position(store: Store, pipeline: str, text: str) -> int:

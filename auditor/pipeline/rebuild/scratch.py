@@ -31,7 +31,7 @@ from dialects import Session
 SCHEMA, TABLE = "main", "rebuilt"
 """The scratch table, which has the place of whichever name the source's table has."""
 
-MOST_MEMORY = "1GiB"
+MOST_MEMORY = "512MiB"
 """What DuckDB holds in memory of the table and of sorting it; the rest is in the scratch folder."""
 
 MOST_ROWS = 500_000
