@@ -18,6 +18,8 @@ from auditor.api import create_app
 from auditor.api import pipelines as routes
 from auditor.client import Client
 from auditor.errors import ConfigError, PartDamaged, TableStopped, Unauthorised, UnknownPipeline
+from auditor.pipeline.table_events import Events
+from auditor.service.event_lines import EventLines
 from auditor.store import open_store, parts, pipelines, tokens
 from tests.api.conftest import make_client
 from tests.durations import SetDurations
@@ -158,14 +160,14 @@ def test_a_reader_that_does_not_read_holds_nothing_in_memory(road: Road, token: 
     rows = [[str(number), "x" * 40] for number in range(10, 20_010)]
     road.stage(batch(insert(ORDERS, 50, *rows)), batch(announce(ORDERS, 60)))
     monkeypatch.setattr("auditor.pipeline.staged_parts.ROWS_AT_ONCE", 500)
-    read, made = list[int](), routes.event_lines.EventLines._lines
+    read, made = list[int](), EventLines._lines
 
-    def count(self: Any, found: Any) -> list[bytes]:
+    def count(self: EventLines, found: Events) -> list[bytes]:
         lines = made(self, found)
         read.append(len(lines))
         return lines
 
-    monkeypatch.setattr(routes.event_lines.EventLines, "_lines", count)
+    monkeypatch.setattr(EventLines, "_lines", count)
     parameters = {"table": "shop.orders", "from": f"{FILE}:30"}
     with served(road) as url, httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=20) as client:
         with client.stream("GET", f"{url}{PLACE}", params=parameters) as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from auditor.pipeline.events import Place
 from auditor.pipeline.refresh.carrier import Carrier
+from auditor.service.event_lines import open_lines
 from auditor.service.rebuilds import rebuild
 from auditor.store import refreshes
 from auditor.store.refreshes import RefreshScope
@@ -252,3 +255,37 @@ def test_rows_and_columns_are_those_of_the_stream(engine: LiveEngine, tmp_path: 
         names, rows = read(path)
         assert rows == held and names == ("id", "item", "moment", "blob", "tens"), place
     road.close()
+
+
+@pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)
+def test_the_table_is_the_sum_of_its_events(road: LiveRoad, engine: LiveEngine, tmp_path: Path) -> None:
+    """Lines of events, applied one after the other, yield what the source held, and what is rebuilt, at each place between."""
+    writer = Writer(LiveLog(engine.url), random.Random(6))
+    writer.make()
+    for number in range(25):
+        often = [writer.insert, writer.update, writer.move_keys, writer.delete, writer.several, writer.truncate]
+        writer.run(*writer.draw.choice(often)())
+        if number == 12:
+            writer.run(*writer.insert())
+            road.stage()
+            send_all(road, writer.table)
+    road.stage()
+    opened = open_lines(road.settings, road.store, PIPELINE, writer.table, "earliest")
+    lines = [json.loads(line) for piece in opened.read() for line in piece]
+    assert {"c", "u", "d", "r", "t"} == {one["value"]["op"] for one in lines}
+    assert {one["value"]["source"]["connector"] for one in lines} == {engine.name}
+    held, left = dict[int, Any](), list(lines)
+    for copy in writer.copies:
+        offset = Place.parse(copy.place).offset
+        while left and left[0]["value"]["source"]["pos"] <= offset:
+            value, key = left[0]["value"], left.pop(0)["key"]
+            if value["op"] == "t":
+                held.clear()
+            elif value["op"] == "d":
+                held.pop(key["id"], None)
+            else:
+                held[key["id"]] = value["after"]
+        wanted = {row[0][1]: row[1][1] if row[1][0] else None for row in copy.rows}
+        assert {key: row["item"] for key, row in held.items()} == wanted, copy.place
+    assert not left
+    check(road, writer.copies[-1], tmp_path)

@@ -257,7 +257,7 @@ def test_a_follower_ends_when_it_is_stopped(staged: Road, set_durations: SetDura
     set_durations(staged_poll=600)
     opened, stopped = open_lines(staged.settings, staged.store, PIPELINE, "orders", "earliest"), threading.Event()
     pieces = opened.follow(stopped)
-    assert len([line for line in iter(lambda: next(pieces), []) for line in line]) == len(ALL)
+    assert len([line for piece in iter(lambda: next(pieces), []) for line in piece]) == len(ALL)
     stopped.set()
     assert list(pieces) == []
 
