@@ -37,7 +37,7 @@ SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE = (f"__debezium.source.column.{name}" f
 
 _ARROW = {"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "bytes": pa.binary(),
           "struct": pa.binary()} | {f"int{bits}": pa.int64() for bits in (8, 16, 32, 64)}  # fmt: skip
-_PYTHON = {"float": {float, int}, "double": {float, int}, "boolean": {bool}, "string": {str}, "bytes": {bytes}, "struct": {dict}}
+_PYTHON: dict[str, set[type]] = {"float": {float, int}, "double": {float, int}, "boolean": {bool}, "string": {str}, "bytes": {bytes}}
 
 _TYPE = re.compile(r"(\w+)(?:\((.*)\))?(?: (unsigned))?(?: zerofill)?", re.DOTALL)
 
@@ -135,7 +135,7 @@ class _Years(ColumnValues):
 
 class _Floats(ColumnValues):
     def texts(self, values: pa.Array) -> pa.Array:
-        if not pc.all(pc.is_finite(values)).as_py() and len(values) > values.null_count:
+        if not _all(pc.is_finite(values)):
             raise ValueError("a number that is not finite")
         text = float_text if self.schema.type == "float" else double_text
         return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
@@ -179,7 +179,7 @@ class _DecimalTexts(ColumnValues):
         return texts
 
     def texts(self, values: pa.Array) -> pa.Array:
-        if not pc.all(pc.match_substring_regex(values, r"^-?[0-9]+(\.[0-9]+)?$").fill_null(True)).as_py():
+        if not _all(pc.match_substring_regex(values, r"^-?[0-9]+(\.[0-9]+)?$").fill_null(True)):
             raise ValueError("no decimal number")
         return values
 
@@ -292,7 +292,7 @@ class _IsoTexts(ColumnValues):
     def typed(self, texts: pa.Array) -> pa.Array:
         kind = self.type.partition("(")[0]
         if kind == "time":
-            if not pc.all(pc.match_substring_regex(texts, r"^([01][0-9]|2[0-3]):").fill_null(True)).as_py():
+            if not _all(pc.match_substring_regex(texts, r"^([01][0-9]|2[0-3]):").fill_null(True)):
                 raise ValueError("a time that is none of a day, which isostring cannot hold; write times: adaptive_time_microseconds")
         else:
             texts = _without_zero_dates(texts, self.schema, "1970-01-01" if kind == "date" else "1970-01-01 00:00:00")
@@ -309,7 +309,7 @@ class _IsoTexts(ColumnValues):
             form = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}Z$"
         else:
             form = (r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T" if kind == "datetime" else "^") + r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
-        if not pc.all(pc.match_substring_regex(values, form).fill_null(True)).as_py():
+        if not _all(pc.match_substring_regex(values, form).fill_null(True)):
             raise ValueError(f"no {kind} of ISO 8601 in UTC")
         texts = pc.utf8_rtrim(values, "Z")
         if kind == "datetime":
@@ -329,7 +329,7 @@ class _Zoned(ColumnValues):
     def texts(self, values: pa.Array) -> pa.Array:
         digits = digits_of(self.type)
         in_utc = pc.match_substring_regex(values, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$")
-        if not pc.all(in_utc.fill_null(True)).as_py():
+        if not _all(in_utc.fill_null(True)):
             values = pa.array([None if value is None else _to_utc(value) for value in values.to_pylist()], pa.string())
         return _fill_fraction(pc.utf8_replace_slice(pc.utf8_rtrim(values, "Z"), 10, 11, " "), digits, 19)
 
@@ -436,6 +436,11 @@ def _without_zero_dates(texts: pa.Array, schema: Schema, epoch: str) -> pa.Array
     return pc.if_else(is_zero.fill_null(False), pa.scalar(None if schema.optional else epoch, pa.string()), texts)
 
 
+def _all(conditions: pa.Array) -> bool:
+    """Return whether all conditions hold that are not NULL."""
+    return bool(pc.all(conditions, min_count=0).as_py())
+
+
 def _to_unit(micros: pa.Array, unit: int) -> pa.Array:
     if unit == SECOND:
         return micros
@@ -450,7 +455,7 @@ def _from_unit(values: pa.Array, unit: int) -> pa.Array:
     if unit <= SECOND:
         return pc.multiply_checked(values, SECOND // unit)
     micros = pc.divide(values, unit // SECOND)
-    if not pc.all(pc.equal(pc.multiply(micros, unit // SECOND), values)).as_py() and len(values) > values.null_count:
+    if not _all(pc.equal(pc.multiply(micros, unit // SECOND), values)):
         raise ValueError("digits below microseconds")
     return micros
 
@@ -463,7 +468,7 @@ def _check_range(values: pa.Array, least: int, most: int, way_out: str = "") -> 
 
 def _check_fraction(micros: pa.Array, digits: int) -> None:
     step = 10 ** (6 - digits)
-    if step > 1 and not pc.all(pc.equal(pc.multiply(pc.divide(micros, step), step), micros)).as_py() and len(micros) > micros.null_count:
+    if step > 1 and not _all(pc.equal(pc.multiply(pc.divide(micros, step), step), micros)):
         raise ValueError(f"more than {digits} digits of a second")
 
 
@@ -477,7 +482,7 @@ def _fill_fraction(texts: pa.Array, digits: int, whole: int) -> pa.Array:
     """Return times with so many digits of a second. Raises ValueError if there are more."""
     seconds, fraction = pc.utf8_slice_codeunits(texts, 0, whole), pc.utf8_slice_codeunits(texts, whole + 1)
     rest = pc.utf8_slice_codeunits(fraction, digits)
-    if not pc.all(pc.match_substring_regex(rest, "^0*$").fill_null(True)).as_py():
+    if not _all(pc.match_substring_regex(rest, "^0*$").fill_null(True)):
         raise ValueError(f"more than {digits} digits of a second")
     if not digits:
         return seconds
@@ -508,6 +513,12 @@ def of_column(column: ColumnSchema, settings: MessageSettings) -> ColumnValues:
     if settings.source_types:
         values.schema = replace(values.schema, parameters=(*values.schema.parameters, *_source_type(column.type)))
     return values
+
+
+def without_source_type(schema: Schema) -> Schema:
+    """Return a schema as keys have it, which do not say the columns' types in the source."""
+    parameters = (one for one in schema.parameters if one[0] not in (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE))
+    return replace(schema, parameters=tuple(parameters))
 
 
 def _source_type(type: str) -> list[tuple[str, str]]:

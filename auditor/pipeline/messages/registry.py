@@ -1,4 +1,4 @@
-"""A registry of schemas of Confluent's protocol: schemas of topics' keys and values under TopicNameStrategy, and schemas by their identifier.
+"""A registry of schemas of Confluent's protocol: those of topics' keys and values (TopicNameStrategy), and schemas by identifier.
 
 https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
