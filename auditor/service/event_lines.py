@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from threading import Event
 
 import dialects
-from auditor import __version__
 from auditor.config import MessageSettings, Settings
 from auditor.durations import durations
 from auditor.errors import ConfigError, PartsGone
@@ -168,7 +168,7 @@ def _is_prefix_masked(text: str, is_masked: Callable[[str], bool]) -> bool:
 def _names(settings: Settings, store: Store, name: str) -> Names:
     url = dialects.parse_url(settings.connections[settings.pipeline(name).source.connection].url)
     base = log_file(store, name).rpartition(".")[0]
-    names = Names(name, __version__, "mariadb" if url.scheme == "mariadb" else "mysql")
+    names = Names(name, version("auditor"), "mariadb" if url.scheme == "mariadb" else "mysql")
     return replace(names, log_name=base) if base else names
 
 
