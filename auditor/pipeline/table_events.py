@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.errors import ConfigError, PartsGone, TableStopped
+from auditor.errors import ConfigError, IncarnationsDiffer, PartsGone, TableStopped
 from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.stream_positions import iterate_parts, parse_position, place_in_stream, staged_through
-from auditor.store import Store, parts, table_notes
+from auditor.store import Store, parts, pipelines, table_notes
 
 
 class EventPlace(NamedTuple):
@@ -48,9 +48,12 @@ class TableEvents:
     table: str
     """Database and table, with a point between."""
     place: EventPlace
+    _life: str | None = None
+    """The pipeline's incarnation when events were read first; None before."""
 
     def check(self) -> None:
-        """Raise PartsGone if events behind the place were deleted, and StoreError."""
+        """Raise PartsGone if events behind the place were deleted, IncarnationsDiffer if the pipeline was reset since, and StoreError."""
+        self._check_life()
         pruned = parts.get_table(self.store, self.pipeline, self.table).pruned_through
         if self.place.position < pruned:
             raise PartsGone(
@@ -62,7 +65,8 @@ class TableEvents:
         """Yield what is staged behind the place now, in order; the place is then that of what was yielded last.
 
         Notes are of statements that emptied the table, and of events that somebody let the table go on without. Raises TableStopped where
-        events cannot be had, PartsGone where they were deleted, PartDamaged, StagingFailed and StoreError.
+        events cannot be had, PartsGone where they were deleted, IncarnationsDiffer where the pipeline was reset, PartDamaged, StagingFailed
+        and StoreError.
         """
         self.check()
         through = staged_through(self.store, self.pipeline)  # before the notes, so that none is missed of the parts that are read
@@ -82,6 +86,13 @@ class TableEvents:
             self.place = EventPlace(max(part.last, self.place.position))  # its last events may have been read before
         for note in notes:
             yield self._pass(note)
+        self._check_life()  # else nothing would be left of what was listed
+
+    def _check_life(self) -> None:
+        now = pipelines.get_pipeline(self.store, self.pipeline).incarnation
+        if self._life not in (None, now):
+            raise IncarnationsDiffer(f"the pipeline {self.pipeline} was reset while events were read; begin again, with --from earliest")
+        self._life = now
 
     @property
     def _listed_after(self) -> int:

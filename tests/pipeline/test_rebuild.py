@@ -170,6 +170,22 @@ def test_parts_that_are_deleted_meanwhile_are_missed(made: Road, monkeypatch: py
 
 
 @on_duckdb
+def test_a_reset_meanwhile_leaves_no_table(made: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reset(*given: Any) -> Any:
+        parts.forget(made.store, PIPELINE, schemas=False)  # as with --from-targets: else the schema is missed
+        pipelines.forget(made.store, PIPELINE)
+        pipelines.begin(made.store, PIPELINE)
+        return read(*given)
+
+    pipelines.begin(made.store, PIPELINE)
+    read = positions.read_schemas
+    monkeypatch.setattr("auditor.pipeline.rebuild.scratch.read_schemas", reset)
+    with pytest.raises(PartsGone, match="was reset while"):
+        at(made, 40)
+    assert not list(made.folder.glob("*.parquet"))
+
+
+@on_duckdb
 def test_a_damaged_part_is_named(made: Road) -> None:
     [path, *_] = [made.root / part.path for part in parts.list_parts(made.store, PIPELINE, "shop.orders", 0)]
     path.write_bytes(path.read_bytes()[:-40] + b"\0" * 40)

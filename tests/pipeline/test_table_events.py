@@ -13,7 +13,7 @@ import pytest
 
 from auditor import config
 from auditor.cli import main
-from auditor.errors import ConfigError, PartDamaged, PartsGone, TableStopped
+from auditor.errors import ConfigError, IncarnationsDiffer, PartDamaged, PartsGone, TableStopped
 from auditor.service.event_lines import EventLines, open_lines
 from auditor.store import parts, pipelines, table_notes
 from tests.durations import SetDurations
@@ -164,6 +164,17 @@ def test_parts_that_are_listed_no_more_are_missed(staged: Road) -> None:
     staged.store.write(lambda connection: connection.execute(parts.parts.delete().where(parts.parts.c.first_position == 10)))
     with pytest.raises(PartsGone, match="no part of them is listed any more"):
         lines(staged)
+
+
+def test_a_reset_is_noticed(staged: Road) -> None:
+    pipelines.begin(staged.store, PIPELINE)
+    opened = open_lines(staged.settings, staged.store, PIPELINE, "orders", "earliest")
+    assert short(parsed(opened)) == ALL
+    parts.forget(staged.store, PIPELINE)
+    pipelines.forget(staged.store, PIPELINE)
+    pipelines.begin(staged.store, PIPELINE)
+    with pytest.raises(IncarnationsDiffer, match="was reset while events were read"):
+        parsed(opened)
 
 
 def test_a_damaged_part_ends_behind_what_is_before_it(staged: Road) -> None:

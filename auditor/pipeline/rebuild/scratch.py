@@ -25,7 +25,7 @@ from auditor.pipeline.merge.table_merge import StepFailed, follow, merge, plan
 from auditor.pipeline.merge.target_table import TargetTable, find_table, make_statement
 from auditor.pipeline.rebuild.history import Stage
 from auditor.pipeline.stream_positions import place_in_stream
-from auditor.store import Store, parts, schema_changes, table_notes
+from auditor.store import Store, parts, pipelines, schema_changes, table_notes
 from dialects import Session
 
 SCHEMA, TABLE = "main", "rebuilt"
@@ -96,7 +96,7 @@ class _Rebuilding:
 
     def run(self, stages: Sequence[Stage]) -> Scratch:
         """Merge all stages and return the table."""
-        stage = stages[0]
+        stage, life = stages[0], pipelines.get_pipeline(self.where.store, self.where.pipeline).incarnation
         try:
             for stage in stages:
                 self._begin(stage)
@@ -109,6 +109,8 @@ class _Rebuilding:
                 f"{stage.table} cannot be rebuilt beyond {self._place(self.held.position)}: {error}; or choose a position before that, or"
                 " one behind a refresh of all its rows"
             ) from error
+        if pipelines.get_pipeline(self.where.store, self.where.pipeline).incarnation != life:
+            raise PartsGone(f"the pipeline {self.where.pipeline} was reset while {stage.table} was rebuilt, so parts of it may be missing")
         found = find_table(self.session, SCHEMA, TABLE)
         assert found
         return Scratch(self.session, found.sql, schema, self.events, self._left_out(stages))
