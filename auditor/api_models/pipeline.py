@@ -325,3 +325,31 @@ class Refresh(ApiModel):
     longest: float = Field(description="Seconds for which rows were locked at most.")
     log_place: str | None = Field(description="File and position of the source's log up to which the rows are in it; null until then.")
     reason: str = Field(description="Why it waits or failed; empty if it does not.")
+
+
+class RebuiltTable(ApiModel):
+    """A table that was written as it stood at a position of a pipeline's stream."""
+
+    pipeline: str
+    table: str
+    place: str = Field(description="The position, as `FILE:POS` of the source's log.")
+    begins: Literal["create", "clear", "refresh"] = Field(
+        description="From what on all its rows are known: the statement that made it, one that emptied it, or a refresh of all its rows."
+    )
+    since: str = Field(description="Where that is: the place behind which its events were read.")
+    names: list[str] = Field(description="The names that it had since then, the last one as it was asked for.")
+    events: int = Field(description="Events that were merged.")
+    rows: int
+    written: str = Field(description="The file, or the connection and the table in it.")
+    warnings: list[str] = Field(description="What of the stream it lacks, or may lack, a sentence each.")
+
+
+class TableEvent(ApiModel):
+    """A line of a table's events: a message in Debezium's form, or a note."""
+
+    position: str | None = Field(
+        None, description="Where it stands, `FILE:POS:ROW`: reading goes on behind it. Null of the first of two lines of one event."
+    )
+    key: dict[str, Any] | None = Field(None, description="The key of the row; null if it has none.")
+    value: dict[str, Any] | None = Field(None, description="Debezium's envelope: before, after, op and source.")
+    note: str | None = Field(None, description="What is missing here: events that somebody let every target go on without.")

@@ -339,6 +339,51 @@ def _segments(options: argparse.Namespace) -> int:
     return 1 if any(segment.wrong for segment in listed) else 0
 
 
+def _rebuild(options: argparse.Namespace) -> int:
+    from auditor.service import rebuilds
+
+    if (options.into is None) != (options.table is None):
+        raise ConfigError("--into names the connection and --table the new table in it; write both, or --output FILE.parquet")
+    into = (options.into, options.table) if options.into else None
+    path, about = config.find_file(options.config), (options.pipeline, options.rebuilt, options.at)
+    with settings_and_store(options) as (configured, store):
+        rebuilt = rebuilds.rebuild(configured, path, store, *about, output=options.output and Path(options.output), into=into)
+    if options.format == "json":
+        print_json(rebuilt)
+        return 0
+    begins = {"create": "it was made", "clear": "it was emptied", "refresh": "a refresh of all its rows began"}[rebuilt.begins]
+    print(f"{rebuilt.table} at {rebuilt.place}: {plural(rebuilt.rows, 'row')}, written into {rebuilt.written}")
+    print(f"  from {plural(rebuilt.events, 'event')} behind {rebuilt.since}, where {begins}")
+    if len(rebuilt.names) > 1:
+        print(f"  names: {', '.join(rebuilt.names)}")
+    for warning in rebuilt.warnings:
+        print(f"warning: {warning}")
+    return 0
+
+
+def _events(options: argparse.Namespace) -> int:
+    """Print lines until all were printed that are staged, as many as were asked for, or a signal ends it."""
+    from auditor.service import event_lines
+
+    left, place = options.limit, ""
+    with settings_and_store(options) as (configured, store), stopped_by_signals("stopping after these lines") as stopped:
+        lines = event_lines.open_lines(configured, store, options.pipeline, options.table, options.start)
+        place = lines.place
+        try:
+            for piece in lines.follow(stopped) if options.follow else lines.read():
+                chosen = piece if left is None else piece[:left]
+                sys.stdout.buffer.write(b"".join(chosen))
+                sys.stdout.buffer.flush()
+                place = event_lines.last_position(chosen) or place
+                left = None if left is None else left - len(chosen)
+                if stopped.is_set() or left == 0:
+                    break
+        finally:
+            if not options.quiet:
+                print(f"to go on behind the last line: --from {shell_word(place)}", file=sys.stderr)
+    return 0
+
+
 def _failover(options: argparse.Namespace) -> int:
     from auditor.service import failovers
 
@@ -434,6 +479,8 @@ _ACTIONS = {
     "skip": _skip,
     "refresh": _refresh,
     "segments": _segments,
+    "rebuild": _rebuild,
+    "events": _events,
     "schemas": _schemas,
     "failover": _failover,
     "reset": _reset,

@@ -87,6 +87,8 @@ class Where:
     """What the configuration says of it."""
     incarnation: str = ""
     """The pipeline's, which a target that is written by commits carries with each position."""
+    records: bool = True
+    """Whether the store is to know how the target's tables were migrated; not of a scratch table, which no pipeline has as a target."""
     schemas_met: dict[str, TableSchema] = field(default_factory=dict, compare=False, repr=False)
     """The schemas of tables that were read from the store, by their ids."""
 

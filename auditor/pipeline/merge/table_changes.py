@@ -233,8 +233,9 @@ def migrate(
         else:
             _apply(session, where, table, held, now, made)
     except SchemaChanged as error:
-        refused = replace(begun or about, state="refused", reason=str(error))
-        schema_changes.record_migration(where.store, where.pipeline, refused)
+        if where.records:
+            refused = replace(begun or about, state="refused", reason=str(error))
+            schema_changes.record_migration(where.store, where.pipeline, refused)
         raise
     _record(where, about, made, "applied")
     for sentence in [*made.said, *made.before, *made.statements, *([made.rows] if made.rows else [])]:
@@ -394,7 +395,7 @@ def _execute(session: Session, table: str, statements: Sequence[str]) -> None:
 
 def _record(where: Where, about: TargetMigration, made: Migration, state: MigrationState) -> None:
     statements = [*made.before, *made.statements, *([made.rows] if made.rows else [])]
-    if statements or made.said:
+    if where.records and (statements or made.said):
         found = replace(about, statements=statements, said=made.said, state=state)
         schema_changes.record_migration(where.store, where.pipeline, found)
 
