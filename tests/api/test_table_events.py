@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import uvicorn
 
@@ -53,7 +53,7 @@ def token(road: Road) -> str:
 
 
 @pytest.fixture
-def client(road: Road, token: str) -> httpx.Client:
+def client(road: Road, token: str) -> httpx2.Client:
     return make_client(create_app(road.settings, road.store), headers={"Authorization": f"Bearer {token}"})
 
 
@@ -72,7 +72,7 @@ def served(road: Road) -> Iterator[str]:
         thread.join()
 
 
-def asked(client: httpx.Client, start: str = "earliest", **more: Any) -> list[dict[str, Any]]:
+def asked(client: httpx2.Client, start: str = "earliest", **more: Any) -> list[dict[str, Any]]:
     found = client.get(PLACE, params={"table": "shop.orders", "from": start, **more}).raise_for_status()
     assert found.headers["content-type"] == "application/x-ndjson"
     return [json.loads(line) for line in found.text.splitlines() if line]
@@ -85,7 +85,7 @@ def places(found: list[dict[str, Any]]) -> list[str | None]:
 ALL = [f"{FILE}:10:0", f"{FILE}:10:1", None, f"{FILE}:20:0", f"{FILE}:30:0"]
 
 
-def test_lines_are_sent_behind_a_place(client: httpx.Client) -> None:
+def test_lines_are_sent_behind_a_place(client: httpx2.Client) -> None:
     found = asked(client)
     assert places(found) == ALL and [one["value"]["op"] for one in found] == ["c", "c", "d", "c", "d"]
     assert places(asked(client, f"{FILE}:10:0")) == ALL[1:] and asked(client, "latest") == []
@@ -104,13 +104,13 @@ def test_lines_are_sent_behind_a_place(client: httpx.Client) -> None:
         ({"table": "../../etc/passwd", "from": "earliest"}, 422, "ConfigError"),
     ],
 )
-def test_requests_that_name_nothing_are_refused(client: httpx.Client, parameters: dict[str, str], status: int, kind: str) -> None:
+def test_requests_that_name_nothing_are_refused(client: httpx2.Client, parameters: dict[str, str], status: int, kind: str) -> None:
     found = client.get(PLACE, params=parameters)
     assert (found.status_code, found.json()["type"].rpartition(":")[2]) == (status, kind)
     assert client.get("/api/v1/pipelines/none/events", params={"table": "t", "from": "earliest"}).status_code == 404
 
 
-def test_deleted_events_are_refused_before_anything_is_sent(road: Road, client: httpx.Client) -> None:
+def test_deleted_events_are_refused_before_anything_is_sent(road: Road, client: httpx2.Client) -> None:
     pipelines.report_merges(road.store, PIPELINE, "wh", {"shop.orders": pipelines.MergeNews(10, "merged")})
     assert len(parts.delete_passed(road.store, PIPELINE, -1, targets=["wh"])) == 1
     found = client.get(PLACE, params={"table": "shop.orders", "from": f"{FILE}:5"})
@@ -118,7 +118,7 @@ def test_deleted_events_are_refused_before_anything_is_sent(road: Road, client: 
     assert places(asked(client)) == ALL[2:]
 
 
-def test_a_failure_on_the_way_is_the_last_line(road: Road, client: httpx.Client) -> None:
+def test_a_failure_on_the_way_is_the_last_line(road: Road, client: httpx2.Client) -> None:
     road.stage_task(batch(note("poison", "orders", 50, {"stage": "decoding", "reason": "no utf8mb4"}, events=1)))
     read_through(road, 60)
     *found, last = asked(client)
@@ -127,7 +127,7 @@ def test_a_failure_on_the_way_is_the_last_line(road: Road, client: httpx.Client)
     assert routes.readers == {}
 
 
-def test_streams_are_limited_for_a_token_and_for_all(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_limited_for_a_token_and_for_all(client: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = {"table": "shop.orders", "from": "earliest"}
     taken = dict.fromkeys(range(routes.MAX_READERS_OF_TOKEN), "reader")
     monkeypatch.setattr(routes, "readers", taken)
@@ -143,7 +143,7 @@ def test_streams_are_limited_for_a_token_and_for_all(client: httpx.Client, monke
 def test_a_reader_that_goes_away_ends_its_stream(road: Road, token: str, set_durations: SetDurations) -> None:
     set_durations(staged_poll=0.05, event_keepalive=0.1)
     parameters = {"table": "shop.orders", "from": "earliest", "follow": "true"}
-    with served(road) as url, httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=20) as client:
+    with served(road) as url, httpx2.Client(headers={"Authorization": f"Bearer {token}"}, timeout=20) as client:
         with client.stream("GET", f"{url}{PLACE}", params=parameters) as stream:
             lines = stream.iter_lines()
             assert [json.loads(next(lines))["position"] for _ in ALL] == ALL
@@ -169,7 +169,7 @@ def test_a_reader_that_does_not_read_holds_nothing_in_memory(road: Road, token: 
 
     monkeypatch.setattr(EventLines, "_lines", count)
     parameters = {"table": "shop.orders", "from": f"{FILE}:30"}
-    with served(road) as url, httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=20) as client:
+    with served(road) as url, httpx2.Client(headers={"Authorization": f"Bearer {token}"}, timeout=20) as client:
         with client.stream("GET", f"{url}{PLACE}", params=parameters) as stream:
             lines = stream.iter_lines()
             next(lines)
