@@ -119,7 +119,8 @@ def print_status(status: PipelineStatus, all_tables: bool = False) -> None:
     for target, target_status in status.targets.items():
         if (topics := target_status.topics) and topics.at:
             undone = f", {topics.aborted:,} undone" if topics.aborted else ""
-            print(f"{target}: {len(topics.topics):,} topics; {topics.committed:,} transactions{undone}, until {_second(topics.at)} UTC")
+            known = f"{len(topics.topics):,} topic{'' if len(topics.topics) == 1 else 's'}"
+            print(f"{target}: {known}; {topics.committed:,} transactions{undone}, until {_second(topics.at)} UTC")
     for warning in status.warnings:
         print(f"warning: {warning}")
     for note in status.notes:
