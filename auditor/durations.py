@@ -119,6 +119,8 @@ class Durations:
     """Between two looks of a running pipeline at itself."""
     watch_end: float = 5.0
     """For the end of a look at the source."""
+    transaction_open: float = 60.0
+    """For which a transaction of a topic stands open before it is reported that it hides what follows."""
     batch_poll: float = 0.2
     """Between two looks for events of the source where the last one found none."""
     longest_rest: float = 1.2

@@ -347,6 +347,7 @@ def _pipeline_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
     )
     yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda pipeline: pipeline.lag_seconds)
     yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda pipeline: pipeline.lag_bytes)
+    yield each("source_lag_messages", "Offsets of topics that are not staged, at the last look.", lambda pipeline: pipeline.lag_messages)
     yield each("max_lag_seconds", "Seconds by which staging may lag behind the source.", lambda pipeline: pipeline.max_lag)
     yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda pipeline: pipeline.log_expires)
     yield each(

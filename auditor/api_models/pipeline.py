@@ -33,6 +33,15 @@ class StagedBatch(ApiModel):
     seconds: float
 
 
+class PartitionLag(ApiModel):
+    """How far a partition of a topic was read."""
+
+    topic: str
+    partition: int
+    offset: int = Field(description="The next offset that is read.")
+    end: int = Field(description="The offset behind the last message whose transaction is decided.")
+
+
 class PipelineProgress(ApiModel):
     """What was last seen of a pipeline's source and staging. A running pipeline stores it."""
 
@@ -45,7 +54,11 @@ class PipelineProgress(ApiModel):
     log_expires: int | None = None
     """Seconds after which the source deletes a file of its log; None if never."""
     lag_bytes: int | None = None
-    """Bytes of the log after the last batch; None before the first one."""
+    """Bytes of the log after the last batch; None before the first one, and of topics."""
+    lag_messages: int | None = None
+    """Of topics, how many offsets lie behind the last batch; None of a log."""
+    partitions: list[PartitionLag] = []
+    """Of topics, each partition that is not read to its end, those with most first."""
     current_at: dt.datetime | None = None
     """When the log last ended where staging is now: its lag in seconds is the time since then."""
     free_bytes: int | None = None
@@ -56,6 +69,11 @@ class PipelineProgress(ApiModel):
     warnings: list[str] = []
     notes: list[str] = []
     """What a person should know of the source's server, a sentence each."""
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether staging was where the source ended."""
+        return 0 in (self.lag_bytes, self.lag_messages)
 
 
 class StagedTable(ApiModel):
@@ -222,7 +240,9 @@ class PipelineStatus(ApiModel):
     events: int = Field(description="Events staged since the pipeline began.")
     heartbeat: Heartbeat | None = Field(description="The last heartbeat that the stream carried; null if none was seen.")
     lag_seconds: float | None = Field(description="Seconds since the source's log ended where staging is.")
-    lag_bytes: int | None = Field(description="Bytes of the log after that place.")
+    lag_bytes: int | None = Field(description="Bytes of the log after that place; null of topics.")
+    lag_messages: int | None = Field(description="Offsets of topics that are not read yet; null of a log.")
+    partitions: list[PartitionLag] = Field(description="Partitions of topics that are not read to their ends, those with most first.")
     log_end: str | None = Field(description="Where the source's log ended at the last check.")
     log_expires: int | None = Field(description="Seconds after which the source deletes its log; null: never, or not known.")
     max_lag: float = Field(

@@ -95,6 +95,9 @@ def _status(options: argparse.Namespace) -> int:
     return 0
 
 
+MOST_PARTITIONS = 5
+"""Partitions of topics that are listed with what is not read of them."""
+
 MOST_LINES = 20
 """Lines of a kind that a status has, where a pipeline has many tables."""
 
@@ -187,6 +190,9 @@ def _second(moment: dt.datetime) -> str:
 
 def _lag(status: PipelineStatus) -> str:
     size = "" if status.lag_bytes is None else f" and {status.lag_bytes:,} bytes"
+    if status.lag_messages is not None:
+        size = f" and {plural(status.lag_messages, 'message')}"
+        size += "".join(f", {one.end - one.offset:,} of {one.topic}:{one.partition}" for one in status.partitions[:MOST_PARTITIONS])
     return "not known how far" if status.lag_seconds is None else f"{status.lag_seconds:,.0f} s{size}"
 
 

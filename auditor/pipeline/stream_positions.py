@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 from auditor.errors import ConfigError, NotStaged
 from auditor.model import Part
-from auditor.pipeline.events import Position
+from auditor.pipeline.events import Position, place_text
 from auditor.pipeline.folders import Folder
-from auditor.pipeline.poison import log_file, place_text
+from auditor.pipeline.poison import log_file
 from auditor.pipeline.staged_parts import read_part
 from auditor.store import Store, parts, pipelines, table_notes
 

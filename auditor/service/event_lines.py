@@ -140,7 +140,9 @@ def open_lines(settings: Settings, store: Store, name: str, table: str, start: s
 def hidden_columns(settings: Settings, name: str, schema: TableSchema) -> list[str]:
     """Return the columns of a stream's table that no line shows: those that the source's connection masks, and what is computed of them."""
     pipeline = settings.pipeline(name)
-    patterns = settings.connections[pipeline.source.connection].mask
+    if pipeline.log_source is None:  # of topics, what is masked is masked by the pipeline
+        return []
+    patterns = settings.connections[pipeline.log_source.connection].mask
     database, _, table = pipeline.origin_of(f"{schema.database}.{schema.table}").partition(".")
     place = Place((database, table))
     if not is_masked_table(patterns, place):
@@ -166,9 +168,10 @@ def _is_prefix_masked(text: str, is_masked: Callable[[str], bool]) -> bool:
 
 
 def _names(settings: Settings, store: Store, name: str) -> Names:
-    url = dialects.parse_url(settings.connections[settings.pipeline(name).source.connection].url)
+    source = settings.pipeline(name).log_source
+    scheme = dialects.parse_url(settings.connections[source.connection].url).scheme if source else ""
     base = log_file(store, name).rpartition(".")[0]
-    names = Names(name, version("auditor"), "mariadb" if url.scheme == "mariadb" else "mysql")
+    names = Names(name, version("auditor"), "mariadb" if scheme == "mariadb" else "mysql")
     return replace(names, log_name=base) if base else names
 
 

@@ -31,7 +31,8 @@ from auditor.durations import durations
 from auditor.errors import ConfigError
 from auditor.model import LiveEpoch, TableNote
 from auditor.pipeline import watch
-from auditor.pipeline.poison import place_of, place_text
+from auditor.pipeline.events import place_text
+from auditor.pipeline.poison import place_of
 from auditor.pipeline.watch import table_lag, target_lag
 from auditor.store import Store, lags, live_epochs, parts, pipelines, schema_changes, table_notes, topic_states
 from auditor.store.lags import Point
@@ -77,6 +78,8 @@ def status(settings: Settings, store: Store, name: str, look: bool = True, table
         heartbeat=_heartbeat(state, now),
         lag_seconds=source_lag,
         lag_bytes=progress.lag_bytes,
+        lag_messages=progress.lag_messages,
+        partitions=progress.partitions,
         log_end=progress.log_end,
         log_expires=progress.log_expires,
         max_lag=pipeline.max_lag,
@@ -172,7 +175,7 @@ def _is_fresh(state: PipelineState, now: dt.datetime) -> bool:
 
 def _source_lag(progress: PipelineProgress, state: PipelineState, is_present: bool, now: dt.datetime) -> float | None:
     """Return the seconds since the source's log ended where staging is; None if nothing is known of it."""
-    if is_present and progress.lag_bytes == 0:
+    if is_present and progress.is_at_end:
         return 0.0
     current_at = progress.current_at or watch.known_current_at(state)
     return (now - current_at).total_seconds() if current_at else None

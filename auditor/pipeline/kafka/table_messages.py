@@ -17,7 +17,7 @@ from auditor.errors import TopicRefused
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.topic_writer import Headers
 from auditor.pipeline.messages.envelope import NEW_KEY, OLD_KEY, Encoder, nullable_additions
-from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.registry import shared_registry
 from auditor.pipeline.messages.source_block import Names
 
 PLACE = "auditor"
@@ -67,7 +67,7 @@ class TableMessages:
         if chosen.messages.has_registry:
             if broker.registry is None:
                 raise TopicRefused(refuse_registry(chosen))
-            register = SchemaRegistry(broker.registry).registering(topic, chosen.messages)
+            register = shared_registry(broker.registry).registering(topic, chosen.messages)
         self._encoder = Encoder(nullable_additions(schema, known), chosen.messages, names, register)
 
     def encode(self, events: pa.RecordBatch, orders: pa.Array | None = None) -> Batch:

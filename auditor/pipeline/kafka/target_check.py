@@ -11,7 +11,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.kafka.broker import open_admin, translated
 from auditor.pipeline.kafka.table_messages import refuse_registry
 from auditor.pipeline.kafka.topics import describe_topics, read_settings, refuse_settings
-from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.registry import shared_registry
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, DescribeClusterResult
@@ -39,7 +39,7 @@ def check_topics(settings: Settings, pipeline: str, target: str, schemas: Sequen
             yield "error", refuse_registry(chosen)
         else:
             try:
-                SchemaRegistry(broker.registry).check()
+                shared_registry(broker.registry).check()
             except AuditorError as error:
                 yield "error", str(error)
 

@@ -52,7 +52,7 @@ def describe_topics(admin: AdminClient, names: Collection[str], timeout: float) 
         asked = admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout)
     for name, answer in asked.items():
         try:
-            described = answer.result(timeout)
+            described = answer.result()
         except KafkaException as error:
             if error.args[0].name() in MISSING:
                 continue
@@ -72,7 +72,7 @@ def make_topic(
     with translated(f"topic {name}"):
         asked = admin.create_topics([new], operation_timeout=timeout, request_timeout=timeout)
     try:
-        asked[name].result(timeout)
+        asked[name].result()
     except KafkaException as error:
         if error.args[0].name() != ALREADY_THERE:
             raise error_of(f"topic {name} cannot be made", error.args[0]) from error
@@ -94,7 +94,7 @@ def read_settings(admin: AdminClient, names: Collection[str], timeout: float) ->
         asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=timeout)
     for resource, answer in asked.items():
         try:
-            found[resource.name] = {name: str(entry.value) for name, entry in answer.result(timeout).items()}
+            found[resource.name] = {name: str(entry.value) for name, entry in answer.result().items()}
         except KafkaException as error:
             raise error_of(f"topic {resource.name}", error.args[0]) from error
     return found

@@ -81,7 +81,7 @@ def list_ends(admin: AdminClient, wanted: list[Part], timeout: float) -> dict[Pa
     found: dict[Part, int] = {}
     for place, answer in asked.items():
         try:
-            found[place.topic, place.partition] = answer.result(timeout).offset
+            found[place.topic, place.partition] = answer.result().offset
         except KafkaException as error:
             raise error_of(f"topic {place.topic}", error.args[0]) from error
     return found

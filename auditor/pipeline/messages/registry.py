@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from auditor.config import MessageSettings, RegistrySettings
@@ -107,6 +108,16 @@ class SchemaRegistry:
             if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _HTTP_CLIENTS:
                 raise
             raise RegistryUnreachable(f"{self._url}: {subject}: {str(error) or type(error).__name__}") from None
+
+
+def shared_registry(settings: RegistrySettings) -> SchemaRegistry:
+    """Return the one client that this process has of a registry, with the schemas that it has said."""
+    return _shared(settings.model_dump_json())
+
+
+@lru_cache(maxsize=16)
+def _shared(settings: str) -> SchemaRegistry:
+    return SchemaRegistry(RegistrySettings.model_validate_json(settings))
 
 
 def _read(number: int, kind: str, text: str, has_references: bool) -> tuple[str, Any, Schema]:

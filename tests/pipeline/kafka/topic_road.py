@@ -16,8 +16,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from auditor import config
 from auditor.model import Part, TableNote
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.kafka.publisher import Publisher
 from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.publisher import Publisher
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staging import Staging
 from auditor.store import Store, open_store, parts

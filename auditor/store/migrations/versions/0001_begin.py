@@ -342,6 +342,12 @@ def _pipeline_tables() -> None:
         Column("joined_through", big_integer()),
     )
     _table(
+        "auditor_topic_batches",
+        Column("pipeline", short_text(), primary_key=True),
+        Column("position", big_integer(), primary_key=True, autoincrement=False),
+        Column("body", Json(), nullable=False),
+    )
+    _table(
         "auditor_parts",
         Column("number", big_integer(), primary_key=True),
         Column("pipeline", short_text(), nullable=False),

@@ -59,7 +59,7 @@ from auditor.pipeline.merge.target_reports import TargetReports
 from auditor.pipeline.messages.envelope import transaction_ids
 from auditor.pipeline.messages.other_topics import ChangeType, SchemaChangeMessages, TransactionMessages
 from auditor.pipeline.messages.payloads import Register
-from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.registry import shared_registry
 from auditor.pipeline.messages.source_block import Names
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
@@ -561,7 +561,7 @@ class Publisher:
             return None
         if broker.registry is None:
             raise TopicRefused(refuse_registry(self.chosen))
-        return SchemaRegistry(broker.registry).registering(topic, self.chosen.messages)
+        return shared_registry(broker.registry).registering(topic, self.chosen.messages)
 
     # topics
 
