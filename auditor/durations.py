@@ -58,6 +58,10 @@ class Durations:
     """Of a pause, and of idleness in it, after which a snapshot is given up: a busy source keeps the old versions of so many minutes
     until then, and a short pause does not cost the snapshot."""
 
+    # topics
+    topics_report: float = 2.0
+    """Between two reports to the store of up to where a target's topics have messages."""
+
     # the store
     store_lock: float = 20
     """For a lock of another process."""
@@ -115,6 +119,8 @@ class Durations:
     """Between two looks of a running pipeline at itself."""
     watch_end: float = 5.0
     """For the end of a look at the source."""
+    transaction_open: float = 60.0
+    """For which a transaction of a topic stands open before it is reported that it hides what follows."""
     batch_poll: float = 0.2
     """Between two looks for events of the source where the last one found none."""
     longest_rest: float = 1.2

@@ -54,6 +54,8 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── PipelineFailed            exit 3     retryable  Spark ended a pipeline's query for a reason that is not known
     ├── IncarnationsDiffer        exit 2                pieces of a pipeline do not belong together
     ├── PartsGone                 exit 3                parts that a target still needs were deleted
+    ├── NotStaged                 exit 2     retryable  a pipeline has not staged so far yet as is asked
+    ├── RebuildRefused            exit 2                a table's rows at a position are not all known from what is kept
     ├── TableStopped              exit 3                the next events of a table cannot be had or applied
     │   ├── TableShared                                     they would delete rows that another pipeline brought
     │   └── ValuesChanged                                   a statement may have changed values without events
@@ -200,6 +202,7 @@ __all__ = [
     "NoSuchObject",
     "NotOurTable",
     "NotResumable",
+    "NotStaged",
     "NotVerified",
     "NotifyError",
     "OffsetWentBack",
@@ -215,6 +218,7 @@ __all__ = [
     "QueueFull",
     "ReaderReplaced",
     "ReadingContradicted",
+    "RebuildRefused",
     "RefreshRefused",
     "RegistryRefused",
     "RegistryUnreachable",
@@ -364,7 +368,7 @@ class SegmentFailed(AuditorError):
 
 
 class MessageRefused(AuditorError):
-    """A message cannot be read as a change; see which of its fields is not as expected, and mend its producer or the pipeline's settings."""
+    """A message cannot be read as a change; correct its producer, or the pipeline's settings, by what is said of its fields."""
 
 
 class RegistryRefused(AuditorError):
@@ -393,6 +397,19 @@ class IncarnationsDiffer(AuditorError):
 
 class PartsGone(AuditorError):
     """Parts that a target still needs were deleted; copy the table from the source again."""
+
+
+class NotStaged(AuditorError):
+    """The pipeline has not staged its source's log so far yet; try again once it has."""
+
+    exit_code = 2
+    retryable = True
+
+
+class RebuildRefused(AuditorError):
+    """The rows of a table at a position are not all known from the parts that are kept; choose a position that the message names."""
+
+    exit_code = 2
 
 
 class TableStopped(AuditorError):

@@ -347,6 +347,7 @@ def _pipeline_families(statuses: list[PipelineStatus]) -> Iterator[Metric]:
     )
     yield each("source_lag_seconds", "Seconds since the source's log ended where staging stands.", lambda pipeline: pipeline.lag_seconds)
     yield each("source_lag_bytes", "Bytes of the source's log that are not staged, at the last look.", lambda pipeline: pipeline.lag_bytes)
+    yield each("source_lag_messages", "Offsets of topics that are not staged, at the last look.", lambda pipeline: pipeline.lag_messages)
     yield each("max_lag_seconds", "Seconds by which staging may lag behind the source.", lambda pipeline: pipeline.max_lag)
     yield each("log_expires_seconds", "Seconds after which the source deletes its log.", lambda pipeline: pipeline.log_expires)
     yield each(
@@ -396,6 +397,22 @@ def _target_families(statuses: list[PipelineStatus], rows: Mapping[str, Sequence
         "Unix time at which the source committed the last event that the target holds; 0 if it holds none.",
         lambda target: max((_time(table.through) for table in target.tables.values()), default=0.0),
     )
+    published = [((pipeline.pipeline, target), values.topics) for pipeline in statuses for target, values in pipeline.targets.items()]
+    outcomes = [
+        ((*labels, outcome), count)
+        for labels, topics in published
+        if topics
+        for outcome, count in (("committed", topics.committed), ("aborted", topics.aborted))
+    ]
+    help = "Transactions that a pipeline's publisher has made in a target that is topics; an aborted one was published again."
+    yield _family("auditor_pipeline_topic_transactions", help, ["pipeline", "target", "outcome"], outcomes, CounterMetricFamily)
+    ends = [
+        ((*labels, one.topic), sum(one.ends))
+        for labels, topics in published
+        for one in (() if topics is None or len(topics.topics) > LABELLED_TABLES else topics.topics.values())
+    ]
+    help = "Offsets behind the last messages of a topic's partitions, together; of a target with many topics none is named."
+    yield _family("auditor_pipeline_topic_offsets", help, ["pipeline", "target", "topic"], ends, CounterMetricFamily)
     counts = {name: Counter((row.target, row.state) for row in listed) for name, listed in rows.items()}
     states = [((*labels, state), counts[labels[0]][labels[1], state]) for labels, _ in targets for state in STANDINGS]
     help = "Tables of a target by how they stand; lagging are those behind by more than they may that are not stopped."

@@ -1,23 +1,32 @@
-"""Routes for pipelines: how they stand, what they lag behind, their segments, pausing and starting. They run in processes of their own."""
+"""Routes for pipelines: how they stand, their lag, segments and events, pausing and starting. They run in processes of their own."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import json
 import re
-from typing import Annotated
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
 from fastapi import Path, Query, Request
+from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import App
+from auditor.api.middleware import too_many_requests
 from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable
 from auditor.api_models.segment import SegmentEntry
 from auditor.config import KeyRange
+from auditor.durations import durations
+from auditor.errors import AuditorError, name_of
 from auditor.pipeline.refresh import use_cases
+from auditor.service import event_lines, schema_versions
 from auditor.service import pipelines as pipeline_service
-from auditor.service import schema_versions
 from auditor.service.pipeline_status import list_lags, match_tables, status
 from auditor.store import refreshes, segments
 
@@ -191,3 +200,81 @@ def start_pipeline(request: Request, app: App, pipeline: PipelineName) -> Pipeli
     """Let a pipeline that may be paused go on, and start its process of this service again at once, after the batch under way."""
     pipeline_service.start(app.configured, app.store, app.pipelines, pipeline, by=caller_name(request))
     return PipelinePause(pipeline=pipeline, paused=False)
+
+
+MAX_READERS = 16
+"""Streams of tables' events that one process serves at once; each reads staged files, a piece at a time, as fast as its client takes it."""
+
+MAX_READERS_OF_TOKEN = 4
+"""Those of one token, and its sessions."""
+
+readers: dict[int, str] = {}
+"""The name of the token of each open stream."""
+
+LINES_AT_ONCE = 1000
+"""Lines that are sent together."""
+
+EVENTS_OPTIONS: dict[str, Any] = route_options("read", 404, 409)
+EVENTS_OPTIONS["responses"][200] = {
+    "description": "Lines of JSON, each as `TableEvent` of the Python client; an empty line while nothing happens. A failure on the way is"
+    " a last line with `error`: its `type` and `detail`.",
+    "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+}
+
+
+@routes.get("/pipelines/{pipeline}/events", response_class=StreamingResponse, **EVENTS_OPTIONS)
+async def stream_events(
+    request: Request,
+    app: App,
+    pipeline: PipelineName,
+    table: Annotated[str, Query(description="The table, with its database.", max_length=255, examples=["shop.orders"])],
+    start: Annotated[
+        Text,
+        Query(
+            alias="from",
+            description="`earliest` kept, `latest` staged, `FILE:POS` of the source's log, or the `position` of an earlier line: what"
+            " stands behind it is sent.",
+            max_length=255,
+            examples=["earliest"],
+        ),
+    ],
+    follow: Annotated[
+        bool, Query(description="Go on with what is staged later, for 15 minutes; then ask again behind the last line.")
+    ] = False,
+    limit: Annotated[int | None, Query(description="Lines that are sent at most.", ge=1)] = None,
+) -> StreamingResponse:
+    """Stream the events of a table in Debezium's form, in the order of the stream, from the staged parts that are kept."""
+    opened = await run_in_threadpool(event_lines.open_lines, app.configured, app.store, pipeline, table, start)
+    if len(readers) >= MAX_READERS:
+        raise too_many_requests(10, "too many streams of events are open")
+    if list(readers.values()).count(caller_name(request)) >= MAX_READERS_OF_TOKEN:
+        raise too_many_requests(10, f"this token has {MAX_READERS_OF_TOKEN} streams of events open; close some")
+    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+    return StreamingResponse(_send_events(request, opened, follow, limit), headers=headers, media_type="application/x-ndjson")
+
+
+async def _send_events(request: Request, opened: event_lines.EventLines, follow: bool, limit: int | None) -> AsyncIterator[bytes]:
+    """Yield lines, of which the next are read once the client has taken those before."""
+    began = sent = time.monotonic()
+    readers[id(request)] = caller_name(request)
+    try:
+        while not await request.is_disconnected():
+            pieces = opened.read()
+            while (piece := await run_in_threadpool(next, pieces, None)) is not None:
+                for first in range(0, len(piece), LINES_AT_ONCE):
+                    lines = piece[first : first + LINES_AT_ONCE]
+                    lines = lines if limit is None else lines[:limit]
+                    yield b"".join(lines)
+                    sent, limit = time.monotonic(), None if limit is None else limit - len(lines)
+                    if limit == 0 or await request.is_disconnected():
+                        return
+            if not follow or time.monotonic() - began >= durations().event_stream:
+                return
+            if time.monotonic() - sent >= durations().event_keepalive:
+                yield b"\n"
+                sent = time.monotonic()
+            await asyncio.sleep(durations().staged_poll)
+    except AuditorError as error:  # the status was sent before it
+        yield json.dumps({"error": {"type": name_of(error), "detail": str(error)}}).encode() + b"\n"
+    finally:
+        readers.pop(id(request), None)

@@ -33,6 +33,15 @@ class StagedBatch(ApiModel):
     seconds: float
 
 
+class PartitionLag(ApiModel):
+    """How far a partition of a topic was read."""
+
+    topic: str
+    partition: int
+    offset: int = Field(description="The next offset that is read.")
+    end: int = Field(description="The offset behind the last message whose transaction is decided.")
+
+
 class PipelineProgress(ApiModel):
     """What was last seen of a pipeline's source and staging. A running pipeline stores it."""
 
@@ -45,7 +54,11 @@ class PipelineProgress(ApiModel):
     log_expires: int | None = None
     """Seconds after which the source deletes a file of its log; None if never."""
     lag_bytes: int | None = None
-    """Bytes of the log after the last batch; None before the first one."""
+    """Bytes of the log after the last batch; None before the first one, and of topics."""
+    lag_messages: int | None = None
+    """Of topics, how many offsets lie behind the last batch; None of a log."""
+    partitions: list[PartitionLag] = []
+    """Of topics, each partition that is not read to its end, those with most first."""
     current_at: dt.datetime | None = None
     """When the log last ended where staging is now: its lag in seconds is the time since then."""
     free_bytes: int | None = None
@@ -56,6 +69,11 @@ class PipelineProgress(ApiModel):
     warnings: list[str] = []
     notes: list[str] = []
     """What a person should know of the source's server, a sentence each."""
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether staging was where the source ended."""
+        return 0 in (self.lag_bytes, self.lag_messages)
 
 
 class StagedTable(ApiModel):
@@ -79,6 +97,22 @@ class TableStatus(ApiModel):
     lag_seconds: float = Field(description="Age of the oldest part that is missing there, in seconds.")
 
 
+class PublishedTopic(ApiModel):
+    """The topic into which a table is published."""
+
+    topic: str
+    ends: list[int] = Field(description="For each partition the offset behind the last message; 0 for none.")
+
+
+class TopicsStatus(ApiModel):
+    """What is published into the topics of a target, as its publisher reported it last."""
+
+    at: dt.datetime | None = None
+    committed: int = Field(0, description="Transactions since the target began.")
+    aborted: int = Field(0, description="Transactions that were undone because a message was refused, and published again without it.")
+    topics: dict[str, PublishedTopic] = Field({}, description="By table.")
+
+
 class TargetStatus(ApiModel):
     """What a target holds, and what is missing there."""
 
@@ -87,6 +121,7 @@ class TargetStatus(ApiModel):
     lag_seconds: float | None
     max_lag: float = Field(description="Seconds by which a table may lag behind staging before the channels are notified.")
     tables: dict[str, TableStatus]
+    topics: TopicsStatus | None = Field(None, description="What is published, of a target that is topics; null for tables of a database.")
 
 
 class StoppedTable(ApiModel):
@@ -205,7 +240,9 @@ class PipelineStatus(ApiModel):
     events: int = Field(description="Events staged since the pipeline began.")
     heartbeat: Heartbeat | None = Field(description="The last heartbeat that the stream carried; null if none was seen.")
     lag_seconds: float | None = Field(description="Seconds since the source's log ended where staging is.")
-    lag_bytes: int | None = Field(description="Bytes of the log after that place.")
+    lag_bytes: int | None = Field(description="Bytes of the log after that place; null of topics.")
+    lag_messages: int | None = Field(description="Offsets of topics that are not read yet; null of a log.")
+    partitions: list[PartitionLag] = Field(description="Partitions of topics that are not read to their ends, those with most first.")
     log_end: str | None = Field(description="Where the source's log ended at the last check.")
     log_expires: int | None = Field(description="Seconds after which the source deletes its log; null: never, or not known.")
     max_lag: float = Field(
@@ -308,3 +345,31 @@ class Refresh(ApiModel):
     longest: float = Field(description="Seconds for which rows were locked at most.")
     log_place: str | None = Field(description="File and position of the source's log up to which the rows are in it; null until then.")
     reason: str = Field(description="Why it waits or failed; empty if it does not.")
+
+
+class RebuiltTable(ApiModel):
+    """A table that was written as it stood at a position of a pipeline's stream."""
+
+    pipeline: str
+    table: str
+    place: str = Field(description="The position, as `FILE:POS` of the source's log.")
+    begins: Literal["create", "clear", "refresh"] = Field(
+        description="From what on all its rows are known: the statement that made it, one that emptied it, or a refresh of all its rows."
+    )
+    since: str = Field(description="Where that is: the place behind which its events were read.")
+    names: list[str] = Field(description="The names that it had since then, the last one as it was asked for.")
+    events: int = Field(description="Events that were merged.")
+    rows: int
+    written: str = Field(description="The file, or the connection and the table in it.")
+    warnings: list[str] = Field(description="What of the stream it lacks, or may lack, a sentence each.")
+
+
+class TableEvent(ApiModel):
+    """A line of a table's events: a message in Debezium's form, or a note."""
+
+    position: str | None = Field(
+        None, description="Where it stands, `FILE:POS:ROW`: reading goes on behind it. Null of the first of two lines of one event."
+    )
+    key: dict[str, Any] | None = Field(None, description="The key of the row; null if it has none.")
+    value: dict[str, Any] | None = Field(None, description="Debezium's envelope: before, after, op and source.")
+    note: str | None = Field(None, description="What is missing here: events that somebody let every target go on without.")

@@ -402,6 +402,8 @@ def _add_pipeline_command(command: AddCommand) -> None:
         "skip": "let a stopped table go on without the events that stop it",
         "refresh": "send existing rows through the stream, in order with the changes of others; goes on where an earlier one was stopped",
         "segments": "list the segments of a pipeline's stream with their digests",
+        "rebuild": "write a table as it stood at a position of the log, or a time, from the staged parts that are kept",
+        "events": "print the events of a table in Debezium's form, a line of JSON each, from the staged parts that are kept",
         "schemas": "list the versions of tables: their columns, by which statement they changed, and which targets hold them",
         "failover": "go on from another server, a replica of the one that was read, behind the transaction that was read last",
         "reset": "forget the staged parts and all positions; asks for the name again",
@@ -409,11 +411,13 @@ def _add_pipeline_command(command: AddCommand) -> None:
     added = {name: _with_config(actions.add_parser(name, help=text, description=f"{text}.")) for name, text in summaries.items()}
     for action in added.values():
         action.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline")
-    for name in ("check", "status", "segments", "schemas", "refresh", "skip", "failover"):
+    for name in ("check", "status", "segments", "schemas", "refresh", "skip", "failover", "rebuild"):
         _add_format_option(added[name], "text", "json")
-    for name in ("init", "segments", "refresh"):
+    for name in ("init", "segments", "refresh", "events"):
         _add_quiet_option(added[name])
     _add_refresh_options(added["refresh"])
+    _add_rebuild_options(added["rebuild"])
+    _add_events_options(added["events"])
     prove = "also write a row into the auditor's own table on the source, and wait until it came through the log"
     added["check"].add_argument("--prove", action="store_true", help=prove)
     added["run"].add_argument(
@@ -450,6 +454,24 @@ def _add_refresh_options(refresh: argparse.ArgumentParser) -> None:
     chosen.add_argument("--key-list", metavar="FILE", help="only the keys of this file: one a line, of several columns as JSON arrays")
     chosen.add_argument("--list", action="store_true", help="list the refreshes so far instead, newest first")
     refresh.add_argument("--ask", action="store_true", help="only ask for it: the pipeline's own process carries it out")
+
+
+def _add_rebuild_options(rebuild: argparse.ArgumentParser) -> None:
+    rebuild.add_argument("rebuilt", metavar="TABLE", help="the table, by its name in the source then: orders, or shop.orders")
+    when = "FILE:POS of the source's log, as binlog.000012:4567, or a time in UTC, as 2026-11-01T12:00:00"
+    rebuild.add_argument("--at", metavar="POSITION", required=True, help=when)
+    where = rebuild.add_mutually_exclusive_group(required=True)
+    where.add_argument("--output", metavar="FILE.parquet", help="write it into this file, which there is not yet")
+    where.add_argument("--into", metavar="CONNECTION", help="write it into a new table of this connection, which needs write: {url: ...}")
+    rebuild.add_argument("--table", metavar="SCHEMA.TABLE", help="with --into: the new table")
+
+
+def _add_events_options(events: argparse.ArgumentParser) -> None:
+    events.add_argument("--table", metavar="TABLE", required=True, help="of this table: orders, or shop.orders")
+    where = "behind which they begin: earliest, latest, FILE:POS of the source's log, or the position of an earlier line"
+    events.add_argument("--from", dest="start", metavar="POSITION", required=True, help=where)
+    events.add_argument("--follow", action="store_true", help="go on with what is staged later, until a signal")
+    events.add_argument("--limit", type=_count, metavar="N", help="print no more than so many lines")
 
 
 def _add_heartbeat_command(command: AddCommand) -> None:

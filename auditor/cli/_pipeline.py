@@ -95,6 +95,9 @@ def _status(options: argparse.Namespace) -> int:
     return 0
 
 
+MOST_PARTITIONS = 5
+"""Partitions of topics that are listed with what is not read of them."""
+
 MOST_LINES = 20
 """Lines of a kind that a status has, where a pipeline has many tables."""
 
@@ -116,6 +119,11 @@ def print_status(status: PipelineStatus, all_tables: bool = False) -> None:
     else:
         console().print(_status_table([(row, row.values.state) for row in in_order(rows, status)]))
     most = MOST_LINES if is_short else None
+    for target, target_status in status.targets.items():
+        if (topics := target_status.topics) and topics.at:
+            undone = f", {topics.aborted:,} undone" if topics.aborted else ""
+            known = f"{len(topics.topics):,} topic{'' if len(topics.topics) == 1 else 's'}"
+            print(f"{target}: {known}; {topics.committed:,} transactions{undone}, until {_second(topics.at)} UTC")
     for warning in status.warnings:
         print(f"warning: {warning}")
     for note in status.notes:
@@ -182,6 +190,9 @@ def _second(moment: dt.datetime) -> str:
 
 def _lag(status: PipelineStatus) -> str:
     size = "" if status.lag_bytes is None else f" and {status.lag_bytes:,} bytes"
+    if status.lag_messages is not None:
+        size = f" and {plural(status.lag_messages, 'message')}"
+        size += "".join(f", {one.end - one.offset:,} of {one.topic}:{one.partition}" for one in status.partitions[:MOST_PARTITIONS])
     return "not known how far" if status.lag_seconds is None else f"{status.lag_seconds:,.0f} s{size}"
 
 
@@ -335,6 +346,51 @@ def _segments(options: argparse.Namespace) -> int:
     return 1 if any(segment.wrong for segment in listed) else 0
 
 
+def _rebuild(options: argparse.Namespace) -> int:
+    from auditor.service import rebuilds
+
+    if (options.into is None) != (options.table is None):
+        raise ConfigError("--into names the connection and --table the new table in it; write both, or --output FILE.parquet")
+    into = (options.into, options.table) if options.into else None
+    path, about = config.find_file(options.config), (options.pipeline, options.rebuilt, options.at)
+    with settings_and_store(options) as (configured, store):
+        rebuilt = rebuilds.rebuild(configured, path, store, *about, output=options.output and Path(options.output), into=into)
+    if options.format == "json":
+        print_json(rebuilt)
+        return 0
+    begins = {"create": "it was made", "clear": "it was emptied", "refresh": "a refresh of all its rows began"}[rebuilt.begins]
+    print(f"{rebuilt.table} at {rebuilt.place}: {plural(rebuilt.rows, 'row')}, written into {rebuilt.written}")
+    print(f"  from {plural(rebuilt.events, 'event')} behind {rebuilt.since}, where {begins}")
+    if len(rebuilt.names) > 1:
+        print(f"  names: {', '.join(rebuilt.names)}")
+    for warning in rebuilt.warnings:
+        print(f"warning: {warning}")
+    return 0
+
+
+def _events(options: argparse.Namespace) -> int:
+    """Print lines until all were printed that are staged, as many as were asked for, or a signal ends it."""
+    from auditor.service import event_lines
+
+    left, place = options.limit, ""
+    with settings_and_store(options) as (configured, store), stopped_by_signals("stopping after these lines") as stopped:
+        lines = event_lines.open_lines(configured, store, options.pipeline, options.table, options.start)
+        place = lines.place
+        try:
+            for piece in lines.follow(stopped) if options.follow else lines.read():
+                chosen = piece if left is None else piece[:left]
+                sys.stdout.buffer.write(b"".join(chosen))
+                sys.stdout.buffer.flush()
+                place = event_lines.last_position(chosen) or place
+                left = None if left is None else left - len(chosen)
+                if stopped.is_set() or left == 0:
+                    break
+        finally:
+            if not options.quiet:
+                print(f"to go on behind the last line: --from {shell_word(place)}", file=sys.stderr)
+    return 0
+
+
 def _failover(options: argparse.Namespace) -> int:
     from auditor.service import failovers
 
@@ -430,6 +486,8 @@ _ACTIONS = {
     "skip": _skip,
     "refresh": _refresh,
     "segments": _segments,
+    "rebuild": _rebuild,
+    "events": _events,
     "schemas": _schemas,
     "failover": _failover,
     "reset": _reset,

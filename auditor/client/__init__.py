@@ -28,14 +28,14 @@ from auditor.api_models import AnyApiModel
 from auditor.api_models.access import Event
 from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
-from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable
+from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable, TableEvent
 from auditor.api_models.repair import Patch, PatchRow, Repair
 from auditor.api_models.report import DayReport, RunReport
 from auditor.api_models.run import Difference, Partition, Run
 from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
 from auditor.client.http import MAX_ANSWER, Transport, quoted
 from auditor.durations import durations
-from auditor.errors import AuditorError
+from auditor.errors import AuditorError, error_named
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,7 +49,7 @@ class Client:
     """A service and the token to use it with. ``timeout`` is in seconds, per request.
 
     Every method raises Unreachable if the service cannot be reached, and Unauthorised or Forbidden for a token that does not allow it.
-    As a context manager it ends the streams that `follow` opened.
+    As a context manager it ends the streams that `follow` and `pipeline_events` opened.
     """
 
     def __init__(self, url: str, token: str | None = None, timeout: float = 60.0) -> None:
@@ -64,7 +64,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the streams that `follow` opened and that were not read to their end."""
+        """End the streams that `follow` and `pipeline_events` opened and that were not read to their end."""
         for stream in list(self._streams):
             stream.close()
         self._streams.clear()
@@ -343,6 +343,48 @@ class Client:
     def registered_segments(self, audit: str, table: str, side: str) -> Iterator[RegisteredEntry]:
         """Yield the segments that a side registered of a table. Raises UnknownAudit, and ConfigError for another side."""
         return self._service.models(RegisteredEntry, f"/segments/{quoted(audit)}/entries", {"table": table, "side": side})
+
+    def pipeline_events(
+        self, pipeline: str, table: str, start: str = "earliest", *, follow: bool = False, limit: int | None = None
+    ) -> Iterator[TableEvent]:
+        """Yield the events of a pipeline's table in Debezium's form, behind ``earliest``, ``latest`` or the position of an earlier one.
+
+        With ``follow`` it goes on with what is staged later; a stream that breaks off is opened again behind the last event. Raises
+        UnknownPipeline, ConfigError, PartsGone if events were deleted, and TableStopped where they cannot be had.
+        """
+        left, heard = limit, time.monotonic()
+        while True:
+            parameters = {"table": table, "from": start, "follow": str(follow).lower(), **({"limit": left} if left is not None else {})}
+            try:
+                for line in self._lines(f"/pipelines/{quoted(pipeline)}/events?{urlencode(parameters)}"):
+                    heard = time.monotonic()
+                    if not line:
+                        continue
+                    event = self._service.parse(TableEvent, line)
+                    start, left = event.position or start, None if left is None else left - 1
+                    yield event
+                if not follow or left == 0:
+                    return
+            except AuditorError as error:
+                if not (follow and error.retryable) or time.monotonic() - heard > durations().client_outage:
+                    raise
+            time.sleep(durations().client_poll)
+
+    def _lines(self, path: str) -> Iterator[Any]:
+        """Yield the JSON values of lines, and None for an empty one, until the stream ends. Raises the error that a last line has."""
+        stream = self._service.open("GET", path, headers={"Accept": "application/x-ndjson"})
+        self._streams.add(stream)
+        try:
+            for line in stream:
+                value = json.loads(line) if line.strip() else None
+                if value and "error" in value:
+                    raise error_named(value["error"]["type"], value["error"]["detail"], AuditorError)
+                yield value
+        except (OSError, HTTPException, ValueError) as error:  # a line that was cut is no JSON
+            raise self._service.unreachable(error) from None
+        finally:
+            stream.close()
+            self._streams.discard(stream)
 
     def refresh_pipeline(self, pipeline: str, **asked: Any) -> list[Refresh]:
         """Ask for existing rows to be sent through a pipeline's stream; ``asked``: ``table``, ``keys``, ``key_list``; by default all.

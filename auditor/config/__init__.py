@@ -56,6 +56,7 @@ from auditor.config._service import Service
 from auditor.config._settings import Settings, find_secrets
 from auditor.config._store import Evidence, Retention, Store
 from auditor.config._tolerance import Threshold, Tolerance
+from auditor.config._topic_source import PublishedBy, ReadTopic, TopicSource
 from auditor.config._topics import TopicTarget
 
 __all__ = [
@@ -97,6 +98,8 @@ __all__ = [
     "PipelineSource",
     "PipelineTarget",
     "Proxy",
+    "PublishedBy",
+    "ReadTopic",
     "Recheck",
     "RegistrySettings",
     "Retention",
@@ -117,6 +120,7 @@ __all__ = [
     "Threshold",
     "TimeRange",
     "Tolerance",
+    "TopicSource",
     "TopicTarget",
     "Transform",
     "TranslatedSql",

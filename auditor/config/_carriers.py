@@ -41,9 +41,10 @@ def find_carriers(
         return []
     carriers: list[Carrier] = []
     for name, pipeline in pipelines.items():
-        if not _is_same(connections, pipeline.source.connection, read.connection):
+        by = pipeline.log_source
+        if by is None or not _is_same(connections, by.connection, read.connection):
             continue
-        home = _database(connections[pipeline.source.connection])
+        home = _database(connections[by.connection])
         database = source[-2] if len(source) > 1 else home
         if not pipeline.replicates(source[-1], database, home):
             continue
@@ -146,9 +147,9 @@ def _why_not_carried(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipel
 def _reads_elsewhere(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     """Return that every pipeline which replicates a table of this name reads another server than the audit; '' if one does not."""
     carrying = _replicating(audit, read, pipelines, connections)
-    if not carrying or any(_is_same(connections, pipelines[name].source.connection, read.connection) for name in carrying):
+    if not carrying or any(_is_same(connections, pipelines[name].source_name, read.connection) for name in carrying):
         return ""
-    by = pipelines[carrying[0]].source.connection
+    by = pipelines[carrying[0]].source_name
     return (
         f"the pipeline {carrying[0]} reads {read.table} by the connection {by}, which leads elsewhere than {read.connection};"
         " audit the same server"
@@ -164,10 +165,11 @@ def _replicating(
         name
         for name, pipeline in pipelines.items()
         if parts
+        and pipeline.log_source
         and pipeline.replicates(parts[-1])
         and (
-            _is_same(connections, pipeline.source.connection, read.connection)
-            or not any(_is_same(connections, pipeline.source.connection, other) for other in others)
+            _is_same(connections, pipeline.source_name, read.connection)
+            or not any(_is_same(connections, pipeline.source_name, other) for other in others)
         )
     ]
 

@@ -23,9 +23,19 @@ from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhe
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts
-from auditor.config._pipeline import TARGET_FORMS, Pipeline, PipelineColumns, PipelineSource, PipelineTarget, SegmentAudit, Staging
+from auditor.config._pipeline import (
+    SOURCE_FORMS,
+    TARGET_FORMS,
+    Pipeline,
+    PipelineColumns,
+    PipelineSource,
+    PipelineTarget,
+    SegmentAudit,
+    Staging,
+)
 from auditor.config._settings import Settings
 from auditor.config._store import Store
+from auditor.config._topic_source import TopicSource
 from auditor.config._topics import TopicTarget
 from auditor.errors import ConfigError
 from auditor.escaping import yaml_scalar, yaml_text
@@ -97,8 +107,10 @@ def _validate(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 def _without_forms(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Return where a setting stands in the configuration, which does not name the form of a source or target."""
-    named = {place + 2 for place, part in enumerate(where) if part == "targets"}  # behind the target's name
-    return tuple(part for place, part in enumerate(where) if part not in FORMS and not (place in named and part in TARGET_FORMS))
+    forms = {place + 2: TARGET_FORMS for place, part in enumerate(where) if part == "targets"}  # behind the target's name
+    if where[:1] == ("pipelines",) and where[2:3] == ("source",):
+        forms[3] = SOURCE_FORMS
+    return tuple(part for place, part in enumerate(where) if part not in FORMS and part not in forms.get(place, ()))
 
 
 def _validate_settings(values: Mapping[str, Any], locate: Callable[[tuple[str | int, ...], str], str]) -> Settings:
@@ -216,6 +228,7 @@ _PLACES: Mapping[type[Strict], str] = {
     Rolling: "rolling:",
     Counts: "counts:",
     PipelineSource: "a pipeline's source:",
+    TopicSource: "a pipeline's source: with broker:",
     PipelineColumns: "a pipeline's columns: a table:",
     Staging: "a pipeline's staging:",
     PipelineTarget: "a pipeline's targets: a target:",

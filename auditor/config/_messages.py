@@ -86,7 +86,7 @@ class RegistrySettings(Strict):
     """Its address, without credentials."""
     user: str | None = None
     """The account, by HTTP's basic authentication."""
-    password: str | None = None
+    password: str | None = Field(None, repr=False)
     """Its password."""
     ca: str | None = None
     """A file of certificates, in PEM, by which its own is verified; by default the system's."""

@@ -20,8 +20,9 @@ import dialects
 from auditor import canonical
 from auditor.config._base import Duration, Size, Strict, suggest
 from auditor.config._schedule import ScheduleField
+from auditor.config._topic_source import TopicSource
 from auditor.config._topics import TopicTarget, fit
-from auditor.errors import BadUrl
+from auditor.errors import BadUrl, ConfigError
 from dialects import Kind
 
 
@@ -341,6 +342,20 @@ Target = Annotated[
 """Tables of a database, or topics of a broker."""
 
 
+SOURCE_FORMS = ("connection", "topics")
+"""The forms of a source, as they stand in the places of pydantic's errors."""
+
+
+def _form_of_source(value: Any) -> str:
+    return SOURCE_FORMS["broker" in value if isinstance(value, Mapping) else isinstance(value, TopicSource)]
+
+
+Source = Annotated[
+    Annotated[PipelineSource, Tag(SOURCE_FORMS[0])] | Annotated[TopicSource, Tag(SOURCE_FORMS[1])], Discriminator(_form_of_source)
+]
+"""The log of a database, or topics of a broker."""
+
+
 @lru_cache(maxsize=100_000)  # a loader asks for the place of each of thousands of tables several times a merge
 def _fill_in(text: str, database: str, table: str) -> str:
     return re.sub(r"\{(database|table)\}", lambda match: database if match[1] == "database" else table, text)
@@ -356,8 +371,8 @@ class Tracker(Strict):
 class Pipeline(Strict):
     """The definition of a pipeline."""
 
-    source: PipelineSource
-    """What is replicated."""
+    source: Source
+    """What is replicated: tables of a database, or topics of a broker."""
     columns: dict[str, PipelineColumns] = {}
     """What happens to columns and rows, by table."""
     staging: Staging
@@ -372,6 +387,15 @@ class Pipeline(Strict):
     """The Spark master that runs it: local[N], the URL of a cluster, or sc://host:port of a Spark Connect server."""
     max_lag: Duration = 600.0
     """Seconds that staging may lie behind the source, and targets behind staging (beyond their ``every``), before channels are notified."""
+
+    @model_validator(mode="after")
+    def _table_by_table(self) -> Pipeline:
+        """Let each table be merged by itself where topics of others are the source: their partitions know no moment of it."""
+        if self.topic_source and self.topic_source.published_by is None:
+            for name, target in self.table_targets.items():
+                if target.consistency is None:
+                    self.targets[name] = target.model_copy(update={"consistency": "table"})
+        return self
 
     @model_validator(mode="after")
     def _tables_exist(self) -> Pipeline:
@@ -423,6 +447,27 @@ class Pipeline(Strict):
         return False
 
     @property
+    def log_source(self) -> PipelineSource | None:
+        """The source if it is the log of a database; None if it is topics."""
+        return self.source if isinstance(self.source, PipelineSource) else None
+
+    @property
+    def topic_source(self) -> TopicSource | None:
+        """The source if it is topics of a broker; None if it is the log of a database."""
+        return self.source if isinstance(self.source, TopicSource) else None
+
+    @property
+    def source_name(self) -> str:
+        """The connection, or the broker, that is read."""
+        return self.source.broker if isinstance(self.source, TopicSource) else self.source.connection
+
+    def of_log(self, what: str) -> PipelineSource:
+        """Return the source, which must be the log of a database for ``what`` is asked. Raises ConfigError."""
+        if isinstance(self.source, TopicSource):
+            raise ConfigError(f"{what} needs a database as the source, and this pipeline reads topics of the broker {self.source.broker}")
+        return self.source
+
+    @property
     def table_targets(self) -> dict[str, PipelineTarget]:
         """The targets that are tables of databases."""
         return {name: target for name, target in self.targets.items() if isinstance(target, PipelineTarget)}
@@ -462,10 +507,13 @@ def find_problems(
     """Return what pipelines need of connections and brokers, and is not there: where it is written, and a sentence."""
     problems: list[tuple[tuple[str, ...], str]] = []
     for name, pipeline in pipelines.items():
-        if pipeline.source.refresh not in (None, *connections):
-            problems.append((("pipelines", name, "source"), f"refresh: there is no connection {pipeline.source.refresh!r}; add it"))
-        if pipeline.tracker and (sentence := _check_tracker(pipeline.tracker.url, connections.get(pipeline.source.connection))):
-            problems.append((("pipelines", name, "tracker"), sentence))
+        if isinstance(pipeline.source, TopicSource):
+            problems += _problems_of_topics(name, pipeline, pipeline.source, brokers)
+        else:
+            if pipeline.source.refresh not in (None, *connections):
+                problems.append((("pipelines", name, "source"), f"refresh: there is no connection {pipeline.source.refresh!r}; add it"))
+            if pipeline.tracker and (sentence := _check_tracker(pipeline.tracker.url, connections.get(pipeline.source.connection))):
+                problems.append((("pipelines", name, "tracker"), sentence))
         for target, topics in pipeline.topic_targets.items():
             if topics.broker not in brokers:
                 where = ("pipelines", name, "targets", target, "broker")
@@ -492,6 +540,38 @@ def _find_shared_topics(pipelines: Mapping[str, Pipeline]) -> Iterator[tuple[tup
                     yield ("pipelines", name, "targets", target, field), sentence
 
 
+def _problems_of_topics(
+    name: str, pipeline: Pipeline, source: TopicSource, brokers: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what does not go with a source that is topics."""
+    place = ("pipelines", name)
+    if source.broker not in brokers:
+        yield (*place, "source", "broker"), f"there is no broker {source.broker!r}{suggest(source.broker, brokers)}"
+    elif brokers[source.broker].registry is None:
+        for topic in (None, *source.topics):
+            messages = source.messages if topic is None else source.topics[topic].messages
+            if messages and messages.has_registry:
+                where = (*place, "source", *(("topics", topic) if topic else ()), "messages")
+                yield where, f"format: {messages.format} needs a registry; add registry: {{url: ...}} to the broker {source.broker}"
+    if pipeline.tracker:
+        yield (*place, "tracker"), "it knows the columns of a database's log, and messages bring their own; remove it"
+    if pipeline.segment:
+        yield (*place, "segment"), "the partitions of topics have no order in which two writers could be compared; remove it"
+    for target, chosen in pipeline.table_targets.items():
+        if chosen.consistency == "target" and source.published_by is None:
+            sentence = (
+                "consistency: target asks for all tables at one moment of the source, which the partitions of topics do not know; leave it"
+                " out, or write published_by below the source if a pipeline of the auditor publishes them"
+            )
+            yield (*place, "targets", target), sentence
+    for target, topics in pipeline.topic_targets.items():
+        tables = [table for table in source.tables if not re.search(r"[*?\[]", table)] or ["database.table"]
+        if topics.broker == source.broker and (
+            read := [one for table in tables if source.find(one := topics.topic_of(name, target, table))]
+        ):
+            yield (*place, "targets", target), f"the pipeline would read {read[0]}, which it publishes itself; give the topics another name"
+
+
 def _check_tracker(url: str, source: Any) -> str:
     """Return what is wrong with the URL of a tracker; '' if nothing is, as far as it shows."""
     try:
@@ -509,14 +589,16 @@ def _find_rings(pipelines: dict[str, Pipeline], connections: dict[str, Any]) -> 
     sources: dict[str, tuple[Any, ...]] = {}
     written: dict[str, set[tuple[Any, ...]]] = {}
     for name, pipeline in pipelines.items():
+        if pipeline.log_source is None:
+            continue
         with suppress(BadUrl, KeyError):  # reported on their own
-            sources[name] = _place(connections[pipeline.source.connection].url, None)
+            sources[name] = _place(connections[pipeline.log_source.connection].url, None)
             targets = [(connections[target.connection].write, target.schema_) for target in pipeline.table_targets.values()]
             written[name] = {_place(write.url, schema) for write, schema in targets if write}
     problems: list[tuple[tuple[str, ...], str]] = []
     for name, other in itertools.permutations(written, 2):
-        closes = sources[name] in written[other] and sources[other] in written[name]
-        if closes and other not in pipelines[name].source.skip_pipelines:
+        closes, read = sources[name] in written[other] and sources[other] in written[name], pipelines[name].log_source
+        if closes and read and other not in read.skip_pipelines:
             sentence = (
                 f"the pipeline {other!r} writes into this source what it reads from a target of this one; add skip_pipelines: [{other}]"
             )
@@ -574,6 +656,8 @@ def find_segment_problems(
 def _problems(audit: SegmentAudit, chosen: list[Pipeline]) -> list[str]:
     if len(set(audit.pipelines)) < len(audit.pipelines):
         return [f"{audit.pipelines[0]!r} cannot be compared with itself; name another pipeline, or this one alone"]
+    if read := [name for name, pipeline in zip(audit.pipelines, chosen, strict=True) if pipeline.log_source is None]:
+        return [f"the pipeline {read[0]!r} reads topics, whose partitions have no order in which two writers could be compared"]
     if none := [name for name, pipeline in zip(audit.pipelines, chosen, strict=True) if pipeline.segment is None]:
         return [f"the pipeline {none[0]!r} keeps no segments; add segment: {{}} to it"]
     both, (first, *others) = " and ".join(map(repr, audit.pipelines)), chosen
@@ -586,8 +670,12 @@ def _problems(audit: SegmentAudit, chosen: list[Pipeline]) -> list[str]:
             sentences.append(f"{both} have digests by other columns; give both the same segment: by")
         if set(first.source.tables) != set(other.source.tables):
             sentences.append(f"{both} read other tables, by which rows are counted; give both the same source: tables")
-        if set(first.source.skip_pipelines) != set(other.source.skip_pipelines):
+        if set(_skipped(first)) != set(_skipped(other)):
             sentences.append(f"{both} skip other transactions; give both the same source: skip_pipelines")
         if first.columns != other.columns:
             sentences.append(f"{both} have other columns; give both the same columns:")
     return sentences
+
+
+def _skipped(pipeline: Pipeline) -> tuple[str, ...]:
+    return pipeline.log_source.skip_pipelines if pipeline.log_source else ()

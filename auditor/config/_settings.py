@@ -98,7 +98,7 @@ class Settings(Strict):
             ((*place, "connection"), f"there is no connection {connection!r}{suggest(connection, self.connections)}")
             for name, pipeline in self.pipelines.items()
             for place, connection in (
-                (("pipelines", name, "source"), pipeline.source.connection),
+                *([(("pipelines", name, "source"), pipeline.log_source.connection)] if pipeline.log_source else []),
                 *(
                     (("pipelines", name, "targets", target), target_settings.connection)
                     for target, target_settings in pipeline.table_targets.items()

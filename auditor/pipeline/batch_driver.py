@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from auditor.background import NEVER, Service
 from auditor.durations import durations
 from auditor.errors import StagingFailed
 from auditor.pipeline.folders import Folder
+from auditor.pipeline.reader_tasks import RunsTasks, read_and_write
 from auditor.pipeline.spark import RunTasks
 from auditor.pipeline.staging import Staging
 
@@ -92,6 +93,7 @@ class BatchDriver:
             return NEVER
         began = time.monotonic()
         events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
+        reader.commit(end)
         self._offset, self.batches = end, self.batches + 1
         return 0.0 if events >= MANY_EVENTS else min((SHARE - 1) * (time.monotonic() - began), durations().longest_rest)
 
@@ -113,6 +115,8 @@ class BatchDriver:
 
     def _entries(self, reader: Any, partitions: Sequence[Any]) -> list[Any]:
         """Let a task write the parts of each partition, and return their entries."""
+        if isinstance(reader, RunsTasks):
+            return reader.run_tasks(self._run_tasks, self._staging.writer(), self._staging.root, partitions)
         answers = self._run_tasks(partial(read_and_write, reader, self._staging.writer()), partitions)
         return [entry for entries in answers for entry in entries]
 
@@ -129,8 +133,3 @@ def read_plan(root: Folder) -> Mapping[str, Any]:
             " that version again, or reset the pipeline and copy its tables again"
         )
     return plan
-
-
-def read_and_write(reader: Any, write: Callable[[Any], Any], partition: Any) -> list[dict[str, str]]:
-    """Read a partition, write its parts, and return their entries; a task does this."""
-    return [entry for batch in write(reader.read(partition)) for entry in batch.to_pylist()]

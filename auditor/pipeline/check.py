@@ -25,7 +25,9 @@ from auditor.pipeline.binlog.table_map import is_old_time, refuse_old_time
 from auditor.pipeline.catalogue import describe_tables, find_tables
 from auditor.pipeline.events import ColumnSchema, TableSchema
 from auditor.pipeline.heartbeat import open_heartbeat
+from auditor.pipeline.kafka.source_check import check_source_topics, sample_schemas
 from auditor.pipeline.kafka.target_check import check_topics
+from auditor.pipeline.kafka.topic_cluster import TopicCluster
 from auditor.pipeline.merge.name_collisions import describe_shared, find_alike
 from auditor.pipeline.merge.positions import is_at_one_moment
 from auditor.pipeline.merge.table_statistics import check_analyze
@@ -76,11 +78,14 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
     pipeline = settings.pipeline(name)
     findings: list[Finding] = []
     schemas: list[TableSchema] = []
-    connection = settings.connections[pipeline.source.connection]
+    if pipeline.topic_source:
+        return _check_topics(settings, name, salt)
+    source = pipeline.of_log("a log")
+    connection = settings.connections[source.connection]
     try:
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
     except AuditorError as error:
-        return [Finding("error", f"source {pipeline.source.connection}", str(error))]
+        return [Finding("error", f"source {source.connection}", str(error))]
     try:
         findings += [Finding(severity, "source", sentence) for severity, sentence in check_source(session, pipeline.tracker is not None)]
         for result in _read_tables(session, pipeline, salt):
@@ -95,7 +100,7 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
             findings += _check_cascades(session, pipeline, connection.url)
             findings += _check_scope(settings, name)
     except AuditorError as error:
-        findings.append(Finding("error", f"source {pipeline.source.connection}", str(error)))
+        findings.append(Finding("error", f"source {source.connection}", str(error)))
     finally:
         session.close()
     findings += _find_routed(pipeline)
@@ -106,6 +111,41 @@ def check(settings: Settings, name: str, salt: bytes) -> list[Finding]:
             Finding(severity, f"target {target}", sentence) for severity, sentence in check_topics(settings, name, target, schemas)
         ]
     return findings
+
+
+def _check_topics(settings: Settings, name: str, salt: bytes) -> list[Finding]:
+    """Return what keeps a pipeline from reading its topics, and their tables from being loaded."""
+    pipeline, findings, schemas = settings.pipeline(name), list[Finding](), list[TableSchema]()
+    subject = f"source {pipeline.source_name}"
+    try:
+        findings += [Finding(severity, about, sentence) for severity, about, sentence in check_source_topics(settings, name)]
+        if not any(found.severity == "error" and found.subject == subject for found in findings):
+            findings += find_shared(settings, name, list_source_tables(settings, name))
+            for about, schema in sample_schemas(settings, name):
+                if isinstance(schema, str):
+                    findings.append(Finding("warning", about, schema))
+                    continue
+                findings += _check_columns(pipeline, f"table {schema.database}.{schema.table}", schema)
+                try:
+                    schemas += [projection.schema for projection in TableRules(pipeline, salt).project(schema)]
+                except AuditorError as error:
+                    findings.append(Finding("error", about, str(error)))
+    except AuditorError as error:
+        findings.append(Finding("error", subject, str(error)))
+    findings += _find_routed(pipeline)
+    for target in pipeline.table_targets:
+        findings += check_target(settings, name, target, schemas)
+    return findings
+
+
+def list_source_tables(settings: Settings, name: str) -> list[str]:
+    """Return what a pipeline's source calls its tables now, ``database.table``. Raises EngineError and BrokerError."""
+    pipeline = settings.pipeline(name)
+    if pipeline.topic_source:
+        return sorted(pipeline.topic_source.table_of(topic) for topic in TopicCluster(settings, pipeline.topic_source).find())
+    connection = settings.connections[pipeline.of_log("a log").connection]
+    with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
+        return [".".join(table) for table in list_tables(session, pipeline)]
 
 
 def home_of(session: Session) -> str:
@@ -262,12 +302,13 @@ def prove(settings: Settings, name: str) -> Finding:
     Raises UnknownPipeline.
     """
     pipeline = settings.pipeline(name)
-    subject, began = f"source {pipeline.source.connection}", time.monotonic()
+    read, began = pipeline.of_log("--prove"), time.monotonic()
+    subject = f"source {read.connection}"
     try:
         source = source_of(settings, name)
         with closing(source.connect()) as connection:
             start = log_status(connection).end
-        with open_heartbeat(settings, pipeline.source.refresh or pipeline.source.connection) as writer:
+        with open_heartbeat(settings, read.refresh or read.connection) as writer:
             written = writer.write()
             with closing(LogScan(Request(source, start, other_server_id()), Mark(start), PROVING_BYTES, durations().log_proof)) as scan:
                 while time.monotonic() < began + durations().log_proof:
@@ -310,16 +351,22 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
         for column in schema.columns:
             if is_old_time(column.type):
                 yield Finding("error", subject, refuse_old_time(table, column.name, column.type))
-        rules = pipeline.columns_of(schema.table)
-        known = {name.lower() for name in (*(column.name for column in schema.columns), *rules.computed_kinds)}
-        if unknown := [name for name in rules.docs if name.lower() not in known]:
-            yield Finding("warning", subject, f"docs says what {', '.join(unknown)} holds, which the table does not have; correct the name")
+        yield from _check_columns(pipeline, subject, schema)
+        known = {name.lower() for name in (*(column.name for column in schema.columns), *pipeline.columns_of(schema.table).computed_kinds)}
         if pipeline.segment and (by := pipeline.segment.column_of(table)) and by.lower() not in known:
             yield Finding("error", subject, refuse_missing_column(table, by, [column.name for column in schema.columns]))
         try:
             yield from (projection.schema for projection in TableRules(pipeline, salt).project(schema))
         except AuditorError as error:
             yield Finding("error", subject, str(error))
+
+
+def _check_columns(pipeline: Pipeline, subject: str, schema: TableSchema) -> Iterator[Finding]:
+    """Yield which columns of a table are named that it does not have."""
+    rules = pipeline.columns_of(schema.table)
+    known = {name.lower() for name in (*(column.name for column in schema.columns), *rules.computed_kinds)}
+    if unknown := [name for name in rules.docs if name.lower() not in known]:
+        yield Finding("warning", subject, f"docs says what {', '.join(unknown)} holds, which the table does not have; correct the name")
 
 
 def check_target(settings: Settings, name: str, target: str, schemas: list[TableSchema]) -> list[Finding]:

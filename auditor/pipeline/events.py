@@ -112,6 +112,33 @@ class Position:
         return cls(above >> FILE_BITS, above & ((1 << FILE_BITS) - 1), packed & ((1 << OFFSET_BITS) - 1))
 
 
+FIRST_MESSAGES = 1 << (FILE_BITS - 1)
+"""Positions of messages of topics have numbers of files from this one on, which no log of a database reaches with six digits."""
+
+
+def message_position(number: int) -> int:
+    """Return the position of a message of topics, by its number in the stream."""
+    return Position(0, FIRST_MESSAGES + (number >> OFFSET_BITS), number & ((1 << OFFSET_BITS) - 1)).pack()
+
+
+def message_number(position: int) -> int | None:
+    """Return the number of the message of topics that has a position; None if it is a place in the log of a database."""
+    found = Position.unpack(position)
+    return (found.file - FIRST_MESSAGES) << OFFSET_BITS | found.offset if found.file >= FIRST_MESSAGES else None
+
+
+def place_text(position: int, file: str = "") -> str:
+    """Return a position for people: as ``FILE:POS``, or as the number of a message.
+
+    ``file`` is any file of the same log; without it only the file's number is known.
+    """
+    number, log_position = message_number(position), Position.unpack(position)
+    if number is not None:
+        return f"message {number}"
+    base, short = file.rpartition(".")[0], f"{log_position.file:06d}:{log_position.offset}"
+    return f"{base}.{short}" if base else short
+
+
 FIRST_OFFSET = 4
 """Where the first event of a file begins, after the file's four magic bytes."""
 

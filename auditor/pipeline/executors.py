@@ -42,6 +42,9 @@ PACKAGES = {
 }
 """What all tasks import, and what pip calls it. Tasks that load a target side by side import its driver, too."""
 
+OF_TOPICS = {"confluent_kafka": "confluent-kafka", "fastavro": "fastavro"}
+"""What tasks import that read topics."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 MARKER = ".reached"
@@ -91,7 +94,7 @@ def find_missing(session: SparkSession, settings: Settings, config_file: Path, n
     root.make()
     try:
         marker = f"of pipeline {name}"
-        packages = {**PACKAGES, **_drivers(settings, name), **root.PACKAGES}
+        packages = {**PACKAGES, **_drivers(settings, name), **root.PACKAGES, **(OF_TOPICS if pipeline.topic_source else {})}
         versions = {module: str(import_module(module).__version__) for module in packages}
         needs = Needs(f"{sys.version_info[0]}.{sys.version_info[1]}", versions, str(config_file), str(root), marker)
         root.put(MARKER, marker.encode())
@@ -228,7 +231,7 @@ def _pip_name(module: str) -> str:
     drivers = [engine.DRIVERS for engine in engines] + [
         engine.writing.files.PACKAGES for engine in engines if engine.is_written and engine.writing.files
     ]
-    return PACKAGES.get(module) or next(names[module] for names in drivers if module in names)
+    return {**PACKAGES, **OF_TOPICS}.get(module) or next(names[module] for names in drivers if module in names)
 
 
 Task = TypeVar("Task")

@@ -12,7 +12,7 @@ from typing import Any
 
 from auditor.errors import IncarnationsDiffer, StagingFailed
 from auditor.escaping import shell_word
-from auditor.pipeline.events import Position
+from auditor.pipeline.events import Position, place_text
 from auditor.pipeline.folders import Folder
 from auditor.store import Store, parts, pipelines
 
@@ -66,7 +66,7 @@ def packed(offset: Any) -> int:
 
 def show(offset: Any) -> str:
     """Return an offset for people."""
-    return f"{offset['file']}:{offset['position']}" if isinstance(offset, Mapping) else "no position at all"
+    return place_text(packed(offset), str(offset["file"])) if isinstance(offset, Mapping) else "no position at all"
 
 
 def ways_out(pipeline: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from auditor.errors import ConfigError
 from auditor.model import TableNote
-from auditor.pipeline.events import Position
+from auditor.pipeline.events import Position, message_number, place_text
 from auditor.store import Store, parts, pipelines, table_notes
 
 log = logging.getLogger(__name__)
@@ -22,14 +22,15 @@ def report_poison(pipeline: str, notes: Iterable[TableNote]) -> None:
             log.error("%s: %s stops at %s: %s", pipeline, note.table, place_of(note), note.reason, extra=extra)
 
 
-def place_text(position: int, file: str = "") -> str:
-    """Return a position, where a transaction ends, as ``FILE:POS``; ``file`` is any file of the same log, else only its number is known."""
-    base = file.rpartition(".")[0]
-    return f"{base}.{_short(position)}" if base else _short(position)
-
-
 def place_of(note: TableNote, file: str = "") -> str:
-    """Return where a note's first event is: ``FILE:POS:NUMBER``, or ``FILE:POS`` for all events of its table in the transaction."""
+    """Return where a note's first event is: ``FILE:POS:NUMBER``, or ``FILE:POS`` for all events of its table in the transaction.
+
+    Of a message it is ``TOPIC:PARTITION:OFFSET``, or the message's number where only that is known.
+    """
+    if "place" in note.body:
+        return str(note.body["place"])
+    if message_number(note.position) is not None:
+        return place_text(note.position)
     return place_text(note.position, file) + (f":{note.row}" if note.row >= 0 else "")
 
 
@@ -54,9 +55,11 @@ def find_stopped(store: Store, pipeline: str, table: str, place: str) -> list[Ta
     chosen = [name for name in names if table in (name, name.partition(".")[2])]
     notes = [note for note in table_notes.list_notes(store, pipeline, chosen) if note.stops]
     wanted = re.fullmatch(r"(?:.*\.)?(\d+):(\d+)(?::(\d+))?", place)
-    if not wanted:
+    at_place = [note for note in notes if place_of(note) == place]
+    if not wanted and not at_place and not any(message_number(note.position) is not None for note in notes):
         raise ConfigError(f"{place!r} is no event of a binary log; write it as status shows it: binlog.000012:4567:0")
-    at_place = [note for note in notes if _is_at(note.position, int(wanted[1]), int(wanted[2])) and wanted[3] in (None, str(note.row))]
+    if wanted and not at_place:
+        at_place = [note for note in notes if _is_at(note.position, int(wanted[1]), int(wanted[2])) and wanted[3] in (None, str(note.row))]
     if not at_place:
         file = log_file(store, pipeline)
         there = ", ".join(dict.fromkeys(f"{note.table} at {place_of(note, file)}" for note in notes)) or "nothing"
@@ -85,8 +88,3 @@ def _cause(note: TableNote) -> str:
 def _is_at(position: int, file: int, offset: int) -> bool:
     log_position = Position.unpack(position)
     return (log_position.file, log_position.offset) == (file, offset)
-
-
-def _short(position: int) -> str:
-    log_position = Position.unpack(position)
-    return f"{log_position.file:06d}:{log_position.offset}"

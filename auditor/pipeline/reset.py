@@ -13,12 +13,13 @@ from auditor.errors import ConfigError, NoSuchObject, PositionLost
 from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.ranges import SourceOffset, check_born, from_offset, read_born
 from auditor.pipeline.binlog.server import check_server, read_log_files
-from auditor.pipeline.check import read_schemas
+from auditor.pipeline.check import list_source_tables, read_schemas
 from auditor.pipeline.incarnation import order, show
-from auditor.pipeline.kafka.publisher import forget_published
+from auditor.pipeline.kafka.source_check import check_retained
 from auditor.pipeline.merge import merge_by_commits
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_identity import Identity, adopt, read_identities
+from auditor.pipeline.publisher import forget_published
 from auditor.sql.merge import Positions
 from auditor.store import Store, parts
 from dialects.committing import Committing
@@ -53,7 +54,9 @@ def forget_positions(settings: Settings, store: Store, name: str, target: str) -
 def _tables_of_source(settings: Settings, name: str) -> list[str]:
     """Return what the stream calls the tables of a pipeline's source, where the store knows none: it may be a new one."""
     pipeline = settings.pipeline(name)
-    connection = settings.connections[pipeline.source.connection]
+    if pipeline.topic_source:
+        return [output for table in list_source_tables(settings, name) for output in pipeline.outputs_of(table)]
+    connection = settings.connections[pipeline.of_log("a log").connection]
     with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
         return [output for table in read_schemas(session, pipeline) for output in pipeline.outputs_of(table)]
 
@@ -97,9 +100,13 @@ def find_common_place(settings: Settings, store: Store, name: str, tables: Seque
 
 
 def _check_log(settings: Settings, name: str, offset: Mapping[str, Any]) -> None:
+    """Check that the source still has what follows an offset. Raises SourceReplaced and PositionLost."""
+    if settings.pipeline(name).topic_source:
+        check_retained(settings, name, offset)
+        return
     mark = from_offset(offset)
     with closing(source_of(settings, name).connect()) as connection:
-        check_server(connection, settings.pipeline(name).source.connection, str(offset.get("server", "")), mark)
+        check_server(connection, settings.pipeline(name).source_name, str(offset.get("server", "")), mark)
         if mark.born:
             source = source_of(settings, name)
             check_born(source, mark.place, mark.born, read_born(source, mark.place.file))

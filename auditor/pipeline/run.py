@@ -14,12 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dialects
 from auditor.background import Backoff, Service
-from auditor.config import Settings, TopicTarget
+from auditor.config import Settings, TopicSource, TopicTarget
 from auditor.connections.writer import open_writer, writing_dialect
 from auditor.durations import durations
-from auditor.errors import AuditorError, ConfigError, EngineError, IncarnationsDiffer, LeaseTaken, PipelineFailed, StoreError
+from auditor.errors import (
+    AuditorError,
+    BrokerUnreachable,
+    ConfigError,
+    EngineError,
+    IncarnationsDiffer,
+    LeaseTaken,
+    PipelineFailed,
+    StoreError,
+)
 from auditor.pipeline import spark
 from auditor.pipeline.batch_driver import BatchDriver, read_plan
 from auditor.pipeline.binlog.ddl import Value, added_value
@@ -29,18 +37,18 @@ from auditor.pipeline.binlog.ranges import SourceOffset
 from auditor.pipeline.binlog.refreshes import refreshes_of
 from auditor.pipeline.binlog.server import end_of_log
 from auditor.pipeline.binlog.sql_tokens import tokens
-from auditor.pipeline.check import find_shared, list_tables
+from auditor.pipeline.check import find_shared, list_source_tables
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.executors import require
 from auditor.pipeline.folders import Folder, folder_at
-from auditor.pipeline.incarnation import check_staging
+from auditor.pipeline.incarnation import check_staging, packed
 from auditor.pipeline.joining import Joining
-from auditor.pipeline.kafka.publisher_process import PublisherProcess
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_identity import check_target
 from auditor.pipeline.part_deletion import PartDeleter
+from auditor.pipeline.publisher_process import PublisherProcess
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
@@ -197,10 +205,8 @@ class Run:
 
     def _refuse_shared(self) -> None:
         """Raise ConfigError if tables of the source would be one table of a target; a source that is not reached is waited for later."""
-        connection = self.settings.connections[self.settings.pipeline(self.name).source.connection]
-        with suppress(EngineError):
-            with closing(dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)) as session:
-                tables = [".".join(table) for table in list_tables(session, self.settings.pipeline(self.name))]
+        with suppress(EngineError, BrokerUnreachable):
+            tables = list_source_tables(self.settings, self.name)
             if sentences := [finding.sentence for finding in find_shared(self.settings, self.name, tables)]:
                 raise ConfigError("; ".join(sentences))
 
@@ -260,7 +266,7 @@ class Run:
         if pipeline.segment and self.stages:
             child = segment_process(str(self.config_file), self.name)
             self.start_service(child.service("segments", self.stop, self._new_event(), self._paused), resources)
-        if self.stages and self.events is None:
+        if self.stages and self.events is None and pipeline.log_source:
             carrier = Carrier(self.settings, self.store, self.name, self.stop).service(self._paused)
             resources.callback(carrier.stop)
             carrier.start()
@@ -297,7 +303,7 @@ class Run:
         """Keep batches coming, and begin again with growing waits when that failed for a reason that may pass."""
         rules = TableRules(self.settings.pipeline(self.name), salt.get_salt(self.store))
         staging = Staging(self.store, self.name, root, rules, self._wake, self.stop.is_set, watch=watch)
-        if self.events is None:
+        if self.events is None and rules.pipeline.log_source:
             staging.complete = partial(read_values, self.settings, self.name)
         driver: BatchDriver | None = None
         backoff, next_start = Backoff(durations().first_retry, durations().longest_retry), 0.0
@@ -316,7 +322,7 @@ class Run:
                     driver = None
                 elif session and driver is None and self.stages and not self._paused.is_set() and now >= next_start:
                     try:
-                        events, run_tasks = self.events or _binlog(), spark.on_executors(session)
+                        events, run_tasks = self.events or self._change_source(), spark.on_executors(session)
                         driver = BatchDriver(events, self.stream_options(), staging, run_tasks, durations().batch_poll).start()
                     except AuditorError as error:
                         next_start = now + backoff.fail()
@@ -335,6 +341,8 @@ class Run:
         LogRefused where rows of its tables never come into the source's log.
         """
         source = self.settings.pipeline(self.name).source
+        if isinstance(source, TopicSource):
+            return {"config": str(self.config_file), "pipeline": self.name, "start": json.dumps(self.start_offset())}
         if self.events is None:
             check_scope(source_of(self.settings, self.name), source.tables)
         options = {"connection": source.connection, "config": str(self.config_file), "tables": ",".join(source.tables)}
@@ -351,17 +359,36 @@ class Run:
         return options
 
     def start_offset(self) -> Any:
-        """Return the offset at the end of the last batch in the store; of a new pipeline where the log ends now, which is stored first.
+        """Return the offset at the end of the last batch in the store; of a new pipeline where it begins, which is stored first.
+
+        That is where the log ends now, or where the topics are said to begin.
 
         So nothing is lost of what is committed from now on, even if this process ends before its first batch.
         """
         offset = pipelines.get_pipeline(self.store, self.name).source_offset
         if offset is None and self.events is None:
+            extra = {"action": "begun", "pipeline": self.name}
+            if self.settings.pipeline(self.name).topic_source:
+                from auditor.pipeline.kafka.topic_sources import source_and_begin
+
+                offset = source_and_begin(self.settings, self.name)[1]().to_json()
+                parts.record_batch(self.store, self.name, [], {}, offset, topics_through=packed(offset))
+                log.info("%s: it begins with %d topics", self.name, len(offset["topics"]), extra=extra)
+                return offset
             offset = self._end_of_log()
             parts.record_batch(self.store, self.name, [], {}, offset)
-            place = f"{offset['file']}:{offset['position']}"
-            log.info("%s: it begins at %s, where the log ends now", self.name, place, extra={"action": "begun", "pipeline": self.name})
+            log.info("%s: it begins at %s, where the log ends now", self.name, f"{offset['file']}:{offset['position']}", extra=extra)
         return offset
+
+    def _change_source(self) -> type[DataSource]:
+        """Return what reads the pipeline's source."""
+        if self.settings.pipeline(self.name).topic_source:
+            from auditor.pipeline.kafka.topic_sources import source_and_begin
+
+            return source_and_begin(self.settings, self.name)[0]
+        from auditor.pipeline.source import MySQLBinlog
+
+        return MySQLBinlog
 
     def _end_of_log(self) -> SourceOffset:
         """Return where the source's log ends now, and begin the tracker there, if there is one."""
@@ -412,17 +439,14 @@ class Run:
 
 
 def lease_of_source(settings: Settings, name: str) -> str:
-    """Return the name under which a pipeline's source is leased: that of its database, whatever its connection is called."""
-    return settings.connections[settings.pipeline(name).source.connection].database
+    """Return the name under which a pipeline's source is leased: that of its database, or of its consumer group, whatever it is called."""
+    source = settings.pipeline(name).source
+    if isinstance(source, TopicSource):
+        return f"{settings.brokers[source.broker].identity}/{source.group_of(name)}"
+    return settings.connections[source.connection].database
 
 
 def server_id(settings: Settings, name: str) -> int:
     """Return the number by which a pipeline reads its source's log: always the same, so that the server ends an older reader of it."""
     identity = f"{lease_of_source(settings, name)}/{name}"
     return SERVER_IDS.start + zlib.crc32(identity.encode()) % len(SERVER_IDS)
-
-
-def _binlog() -> type[DataSource]:
-    from auditor.pipeline.source import MySQLBinlog
-
-    return MySQLBinlog

@@ -54,7 +54,7 @@ def _differences(old: TableSchema, new: TableSchema, old_names: Mapping[str, str
         if origin.lower() != column.name.lower():
             yield SchemaDifference(f"{origin} is called {column.name}", True)
         if before[origin].type != column.type:
-            is_narrowed = not _holds_all(before[origin], column)
+            is_narrowed = not holds_all(before[origin], column)
             lost = ", which does not hold all that it held" if is_narrowed else ""
             yield SchemaDifference(f"{column.name} is {column.type} and was {before[origin].type}{lost}", is_narrowed)
         if is_computed_anew(before[origin], column):
@@ -83,7 +83,7 @@ def _keeps_text(before: str, after: str) -> bool:
     return old is not None and new is not None and old.scale == new.scale and keeps_values(old, new)
 
 
-def _holds_all(before: ColumnSchema, after: ColumnSchema) -> bool:
+def holds_all(before: ColumnSchema, after: ColumnSchema) -> bool:
     """Return whether a column's new type holds all values that the old one held."""
     old, new = source_kind(before), source_kind(after)
     if old is None or new is None or not keeps_values(old, new):

@@ -14,6 +14,8 @@ from auditor.model import Part, TableNote
 from auditor.pipeline.binlog.ddl import ALL_TABLES
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder
+from auditor.pipeline.incarnation import packed
+from auditor.pipeline.kafka.offsets import is_of_topics
 from auditor.pipeline.part_deletion import make_room
 from auditor.pipeline.part_writer import WrittenPart
 from auditor.pipeline.poison import report_poison
@@ -67,7 +69,8 @@ class Staging:
             one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json and one.part.schema_id not in self._recorded
         }
         listed, catalogue = [one.part for one in found if one.part.rows], self._complete(schemas)
-        parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue)
+        through = packed(offset) if is_of_topics(offset) else None
+        parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue, through)
         self._recorded.update(schemas)
         report_poison(self.pipeline, notes)
         self.staged()

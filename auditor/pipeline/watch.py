@@ -24,6 +24,8 @@ from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.server import LogFiles, read_log_files
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import Folder, folder_at
+from auditor.pipeline.kafka.offsets import is_of_topics
+from auditor.pipeline.kafka.topic_cluster import Partition, TopicCluster, TopicEnds, open_cluster, read_ends
 from auditor.pipeline.part_deletion import warn_of_budget
 from auditor.store import Store, lags, parts, pipelines
 from auditor.store.parts import Pile
@@ -39,6 +41,9 @@ BATCHES_TO_SPARE = 4
 
 EXPIRY_SHARE = 0.5
 """Share of the time for which the source keeps its log after which standing still is reported."""
+
+MOST_PARTITIONS = 20
+"""Partitions of topics that are listed with what they lag behind."""
 
 MOST_SAMPLES = 10_000
 """Remembered checks: some five hours of a pipeline that lags behind all the time."""
@@ -57,6 +62,11 @@ class Watch:
     largest: int = 0
     """Bytes of the largest batch so far."""
     _files: LogFiles | None = None
+    _topics: TopicEnds | None = None
+    _cluster: TopicCluster | None = None
+    _ends: deque[tuple[dt.datetime, TopicEnds]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+    _open: dict[Partition, tuple[int, dt.datetime]] = field(default_factory=dict)
+    """Since when which partitions are read no further, because a transaction stands open there."""
     _samples: deque[tuple[dt.datetime, Place]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
     _current: dt.datetime | None = None
     """When the log last ended where staging is, at the last check."""
@@ -86,13 +96,18 @@ class Watch:
         state = pipelines.get_pipeline(self.store, self.name)
         warnings = []
         try:
-            self._files = self._read_source()
+            if self.settings.pipeline(self.name).topic_source:
+                self._topics = self._read_topics(state.source_offset)
+                warnings += self._find_open(self._topics, dt.datetime.now(dt.UTC))
+            else:
+                self._files = self._read_source()
         except AuditorError as error:
             warnings.append(f"the source cannot be checked: {error}")
         current_at, now = self._current_at(state), dt.datetime.now(dt.UTC)
         budget = warn_of_budget(self.store, self.name, self.settings.pipeline(self.name))
         batch = self.batch or state.progress.batch
-        progress = assess(state, self._files, current_at, self._disk(), now, batch, warnings, budget, began=self.began)
+        seen = SeenSource(self._files, self._topics, current_at)
+        progress = assess(state, seen, self._disk(), now, batch, warnings, budget, began=self.began)
         self._current = progress.current_at
         self._report(progress.warnings)
         return progress
@@ -113,6 +128,10 @@ class Watch:
         if self._files:
             self._samples.append((now, self._files.end))
         current = None
+        if self._topics:
+            self._ends.append((now, self._topics))
+            while self._ends and not self._ends[0][1].behind(state.source_offset):
+                current = self._ends.popleft()[0]
         while place and self._samples and self._samples[0][1].order <= place.order:
             current = self._samples.popleft()[0]
         return current or self._current or known_current_at(state)
@@ -127,6 +146,25 @@ class Watch:
         except AuditorError:
             self._close()
             raise
+
+    def _read_topics(self, offset: Any) -> TopicEnds:
+        if self._cluster is None:
+            self._cluster = open_cluster(self.settings, self.name)
+        return read_ends(self._cluster, offset)
+
+    def _find_open(self, topics: TopicEnds, now: dt.datetime) -> list[str]:
+        """Return which partitions are read no further for long, because a producer neither commits its transaction nor aborts it."""
+        before = self._open
+        self._open = {
+            partition: before[partition] if before.get(partition, (-1, now))[0] == offset else (offset, now)
+            for partition, offset in topics.hidden.items()
+        }
+        return [
+            f"partition {number} of the topic {topic} is read up to offset {offset}: a producer's transaction stands open there since"
+            f" {since:%Y-%m-%d %H:%M:%S} UTC, and hides all that follows; end its producer, or abort it (kafka-transactions.sh)"
+            for (topic, number), (offset, since) in self._open.items()
+            if (now - since).total_seconds() >= durations().transaction_open
+        ]
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
@@ -144,20 +182,32 @@ class Watch:
 
 def check_once(settings: Settings, name: str, state: PipelineState) -> PipelineProgress:
     """Return what is seen of a pipeline that no process runs. A source that is not reached is one of the warnings."""
-    files, batch, warnings = None, state.progress.batch, []
+    files, topics, batch, warnings = None, None, state.progress.batch, []
     try:
-        with closing(source_of(settings, name).connect()) as connection:
-            files = read_log_files(connection)
+        if settings.pipeline(name).topic_source:
+            topics = read_ends(open_cluster(settings, name), state.source_offset)
+        else:
+            with closing(source_of(settings, name).connect()) as connection:
+                files = read_log_files(connection)
     except AuditorError as error:
         warnings.append(f"the source cannot be checked: {error}")
     disk = disk_room(folder_at(settings.pipeline(name).staging.path), batch.bytes if batch else 0)
-    return assess(state, files, known_current_at(state), disk, dt.datetime.now(dt.UTC), batch, warnings)
+    return assess(state, SeenSource(files, topics, known_current_at(state)), disk, dt.datetime.now(dt.UTC), batch, warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSource:
+    """What was seen of a source: of its log, or of its topics; nothing where it was not reached."""
+
+    files: LogFiles | None = None
+    topics: TopicEnds | None = None
+    current_at: dt.datetime | None = None
+    """When it last ended where staging was."""
 
 
 def assess(
     state: PipelineState,
-    files: LogFiles | None,
-    current_at: dt.datetime | None,
+    seen: SeenSource,
     disk: tuple[int, int] | None,
     now: dt.datetime,
     batch: StagedBatch | None = None,
@@ -166,13 +216,15 @@ def assess(
     *,
     began: dt.datetime | None = None,
 ) -> PipelineProgress:
-    """Return what is seen, from what staging recorded, the source's log, and the free and needed bytes of the disk.
+    """Return what is seen, from what staging recorded, the source, and the free and needed bytes of the disk.
 
     ``before`` and ``after`` are other warnings, which stand around its own.
     """
-    place, warnings = _place(state.source_offset), list(before)
+    place, warnings, files, current_at = _place(state.source_offset), list(before), seen.files, seen.current_at
+    partitions = seen.topics.behind(state.source_offset) if seen.topics else []
     behind = files.bytes_behind(place) if files and place else None
-    current_at = now if behind == 0 else current_at
+    current_at = now if behind == 0 or (seen.topics and not partitions) else current_at
+    warnings += seen.topics.warnings if seen.topics else []
     if files and place and behind is None:
         warnings.append(
             f"{place.file}, which staging reads, is gone from the source's binary log: forget the pipeline's positions with"
@@ -196,6 +248,8 @@ def assess(
         log_end=str(files.end) if files else None,
         log_expires=files.expiry if files else None,
         lag_bytes=behind,
+        lag_messages=sum(one.end - one.offset for one in partitions) if seen.topics else None,
+        partitions=partitions[:MOST_PARTITIONS],
         current_at=current_at,
         free_bytes=disk[0] if disk else None,
         needed_bytes=disk[1] if disk else None,
@@ -218,7 +272,9 @@ def disk_room(root: Folder, largest: int) -> tuple[int, int] | None:
 
 def _place(offset: Mapping[str, Any] | None) -> Place | None:
     """Return the place of a stream's offset; None if there is none."""
-    return Place(offset["file"], int(offset["position"])) if offset and "." in str(offset.get("file")) else None
+    return (
+        Place(offset["file"], int(offset["position"])) if offset and "." in str(offset.get("file")) and not is_of_topics(offset) else None
+    )
 
 
 def _kind(sentence: str) -> str:
@@ -245,7 +301,7 @@ def target_lag(tables: Iterable[float], source_lag: float | None) -> float | Non
 
 def source_lag(progress: PipelineProgress, now: dt.datetime) -> float | None:
     """Return the seconds since the source's log ended where staging is, by what a process saw just now."""
-    if progress.lag_bytes == 0:
+    if progress.is_at_end:
         return 0.0
     return max(0.0, (now - progress.current_at).total_seconds()) if progress.current_at else None
 

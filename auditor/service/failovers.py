@@ -81,7 +81,7 @@ def _mend(name: str, tables: Sequence[str]) -> str:
 
 
 def _check_connection(settings: Settings, name: str, to: str) -> None:
-    old = settings.pipeline(name).source.connection
+    old = settings.pipeline(name).of_log("a failover").connection
     if to not in settings.connections:
         raise ConfigError(f"there is no connection {to!r}; connections: {', '.join(sorted(settings.connections))}")
     databases = [parse_url(settings.connections[connection].url).database for connection in (old, to)]
@@ -91,6 +91,6 @@ def _check_connection(settings: Settings, name: str, to: str) -> None:
 
 def _hold(settings: Settings, store: Store, name: str, to: str, leases_held: ExitStack) -> None:
     """Hold the leases of both servers, so that nobody reads them for the pipeline meanwhile. Raises LeaseTaken."""
-    old = settings.pipeline(name).source.connection
+    old = settings.pipeline(name).of_log("a failover").connection
     for lease in sorted({settings.connections[connection].database for connection in (old, to)}):
         leases_held.enter_context(leases.keep(store, "source", lease, durations().command_lease))

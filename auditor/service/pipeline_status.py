@@ -24,15 +24,17 @@ from auditor.api_models.pipeline import (
     StoppedTable,
     TableStatus,
     TargetStatus,
+    TopicsStatus,
 )
 from auditor.config import Settings
 from auditor.durations import durations
 from auditor.errors import ConfigError
 from auditor.model import LiveEpoch, TableNote
 from auditor.pipeline import watch
-from auditor.pipeline.poison import place_of, place_text
+from auditor.pipeline.events import place_text
+from auditor.pipeline.poison import place_of
 from auditor.pipeline.watch import table_lag, target_lag
-from auditor.store import Store, lags, live_epochs, parts, pipelines, schema_changes, table_notes
+from auditor.store import Store, lags, live_epochs, parts, pipelines, schema_changes, table_notes, topic_states
 from auditor.store.lags import Point
 from auditor.store.parts import Pile
 from auditor.store.pipelines import MergeReport, PipelineState
@@ -59,8 +61,9 @@ def status(settings: Settings, store: Store, name: str, look: bool = True, table
         staged = parts.sum_parts(store, name, tables)
         migrations = schema_changes.list_migrations(store, name, SHOWN_MIGRATIONS, tables)
         epochs = [epoch for epoch in _newest_epochs(store, name) if tables is None or epoch.table in tables]
+        published = topic_states.list_states(store, name) if pipeline.topic_targets else {}
     source_lag, file = _source_lag(progress, state, is_running or look, now), log_file(state)
-    targets = _Targets(reports, missing, staged.keys(), notes, source_lag, now)
+    targets = _Targets(reports, missing, staged.keys(), notes, source_lag, now, published)
     return PipelineStatus(
         pipeline=name,
         running=is_running,
@@ -75,6 +78,8 @@ def status(settings: Settings, store: Store, name: str, look: bool = True, table
         heartbeat=_heartbeat(state, now),
         lag_seconds=source_lag,
         lag_bytes=progress.lag_bytes,
+        lag_messages=progress.lag_messages,
+        partitions=progress.partitions,
         log_end=progress.log_end,
         log_expires=progress.log_expires,
         max_lag=pipeline.max_lag,
@@ -170,7 +175,7 @@ def _is_fresh(state: PipelineState, now: dt.datetime) -> bool:
 
 def _source_lag(progress: PipelineProgress, state: PipelineState, is_present: bool, now: dt.datetime) -> float | None:
     """Return the seconds since the source's log ended where staging is; None if nothing is known of it."""
-    if is_present and progress.lag_bytes == 0:
+    if is_present and progress.is_at_end:
         return 0.0
     current_at = progress.current_at or watch.known_current_at(state)
     return (now - current_at).total_seconds() if current_at else None
@@ -190,6 +195,8 @@ class _Targets:
     notes: Sequence[TableNote]
     source_lag: float | None
     now: dt.datetime
+    published: Mapping[str, TopicsStatus]
+    """By the targets that are topics."""
 
     def status(self, target: str, max_lag: float) -> TargetStatus:
         """Return the status of a target."""
@@ -202,6 +209,7 @@ class _Targets:
             lag_seconds=target_lag([table.lag_seconds for table in tables.values() if table.pending_events], self.source_lag),
             max_lag=max_lag,
             tables=tables,
+            topics=self.published.get(target),
         )
 
     def _stopped(self, target: str) -> dict[str, TableNote]:

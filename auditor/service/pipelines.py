@@ -22,6 +22,7 @@ from auditor.pipeline.check import Finding
 from auditor.pipeline.executors import check_executors
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import NOTE, show
+from auditor.pipeline.kafka.table_columns import NOTE as COLUMNS
 from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.live.staged_sums import SUMS
 from auditor.pipeline.poison import find_stopped, log_file
@@ -33,7 +34,20 @@ from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
 from auditor.service.audits import with_defined_audits
 from auditor.sql.filter import column_names, parse
-from auditor.store import events, leases, live_epochs, parts, pipelines, refreshes, salt, schema_changes, segments, table_notes, trackers
+from auditor.store import (
+    events,
+    leases,
+    live_epochs,
+    parts,
+    pipelines,
+    refreshes,
+    salt,
+    schema_changes,
+    segments,
+    table_notes,
+    topic_states,
+    trackers,
+)
 
 if TYPE_CHECKING:
     from auditor.api_models.audit import ProposedAudit, ProposedTable
@@ -62,7 +76,10 @@ def check(settings: Settings, config_file: Path, store: Store, name: str, proves
 
 def _check_refreshes(settings: Settings, name: str) -> Iterator[tuple[str, str]]:
     """Yield what refreshes of a pipeline lack and cost; nothing of a source that is not reached, which is said already."""
-    connection = settings.connections[settings.pipeline(name).source.connection]
+    source = settings.pipeline(name).log_source
+    if source is None:
+        return
+    connection = settings.connections[source.connection]
     try:
         session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
     except AuditorError:
@@ -160,7 +177,7 @@ def describe_reset(settings: Settings, store: Store, name: str, *, from_targets:
     rows, size = sum(pile.rows for pile in piles), sum(pile.bytes for pile in piles)
     return [
         f"the staged parts below {pipeline.staging.path}: {rows:,} events, {size:,} bytes",
-        f"the position in the change stream of {pipeline.source.connection}",
+        f"the position in the change stream of {pipeline.source_name}",
         *(["what its tracker knows of tables; that server's own stay until it begins anew"] if pipeline.tracker else []),
         *([_of_segments(pipeline)] if segments.last_places(store, name) else []),
         *(
@@ -204,8 +221,9 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         schema_changes.forget(store, name, history=not from_targets)
         refreshes.forget(store, name)
         trackers.forget(store, name)
+        topic_states.forget(store, name)
         try:
-            folder_at(pipeline.staging.path).clear((NOTE, PLANNED), (ENDING, SUMS))
+            folder_at(pipeline.staging.path).clear((NOTE, PLANNED, COLUMNS), (ENDING, SUMS))
         except OSError as error:
             raise StagingFailed(f"the staging's folder {pipeline.staging.path} cannot be swept: {error}") from error
         if offset is None:
@@ -227,6 +245,7 @@ def reset_target(settings: Settings, store: Store, name: str, target: str) -> No
         pipelines.forget_target(store, name, target)
         table_notes.forget(store, name, target)
         schema_changes.forget_target(store, name, target)
+        topic_states.forget(store, name, target)
 
 
 def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None = None) -> dict[str, ProposedAudit]:
@@ -238,7 +257,8 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
     has a filter by columns that the target does not have as they are. Raises EngineError.
     """
     pipeline = settings.pipeline(name)
-    connection = settings.connections[pipeline.source.connection]
+    source = pipeline.of_log("an audit")
+    connection = settings.connections[source.connection]
     home = dialects.parse_url(connection.url).database
     places = [(home, table) for table in tables or ()]
     if tables is None:
@@ -257,7 +277,7 @@ def propose_audits(settings: Settings, name: str, tables: Sequence[str] | None =
             into: ProposedTable = {"connection": chosen.connection, "table": table_name(*chosen.place_of(f"{database}.{output}"))}
             if rules.rename:
                 into["columns"] = dict(rules.rename)
-            audit: ProposedAudit = {"source": {"connection": pipeline.source.connection, "table": read}, "target": into}
+            audit: ProposedAudit = {"source": {"connection": source.connection, "table": read}, "target": into}
             if left_out:
                 audit["columns"] = {"exclude": left_out}
             if rules.compute:

@@ -14,10 +14,9 @@ import dialects
 from auditor.api_models.pipeline import SchemaChange, SchemaColumn, SchemaVersion
 from auditor.config import PipelineColumns, Settings
 from auditor.errors import ConfigError, PartsGone
-from auditor.pipeline.events import TableSchema
+from auditor.pipeline.events import TableSchema, place_text
 from auditor.pipeline.merge.column_origins import find_origins
 from auditor.pipeline.merge.target_table import make_statement
-from auditor.pipeline.poison import place_text
 from auditor.pipeline.schema_differences import find_differences
 from auditor.service.pipeline_status import log_file, match_tables
 from auditor.store import parts, pipelines, schema_changes, table_notes

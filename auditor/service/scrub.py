@@ -81,7 +81,7 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest,
 def _scrub_segments(settings: Settings, store: Store, run: StoredRun, report: Report, seal: Seal | None) -> bool:
     """Remove the reasons of a run of a segment audit that name values of columns which are masked now; False if it has none."""
     pipelines = run.definition.get("segments", {}).get("pipelines", ())
-    connections = {settings.pipelines[name].source.connection for name in pipelines if name in settings.pipelines}
+    connections = {settings.pipelines[name].source_name for name in pipelines if name in settings.pipelines}
     named = [place for reason in report.reasons if (place := _named_by(reason))]
     if not any(is_masked(settings, connection, *place) for place in named for connection in connections):
         return False

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from auditor.model import Part, TableNote
-from auditor.store import pipelines, schema_changes, segments, table_notes
+from auditor.store import pipelines, schema_changes, segments, table_notes, topic_batches
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
 
@@ -105,11 +105,12 @@ def record_batch(
     offset: Any = None,
     notes: Sequence[TableNote] = (),
     catalogue: Mapping[str, Any] | None = None,
+    topics_through: int | None = None,
 ) -> None:
     """List the parts of a batch, replacing those with the same table and first position, the schemas they have, by id, and notes.
 
     ``offset`` is the end of the batch as the source wrote it; None if it is not known. ``catalogue`` is what the source's catalogue says
-    of columns, by schema id.
+    of columns, by schema id. ``topics_through`` is the position at which the batch ends, if that is found in topics again by ``offset``.
 
     One transaction: either all parts of the batch are listed or none. Raises StoreError.
     """
@@ -128,6 +129,8 @@ def record_batch(
         schema_changes.note_schemas(connection, pipeline, batch, at, catalogue or {})
         newest = max(batch, key=lambda part: part.last, default=None)
         events = sum(counts.rows for counts in added.values())
+        if topics_through is not None:
+            topic_batches.note_end(connection, pipeline, topics_through, offset)
         pipelines.note_staged(connection, pipeline, (newest.last, newest.time) if newest else None, at, offset, events)
 
     store.write(work)
@@ -337,6 +340,9 @@ def delete_passed(store: Store, pipeline: str, keep: float, *, targets: Collecti
         oldest = database_time(connection) - dt.timedelta(seconds=keep)
         expired = connection.execute(passed.where(parts.c.staged_at < oldest)).all()
         _delete_parts(connection, pipeline, expired)
+        if expired:
+            first = connection.execute(select(func.min(parts.c.first_position)).where(parts.c.pipeline == pipeline)).scalar()
+            topic_batches.prune(connection, pipeline, first)
         return [_part(row) for row in expired]
 
     return store.write(work)
@@ -400,6 +406,7 @@ def forget(store: Store, pipeline: str, *, schemas: bool = True) -> None:
     def work(connection: Connection) -> None:
         for table in (parts, staged_tables, *([table_schemas] if schemas else [])):
             connection.execute(delete(table).where(table.c.pipeline == pipeline))
+        topic_batches.forget(connection, pipeline)
 
     store.write(work)
 

@@ -76,10 +76,14 @@ def drop_passed(store: Store, pipeline: str, target: str, through: Mapping[str, 
 def list_notes(
     store: Store, pipeline: str, tables: Collection[str] | None = None, *, kind: NoteKind | None = None, after: int = 0
 ) -> list[TableNote]:
-    """Return the notes of all tables, or of some, that end behind a position, in the order of the stream. Raises StoreError."""
+    """Return the notes of all tables, or of some, that end behind a position, in the order of the stream. Raises StoreError.
+
+    Of the kind ``change`` they are those of the source's statements, without what a target keeps of one for another name of its table.
+    """
     wanted: list[ColumnElement[bool]] = [notes.c.pipeline == pipeline, notes.c.last_position > after]
     wanted += [] if tables is None else [notes.c.table_name.in_(tables)]
     wanted += [] if kind is None else [notes.c.kind == kind]
+    wanted += [notes.c.target == ""] if kind == "change" else []
     with store.reading() as connection:
         rows = connection.execute(select(notes).where(*wanted).order_by(notes.c.position, notes.c.first_row, notes.c.number)).all()
     return [_note(row) for row in rows]

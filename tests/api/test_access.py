@@ -68,6 +68,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/bootstraps/{bootstrap}/ranges"): ("read", 404),
     ("GET", "/api/v1/pipelines"): ("read", 200),
     ("GET", "/api/v1/pipelines/{pipeline}"): ("read", 404),  # authorized callers get 404, because this service has no pipeline
+    ("GET", "/api/v1/pipelines/{pipeline}/events"): ("read", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/lag"): ("read", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/schemas"): ("read", 404),
     ("GET", "/api/v1/pipelines/{pipeline}/segments"): ("read", 404),
@@ -125,8 +126,8 @@ def send_request(client: httpx2.Client, own: Service, method: str, path: str) ->
         return client.post(place, json={"table": "shop.orders", "position": "binlog.000012:88120", "reason": "test rows"})
     if path.endswith("/refreshes") and method == "POST":
         return client.post(place, json={})
-    if path.endswith(("/segments", "/schemas", "/entries")):
-        return client.get(place, params={"table": "shop.orders", "side": "shop"})
+    if path.endswith(("/segments", "/schemas", "/entries", "{pipeline}/events")):
+        return client.get(place, params={"table": "shop.orders", "side": "shop", "from": "earliest"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
 
 

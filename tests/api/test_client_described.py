@@ -133,6 +133,8 @@ def call_all(client: Client) -> None:
     client.pipeline("shop", table="shop.*")
     client.segments("shop", "shop.orders")
     client.pipeline_schemas("shop", "shop.orders")
+    with pytest.raises(LookupError):
+        next(client.pipeline_events("shop", "shop.orders", "binlog.000012:4567:0", follow=True, limit=7))
     client.segment_audits()
     client.segment_audit("zones")
     client.registered_segments("zones", "shop.orders", "shop")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from auditor.pipeline.child_process import ignore_signals
-from auditor.pipeline.kafka.publisher_process import publish
+from auditor.pipeline.publisher_process import publish
 from tests.chaos import steps
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from auditor.pipeline import run, source, staging
+from auditor.pipeline import publisher_process, run, source, staging
 from auditor.pipeline import stage_task as tasks
-from auditor.pipeline.kafka import publisher_process
 from auditor.pipeline.merge import load_files, load_tasks, loader, loader_process, table_merge
 from auditor.pipeline.source import parse_options
 from auditor.points import followed

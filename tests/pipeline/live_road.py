@@ -89,7 +89,7 @@ pipelines:
         refreshes = refreshes_of(self.settings, self.name)
         options = {
             "config": str(self.config_file),
-            "connection": self.pipeline.source.connection,
+            "connection": self.pipeline.source_name,
             "tables": ",".join(self.pipeline.source.tables),
         }
         options |= {"refreshes": f"{refreshes.schema}/{refreshes.pipeline}", "range_bytes": str(range_bytes), "notes": str(self.notes)}

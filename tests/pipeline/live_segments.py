@@ -31,7 +31,7 @@ class LogWriter:
         LocalFolder(self.root).make()
         self._options = {
             "config": str(config_file),
-            "connection": self.pipeline.source.connection,
+            "connection": self.pipeline.source_name,
             "tables": ",".join(self.pipeline.source.tables),
         }
         self.offset = self._reader(start).initialOffset()

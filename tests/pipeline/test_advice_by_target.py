@@ -172,7 +172,7 @@ def test_a_target_goes_on_from_a_replica_and_a_gap_is_mended_as_it_says(pair: Pa
             fail_over(False)
         done = fail_over(True)
         reload(road)
-        assert road.pipeline.source.connection == "replica"
+        assert road.pipeline.source_name == "replica"
         fill(pair.replica, range(30, 35))
         road.merge()
         assert road.rows(TABLE) != rows_of(pair.replica), "what the replica lacks is still there"

@@ -324,3 +324,36 @@ def test_tables_that_exchange_a_partition_stop_both(each: Line) -> None:
 def test_tables_that_become_partitions_and_partitions_that_become_tables(each: Line) -> None:
     each.run(PARTITIONED, "INSERT INTO moving VALUES (2, 2)", "ALTER TABLE moving CONVERT PARTITION p TO TABLE moving_on")  # fmt: skip
     assert set(stopped(each)) == {"moving", "moving_on"}
+
+
+@on_both
+@pytest.mark.few
+def test_columns_that_were_changed_right_before_their_table_was_renamed_keep_their_values(line: Line) -> None:
+    line.run("CREATE TABLE moving (id int PRIMARY KEY, x int)", "INSERT INTO moving VALUES (1, 10), (2, 20)")
+    line.run(
+        "ALTER TABLE moving CHANGE x y int", "ALTER TABLE moving ADD COLUMN z int NOT NULL DEFAULT 7", "RENAME TABLE moving TO moving_on"
+    )
+    line.run("INSERT INTO moving_on VALUES (3, 30, 8)")
+    source, target = line.both("moving_on")
+    assert target == source == [(1, 10, 7), (2, 20, 7), (3, 30, 8)]
+    line.run("ALTER TABLE moving_on CHANGE y w bigint", "RENAME TABLE moving_on TO moving", "RENAME TABLE moving TO moving_on")
+    line.run("INSERT INTO moving_on VALUES (4, 40, 9)")
+    source, target = line.both("moving_on")
+    assert target == source
+
+
+@on_both
+@pytest.mark.few
+def test_tables_that_exchange_their_names_keep_what_was_done_to_their_columns(line: Line) -> None:
+    line.run("CREATE TABLE moving (id int PRIMARY KEY, x int)", "INSERT INTO moving VALUES (1, 10)")
+    line.run("CREATE TABLE moving_on (id int PRIMARY KEY, a int)", "INSERT INTO moving_on VALUES (2, 20)")
+    line.run(
+        "ALTER TABLE moving CHANGE x y int",
+        "ALTER TABLE moving_on CHANGE a b int",
+        "RENAME TABLE moving TO aside, moving_on TO moving, aside TO moving_on",
+        "INSERT INTO moving VALUES (3, 30)",
+        "INSERT INTO moving_on VALUES (4, 40)",
+    )
+    for name in ("moving", "moving_on"):
+        source, target = line.both(name)
+        assert target == source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -274,3 +275,21 @@ def test_a_kill_at_each_step_exchanges_no_tables_twice(begun: Road) -> None:
     begun.stage_task(batch(comes(ORDERS, 70, ["10", "a", None])), batch(comes(LATER, 71, ["11", "b", None])))
     later(begun.loader())
     assert ids(begun, "orders") == [9, 10] and ids(begun, "later") == [1, 2, 11]
+
+
+def test_a_column_that_was_renamed_right_before_its_table_keeps_its_values(begun: Road) -> None:
+    renamed = [replace(one, name="remark") if one.name == ORDERS.columns[1].name else one for one in ORDERS.columns]
+    now = TableSchema("shop", "later", tuple(renamed), ORDERS.key)
+    before = begun.query(f'SELECT * FROM "{begun.schema}"."orders" ORDER BY 1')
+    begun.stage_task(
+        batch(
+            change("orders", 15, {"op": "rename", "from": ORDERS.columns[1].name, "to": "remark"}),
+            change("orders", 20, {"op": "gone", "to": "shop.later"}),
+        ),
+        batch(change("later", 20, {"op": "moved", "from": "shop.orders"})),
+    )
+    later(begun.loader())
+    begun.stage_task(batch(comes(now, 30, ["4", "x", None])))
+    later(begun.loader())
+    rows = begun.query(f'SELECT id, remark FROM "{begun.schema}"."later" ORDER BY 1')
+    assert rows[:2] == [row[:2] for row in before] and len(rows) == 3

@@ -68,7 +68,7 @@ class Life:
     def stage(self) -> None:
         """Stage what the log has by now, as one batch."""
         source = self.pipeline.source
-        options = {"config": str(self.folder / "auditor.yaml"), "connection": source.connection, "tables": ",".join(source.tables)}
+        options = {"config": str(self.folder / "auditor.yaml"), "connection": "source", "tables": ",".join(source.tables)}
         reader: Any = MySQLBinlog({**options, "notes": "true", "start": json.dumps(self.offset)}).streamReader(EVENT_TYPE)
         reader.prepareForTriggerAvailableNow()
         end = reader.latestOffset(self.offset, ReadMaxBytes(64 << 20))

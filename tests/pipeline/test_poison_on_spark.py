@@ -12,8 +12,7 @@ import pytest
 
 from auditor.api_models.pipeline import StoppedTable
 from auditor.model import Verdict
-from auditor.pipeline.events import Position
-from auditor.pipeline.poison import place_text
+from auditor.pipeline.events import Position, place_text
 from auditor.service import pipelines as service
 from auditor.service.pipeline_status import status
 from auditor.store import parts, pipelines

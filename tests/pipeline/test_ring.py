@@ -132,4 +132,5 @@ pipelines:
 
     with pytest.raises(ConfigError, match="the pipeline 'forth' writes into this source what it reads from a target"):
         config.load(write(""))
-    assert config.load(write(", skip_pipelines: [forth]")).pipeline("back").source.skip_pipelines == ("forth",)
+    source = config.load(write(", skip_pipelines: [forth]")).pipeline("back").log_source
+    assert source and source.skip_pipelines == ("forth",)

@@ -44,6 +44,8 @@ from tests.pipeline.test_schema_changes import add, change
 from tests.pipeline.whole_road import WholeRoad
 from tests.pipeline_events import announce, batch, delete, insert, table, update
 
+pytestmark = pytest.mark.few
+
 SOURCES = engine_params("mysql", "mariadb")
 ROUTES = """{routed_orders: {table: [
   {name: orders_eu, when: "region = 'EU'"},

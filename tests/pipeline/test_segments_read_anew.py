@@ -13,7 +13,7 @@ from auditor import config
 from auditor.config import PipelineColumns
 from auditor.errors import PositionLost
 from auditor.model import State, Verdict
-from auditor.pipeline.poison import place_text
+from auditor.pipeline.events import place_text
 from auditor.service import segment_audits, segment_files
 from auditor.store import open_store, segment_register, segments
 from tests.binlog import LiveLog

@@ -20,7 +20,7 @@ from auditor.errors import StoreUnavailable
 from auditor.pipeline.binlog.server import LogFiles
 from auditor.pipeline.check import check
 from auditor.pipeline.events import Place
-from auditor.pipeline.watch import Watch, assess, check_once
+from auditor.pipeline.watch import SeenSource, Watch, assess, check_once
 from auditor.service.pipeline_status import status
 from auditor.store import Store, open_store, parts, pipelines
 from auditor.store.pipelines import PipelineState
@@ -58,7 +58,7 @@ def test_bytes_behind_count_over_files() -> None:
     ],
 )  # fmt: skip
 def test_what_will_hurt_is_said_before(offset: dict[str, Any], stood: float, disk: tuple[int, int], warning: str) -> None:
-    found = assess(PipelineState(source_offset=offset), FILES, NOW - dt.timedelta(seconds=stood), disk, NOW)
+    found = assess(PipelineState(source_offset=offset), SeenSource(FILES, None, NOW - dt.timedelta(seconds=stood)), disk, NOW)
     assert [one[: len(warning)] for one in found.warnings] == ([warning] if warning else [])
 
 
@@ -162,9 +162,9 @@ def test_a_version_that_was_not_tried_is_said() -> None:
     )
     files = LogFiles({"binlog.000001": 9}, None, note_log("MariaDB 12.1"))
     now = dt.datetime.now(dt.UTC)
-    assert assess(PipelineState(), files, None, None, now).notes == list(files.notes)
+    assert assess(PipelineState(), SeenSource(files), None, now).notes == list(files.notes)
     kept = PipelineState(progress=PipelineProgress(notes=["a note"]))
-    assert assess(kept, None, None, None, now).notes == ["a note"], "while the source is away"
+    assert assess(kept, SeenSource(), None, now).notes == ["a note"], "while the source is away"
 
 
 @on_both

@@ -45,7 +45,7 @@ def instructions() -> list[tuple[str, str]]:
     return [(line.split()[0], " ".join(line.split()[1:])) for line in text.splitlines() if line.strip()]
 
 
-PINNED = r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}"
+PINNED = r"[a-z./-]+:[\w.-]+@sha256:[0-9a-f]{64}"
 """An image by its digest, with the tag that it had for people."""
 
 

@@ -20,7 +20,6 @@ from auditor.config import Audit, table_name
 from auditor.connections.writer import open_writer
 from auditor.errors import EngineError
 from auditor.model import State, Verdict
-from auditor.pipeline.batch_driver import read_and_write
 from auditor.pipeline.binlog.log_connection import source_of
 from auditor.pipeline.binlog.log_scope import check_scope
 from auditor.pipeline.binlog.refreshes import refreshes_of
@@ -30,6 +29,7 @@ from auditor.pipeline.folders import LocalFolder
 from auditor.pipeline.merge.load_tasks import close_sessions
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.reader_tasks import read_and_write
 from auditor.pipeline.run import read_values
 from auditor.pipeline.source import EVENT_TYPE, MySQLBinlog
 from auditor.pipeline.stage_task import TableRules

@@ -58,7 +58,8 @@ class Broker:
 
     def __post_init__(self) -> None:
         controller = free_port()
-        text = SETTINGS.format(port=self.port, controller=controller, home=self.home, more=self.more)
+        places = {"port": self.port, "controller": controller}
+        text = SETTINGS.format(home=self.home, more=self.more.format(**places), **places)
         (self.home / "server.properties").write_text(text)
         cluster = uuid.uuid4().hex[:22]
         run(self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", f"{self.home}/server.properties"), self.home)
@@ -114,7 +115,7 @@ def start(directory: Path) -> Server:
 
 
 def start_private(directory: Path, more: str = "") -> Broker:
-    """Start a broker of the caller's own, with ``more`` lines of settings, or raise Unavailable."""
+    """Start a broker of the caller's own, or raise Unavailable; ``more`` are lines of settings, with ``{port}`` and ``{controller}``."""
     if not list(LIBRARIES.glob("kafka_*.jar")):
         raise Unavailable(f"there is no Kafka here: run scripts/kafka.sh, which needs Maven, or set ${VARIABLE}")
     _java()

@@ -105,12 +105,12 @@ class Reader:
 
     def read(self, max_bytes: int | None = None) -> None:
         """Read to the end of the log, or one batch of so many bytes."""
-        source = config.load(self.path).pipeline(PIPELINE).source
+        pipeline = config.load(self.path).pipeline(PIPELINE)
         offset = pipelines.get_pipeline(self.store, PIPELINE).source_offset
         options = {
             "config": str(self.path),
-            "connection": source.connection,
-            "tables": ",".join(source.tables),
+            "connection": pipeline.source_name,
+            "tables": ",".join(pipeline.source.tables),
             "start": json.dumps(offset),
         }
         stream: Any = MySQLBinlog(options).streamReader(EVENT_TYPE)

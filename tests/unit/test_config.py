@@ -178,7 +178,7 @@ def test_empty_file_reports_the_required_sections(tmp_path: Path, text: str) -> 
 
 @pytest.mark.parametrize("text", ["- a\n", "just words\n", "just ${SHOP_PASSWORD}\n"])
 def test_file_must_be_a_mapping(tmp_path: Path, text: str) -> None:
-    assert problems_of(tmp_path, text)[0].startswith("auditor.yaml:1: write settings here: {connections: ..., audits: ...")
+    assert problems_of(tmp_path, text)[0].startswith("auditor.yaml:1: write settings here: {connections: ..., brokers: ...")
 
 
 def test_empty_sections_are_rejected(tmp_path: Path) -> None:

@@ -56,7 +56,10 @@ def complete(part: Mapping[str, Any]) -> dict[str, Any]:
     for name, audit in part.get("audits", {}).items():
         sides = SIDES if "tables" in audit else {side: {**one, "table": name} for side, one in SIDES.items()}
         audits[name] = merge(sides, audit)
-    pipelines = {name: merge(PIPELINE, pipeline) for name, pipeline in part.get("pipelines", {}).items()}
+    pipelines = {
+        name: merge({**PIPELINE, "source": {}} if "broker" in pipeline.get("source", {}) else PIPELINE, pipeline)
+        for name, pipeline in part.get("pipelines", {}).items()
+    }
     connections = dict.fromkeys(("shop", "warehouse", "dwh", "lake"), CONNECTION) | part.get("connections", {})
     return merge(part, {"connections": connections, "audits": audits, "pipelines": pipelines})
 

@@ -41,6 +41,7 @@ WHOLE_PAGES = {
     "one-line": "tests/unit/test_docs.py",
     "recipes": "tests/unit/test_docs.py",
     "segments": "tests/pipeline/test_segment_commands.py",
+    "stream-and-table": "tests/pipeline/test_documented_events.py",
     "evidence": "tests/unit/test_evidence.py",
 }
 """Pages whose commands a test of their own executes in order, and that test."""

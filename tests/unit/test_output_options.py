@@ -34,6 +34,7 @@ WITHOUT_JSON = {
     "pipeline pause": "prints that it was done",
     "pipeline unpause": "prints that it was done",
     "pipeline reset": "asks a person",
+    "pipeline events": "prints lines of JSON",
     "pipeline demo": "shows something to a person",
     "heartbeat run": "runs until a signal, and logs",
     "segments reset": "prints that it was done",
@@ -45,6 +46,7 @@ WITHOUT_JSON = {
 WITH_QUIET = {
     "init", "selftest", "certify", "diff", "run", "resume", "show", "differences", "report", "patch", "bootstrap", "demo", "token revoke",
     "evidence", "pipeline init", "pipeline refresh", "pipeline segments",
+    "pipeline events",
 }  # fmt: skip
 """Commands that print to standard error while nothing is wrong."""
 

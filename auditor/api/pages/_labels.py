@@ -54,6 +54,8 @@ GLOSSARY = {
     "lag": "How far behind it is. A pipeline: the time since the source's log ended where staging stands. A target's table: the age of the"
     " oldest staged change that is missing in the target.",
     "staging": "The folder in which the changes wait as files until every target has them.",
+    "offsets": "The places behind the last messages of the topic's partitions, added up: how many messages, and marks of transactions, they"
+    " ever had.",
     "place": "The file and position in the source's log up to which everything is staged.",
     "holds": "When the source committed the last change that the target holds.",
     "table state": "Merged: it goes on. Waiting: nothing was loaded yet. Delayed: retried by itself. Stopped: it needs a person; the reason"

@@ -19,6 +19,7 @@ from auditor.api.pages._layout import now, redirect, render_page, url
 from auditor.api_models.pipeline import LagPoint, PipelineProblem, PipelineStatus
 from auditor.config import Pipeline
 from auditor.errors import ConfigError
+from auditor.pipeline.incarnation import show
 from auditor.pipeline.refresh import use_cases
 from auditor.quantities import format_duration, format_size
 from auditor.service import pipeline_problems, pipelines, schema_versions
@@ -187,8 +188,8 @@ def pipeline_page(
 
 
 def _log_place(offset: Any) -> str:
-    """Return the file and position of the source's log where staging stands."""
-    return f"{offset['file']}:{offset['position']}" if isinstance(offset, dict) and {"file", "position"} <= offset.keys() else ""
+    """Return the file and position of the source's log, or the number of the message, where staging stands."""
+    return show(offset) if isinstance(offset, dict) and {"file", "position"} <= offset.keys() else ""
 
 
 @router.post("/pipelines/{name}/pause")

@@ -99,8 +99,8 @@ class Source:
 
 
 def source_of(settings: Settings, name: str) -> Source:
-    """Return the source of a pipeline. Raises UnknownPipeline."""
-    connection = settings.pipeline(name).source.connection
+    """Return the source of a pipeline. Raises UnknownPipeline, and ConfigError if it reads topics."""
+    connection = settings.pipeline(name).of_log("a log").connection
     return Source(settings.connections[connection].url, connection)
 
 

@@ -43,8 +43,8 @@ class Refreshes:
 
 
 def refreshes_of(settings: Settings, name: str) -> Refreshes:
-    """Return where refreshes of a pipeline write on its source. Raises UnknownPipeline."""
-    source = settings.pipeline(name).source
+    """Return where refreshes of a pipeline write on its source. Raises UnknownPipeline, and ConfigError if it reads topics."""
+    source = settings.pipeline(name).of_log("a refresh")
     schema = dialects.parse_url(settings.connections[source.refresh].url).database if source.refresh else ""
     return Refreshes(schema or SCHEMA, name)
 

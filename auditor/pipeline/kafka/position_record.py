@@ -69,6 +69,22 @@ class Published:
         whole = {"format": FORMAT, "incarnation": self.incarnation, "batch": self.batch, "position": self.position}
         yield WHOLE, _dumped({**whole, "apart": sorted(self.apart)})
 
+    def take(self, key: bytes, value: bytes | None) -> Published:
+        """Return what the target says after one more record. Raises BrokerError for one that this version does not write."""
+        body = None if value is None else json.loads(value)
+        if key != WHOLE:
+            table = json.loads(key)["table"]
+            tables = {name: one for name, one in self.tables.items() if name != table}
+            return replace(self, tables=tables if body is None else {**tables, table: _table_position(body)})
+        if body is None:
+            return Published(tables=self.tables)
+        if body.pop("format", None) != FORMAT:
+            raise IncarnationsDiffer(
+                "the positions topic was written by another version of auditor; use that version, or let the target begin anew in other"
+                " topics"
+            )
+        return replace(self, **{**body, "apart": frozenset(body["apart"])})
+
 
 NOTHING = TablePosition()
 
@@ -87,18 +103,10 @@ def read_published(broker: Broker, topic: str) -> Published:
 
     Call it once the producer has its transactions settled.
     """
-    latest = dict(read_records(broker, topic))
     said = Published()
-    if whole := latest.pop(WHOLE, None):
-        body = json.loads(whole)
-        if body.pop("format", None) != FORMAT:
-            raise IncarnationsDiffer(
-                "the positions topic was written by another version of auditor; use that version, or let the target begin anew in other"
-                " topics"
-            )
-        said = Published(**{**body, "apart": frozenset(body["apart"])})
-    tables = {json.loads(key)["table"]: _table_position(json.loads(value)) for key, value in latest.items() if value is not None}
-    return replace(said, tables=tables)
+    for key, value in dict(read_records(broker, topic)).items():  # of each the latest one
+        said = said.take(key, value)
+    return said
 
 
 def read_records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes | None]]:

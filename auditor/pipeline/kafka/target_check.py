@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from auditor.config import Settings
@@ -13,7 +12,7 @@ from auditor.pipeline.kafka.broker import open_admin, translated
 from auditor.pipeline.kafka.table_messages import refuse_registry
 from auditor.pipeline.kafka.target_topics import refuse_keyless
 from auditor.pipeline.kafka.topics import describe_topics, read_settings, refuse_settings
-from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.registry import shared_registry
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, DescribeClusterResult
@@ -41,8 +40,7 @@ def check_topics(settings: Settings, pipeline: str, target: str, schemas: Sequen
             yield "error", refuse_registry(chosen)
         else:
             try:
-                with closing(SchemaRegistry(broker.registry)) as registry:
-                    registry.check()
+                shared_registry(broker.registry).check()
             except AuditorError as error:
                 yield "error", str(error)
 

@@ -22,9 +22,9 @@ from auditor.pipeline.kafka.topics import (
     read_settings,
     refuse_settings,
 )
-from auditor.pipeline.kafka.written_topics import check_written, refuse_changed
+from auditor.pipeline.kafka.written_topics import check_written, has_messages, refuse_changed
 from auditor.pipeline.messages.payloads import Register
-from auditor.pipeline.messages.registry import SchemaRegistry
+from auditor.pipeline.messages.registry import shared_registry
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -48,7 +48,6 @@ class TargetTopics:
     _tables: dict[str, Topic] = field(default_factory=dict)
     _own: dict[str, Topic] = field(default_factory=dict)
     _admin: AdminClient | None = None
-    _registry: SchemaRegistry | None = None
 
     @property
     def chosen(self) -> TopicTarget:
@@ -60,13 +59,10 @@ class TargetTopics:
         """The broker that has them."""
         return self.settings.brokers[self.chosen.broker]
 
-    def close(self) -> None:
-        """Leave the registry; all topics are described again when they are asked for."""
+    def forget(self) -> None:
+        """Describe all topics again when they are asked for."""
         self._tables.clear()
         self._own.clear()
-        registry, self._registry = self._registry, None
-        if registry:
-            registry.close()
 
     def registering(self, topic: str) -> Register | None:
         """Return what registers the schemas of a topic; None if its messages need none. Raises TopicRefused if there is no registry."""
@@ -74,9 +70,7 @@ class TargetTopics:
             return None
         if self.broker.registry is None:
             raise TopicRefused(refuse_registry(self.chosen))
-        if self._registry is None:
-            self._registry = SchemaRegistry(self.broker.registry)
-        return self._registry.registering(topic, self.chosen.messages)
+        return shared_registry(self.broker.registry).registering(topic, self.chosen.messages)
 
     def forget_table(self, table: str) -> None:
         """Describe the topic of a table again when it is asked for."""
@@ -125,8 +119,14 @@ class TargetTopics:
                 " or let the target begin anew"
             )
         chosen = self.chosen
-        self._tables[table] = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
-        return self._tables[table]
+        topic = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
+        if not one.topic and has_messages(self.broker, topic):
+            raise TopicRefused(
+                f"topic {name} has messages, and {table} was never published into it, as far as the positions topic says; delete the"
+                " topic, or write another name (tables: name)"
+            )
+        self._tables[table] = topic
+        return topic
 
     def _described(self, name: str, partitions: int, settings: Mapping[str, str], checked: Sequence[str]) -> Topic:
         admin, timeout = self._open_admin(), self.broker.timeout
@@ -147,7 +147,7 @@ class TargetTopics:
     def list_ends(self, topics: Iterable[Topic]) -> dict[str, tuple[int, ...]]:
         """Return for each partition of topics the offset behind the last message, all of which have arrived. Raises BrokerError.
 
-        What others have written into them meanwhile, or before the first message of ours, is among them.
+        What others have written into them meanwhile is among them.
         """
         chosen = {topic.name: topic.partitions for topic in topics}
         places = [(name, number) for name, partitions in chosen.items() for number in range(partitions)]

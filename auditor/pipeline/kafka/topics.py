@@ -56,7 +56,7 @@ def describe_topics(admin: AdminClient, names: Collection[str], timeout: float) 
         asked = admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout)
     for name, answer in asked.items():
         try:
-            described = answer.result(timeout)
+            described = answer.result()
         except KafkaException as error:
             if error.args[0].name() in MISSING:
                 continue
@@ -76,7 +76,7 @@ def make_topic(
     with translated(f"topic {name}"):
         asked = admin.create_topics([new], operation_timeout=timeout, request_timeout=timeout)
     try:
-        asked[name].result(timeout)
+        asked[name].result()
     except KafkaException as error:
         if error.args[0].name() != ALREADY_THERE:
             raise error_of(f"topic {name} cannot be made", error.args[0]) from error
@@ -98,7 +98,7 @@ def read_settings(admin: AdminClient, names: Collection[str], timeout: float) ->
         asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=timeout)
     for resource, answer in asked.items():
         try:
-            found[resource.name] = {name: str(entry.value) for name, entry in answer.result(timeout).items()}
+            found[resource.name] = {name: str(entry.value) for name, entry in answer.result().items()}
         except KafkaException as error:
             raise error_of(f"topic {resource.name}", error.args[0]) from error
     return found
@@ -124,7 +124,7 @@ def list_ends(admin: AdminClient, wanted: list[Part], timeout: float, *, committ
     found: dict[Part, int] = {}
     for place, answer in asked.items():
         try:
-            found[place.topic, place.partition] = answer.result(timeout).offset
+            found[place.topic, place.partition] = answer.result().offset
         except KafkaException as error:
             raise error_of(f"topic {place.topic}", error.args[0]) from error
     return found

@@ -55,6 +55,11 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
     return refused
 
 
+def has_messages(broker: Broker, topic: Topic) -> bool:
+    """Return whether a topic has committed messages. Raises BrokerError."""
+    return bool(_written_by_others(broker, {(topic.name, number): 0 for number in range(topic.partitions)}))
+
+
 def refuse_changed(found: Topic | None, name: str, topic_id: str, partitions: int) -> str:
     """Return why a topic is not the one of this id with so many partitions; '' if it is."""
     anew = "restore it, or let the target begin anew, and send all rows again"

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from auditor.errors import MergeFailed, SerializationConflict, TableStopped
 from auditor.model import TableNote
 from auditor.pipeline.merge import merge_by_commits
+from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, Where, see
 from auditor.pipeline.merge.shared_tables import check_alone
-from auditor.pipeline.merge.table_changes import check_names_free, check_schemas, origins_of
+from auditor.pipeline.merge.table_changes import carry_changes, check_names_free, check_schemas, origins_of
 from auditor.pipeline.merge.target_table import find_table
 from auditor.points import reach
 from auditor.sql.merge import STAGE
@@ -38,9 +39,10 @@ def move_by_commits(session: Session, where: Where, note: TableNote) -> dict[str
     origins = origins_of(where, note.position)
     names = list(dict.fromkeys([*origins, *origins.values()]))
     held = {name: Held(*merge_by_commits.read_position(session, where.place(name), where.pipeline, name)) for name in names}
+    pending: dict[str, PendingParts] = {}
     for name in names:
         if held[name].position < note.position:
-            ahead = see(where, name, held[name])
+            ahead = pending[name] = see(where, name, held[name])
             if ahead.note is None or ahead.note.position != note.position:
                 return None
         check_alone(session, where, name, "the source renamed it", "rename it there, then reset the pipelines and fill their tables anew")
@@ -49,6 +51,7 @@ def move_by_commits(session: Session, where: Where, note: TableNote) -> dict[str
     if all(held[name].position < note.position for name in names):  # none is done yet
         check_names_free(where, origins, held, move.tables_with_rows())
         move.check_size()
+    carry_changes(where, note, origins, pending)
     reach("merge.move")
     copies = move.copy_exchanged()
     reach("merge.copied")

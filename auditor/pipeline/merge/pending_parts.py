@@ -50,7 +50,7 @@ def _look(begins: int | None, parts: Sequence[Part], notes: Sequence[TableNote],
             return _merge(begins, parts, note.position - 1, changes)
         if note.kind == "change" and note.position in hidden:
             return PendingParts((), note=note, changes=changes, why=hidden[note.position])
-        if note.target:
+        if note.target and note.kind == "poison":
             return _merge(begins, parts, note.last, changes)
         if note.stops or (note.body.get("advances") and not _does_nothing(note, changes)):
             return PendingParts((), note=note, changes=changes)

@@ -14,7 +14,7 @@ from auditor.connections.writer import create_table
 from auditor.errors import ConfigError, MergeFailed, NoSuchObject, PartsGone
 from auditor.escaping import shell_word
 from auditor.model import Part, TableNote
-from auditor.pipeline.events import Position, TableSchema
+from auditor.pipeline.events import TableSchema, place_text
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.merge import merge_by_commits
 from auditor.pipeline.merge.load_tasks import RunTasks
@@ -87,6 +87,8 @@ class Where:
     """What the configuration says of it."""
     incarnation: str = ""
     """The pipeline's, which a target that is written by commits carries with each position."""
+    records: bool = True
+    """Whether the store is to know how the target's tables were migrated; not of a scratch table, which no pipeline has as a target."""
     schemas_met: dict[str, TableSchema] = field(default_factory=dict, compare=False, repr=False)
     """The schemas of tables that were read from the store, by their ids."""
 
@@ -241,6 +243,5 @@ def get_schema(where: StreamReader, schema_id: str) -> TableSchema:
 
 
 def describe(position: int) -> str:
-    """Return a position for people: the number of the log file and the offset in it."""
-    found = Position.unpack(position)
-    return f"{found.file:06d}:{found.offset}"
+    """Return a position for people: the number of the log file and the offset in it, or of a message of topics its number."""
+    return place_text(position)

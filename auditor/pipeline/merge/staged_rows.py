@@ -79,6 +79,18 @@ def staged_rows(events: pa.RecordBatch, table: TargetTable, attempt: str) -> pa.
     return pa.table(columns | _as_target_reads(table, texts))
 
 
+def inserted_rows(texts: pa.Table, table: TargetTable, attempt: str, position: int) -> pa.Table:
+    """Return rows, given as events give their values, as insertions in the columns of the staging table. Raises ValueRefused."""
+    prefix, count = table.statements.prefix, texts.num_rows
+    changes = {
+        f"{prefix}attempt": pa.array([attempt] * count, pa.string()),
+        f"{prefix}position": pa.array([str(position)] * count, pa.string()),
+        f"{prefix}row": pa.array(np.arange(count) * 2 + 1).cast(pa.string()),
+        f"{prefix}op": pa.array(["i"] * count, pa.string()),
+    }
+    return pa.table(changes | _as_target_reads(table, {column.name: texts[column.name] for column in table.schema.columns}))
+
+
 def last_changes(events: pa.RecordBatch, table: TargetTable, attempt: str) -> pa.Table:
     """Return of what `staged_rows` returns the last change of each key; there are no bounds among the events, which are in order.
 

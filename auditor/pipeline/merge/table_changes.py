@@ -19,6 +19,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.merge import live_sums, merge_by_commits
 from auditor.pipeline.merge.column_origins import Op, find_origins
 from auditor.pipeline.merge.migration import Migration, Plan
+from auditor.pipeline.merge.pending_parts import PendingParts
 from auditor.pipeline.merge.positions import Held, StreamReader, Where, check_unchanged, get_schema, read_positions, see, write_positions
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import plain_message
@@ -92,8 +93,9 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
     origins = origins_of(where, note.position)
     held = read_positions(session, where)
     names = {*origins, *origins.values()}
+    pending: dict[str, PendingParts] = {}
     for name in names:
-        ahead = see(where, name, held.get(name, Held()))
+        ahead = pending[name] = see(where, name, held.get(name, Held()))
         if ahead.note is None or ahead.note.position != note.position:
             return None
     for name in names:
@@ -103,6 +105,7 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
     by_itself = session.dialect.writing.altering.COMMITS_BY_ITSELF
     if not (by_itself and find_table(session, *_place_of_mark(where, note, "moved"))):
         check_names_free(where, origins, held, there)
+    carry_changes(where, note, origins, pending)
     reach("merge.move")
     now = {name: Held(note.position, held[origin].schema_id if origin in held else "") for name, origin in origins.items()}
     now |= {name: Held(note.position) for name in names if name not in origins}
@@ -122,6 +125,24 @@ def move_tables(session: Session, where: Where, note: TableNote) -> dict[str, He
     reach("merge.changed")
     _say(where, note.table, note, f"tables were renamed as in the source: {', '.join(f'{old} to {new}' for new, old in origins.items())}")
     return now
+
+
+def carry_changes(where: Where, note: TableNote, origins: Mapping[str, str], pending: Mapping[str, PendingParts]) -> None:
+    """Note for the new names of tables what statements did to their columns since their last events; the next event is under a new name.
+
+    These notes end one position behind the statement that renames the tables, so that they still lie ahead of it, until an event comes.
+    """
+    carried: list[TableNote] = []
+    for new, old in origins.items():
+        changes = [one for one in pending[old].changes if one.position < note.position] if old in pending else []
+        statements = [ops for one in changes for ops in _statements(where, old, one) if ops]
+        about = note.position, note.position + 1, 0, note.time
+        carried += [
+            TableNote(new, "change", *about, {"ops": list(ops)}, where.target, row - len(statements) - 1)
+            for row, ops in enumerate(statements)
+        ]
+    if carried:
+        where.store.write(lambda connection: table_notes.write_notes(connection, where.pipeline, carried))
 
 
 def check_schemas(where: Where, origins: Mapping[str, str]) -> None:
@@ -233,8 +254,9 @@ def migrate(
         else:
             _apply(session, where, table, held, now, made)
     except SchemaChanged as error:
-        refused = replace(begun or about, state="refused", reason=str(error))
-        schema_changes.record_migration(where.store, where.pipeline, refused)
+        if where.records:
+            refused = replace(begun or about, state="refused", reason=str(error))
+            schema_changes.record_migration(where.store, where.pipeline, refused)
         raise
     _record(where, about, made, "applied")
     for sentence in [*made.said, *made.before, *made.statements, *([made.rows] if made.rows else [])]:
@@ -394,7 +416,7 @@ def _execute(session: Session, table: str, statements: Sequence[str]) -> None:
 
 def _record(where: Where, about: TargetMigration, made: Migration, state: MigrationState) -> None:
     statements = [*made.before, *made.statements, *([made.rows] if made.rows else [])]
-    if statements or made.said:
+    if where.records and (statements or made.said):
         found = replace(about, statements=statements, said=made.said, state=state)
         schema_changes.record_migration(where.store, where.pipeline, found)
 

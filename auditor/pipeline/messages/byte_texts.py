@@ -88,7 +88,10 @@ def from_base64(texts: pa.Array, *, url_safe: bool = False) -> pa.Array:
     if url_safe:
         for safe, usual in _URL_SAFE:
             filled[filled == ord(safe)] = ord(usual)
-    content = np.frombuffer(binascii.a2b_base64(filled.tobytes(), strict_mode=True), np.uint8)
+    try:
+        content = np.frombuffer(binascii.a2b_base64(filled.tobytes(), strict_mode=True), np.uint8)
+    except binascii.Error as error:
+        raise ValueError(f"no base64: {error}") from None
     padded = lengths // 4 * 3
     exact = padded.copy()
     exact[lengths > 0] -= one.astype(np.int64) + two
@@ -98,7 +101,8 @@ def from_base64(texts: pa.Array, *, url_safe: bool = False) -> pa.Array:
 def _places(lengths: np.ndarray, padded: np.ndarray) -> np.ndarray:
     """Return where the bytes of values of these lengths stand if each takes ``padded`` bytes."""
     shift = (np.cumsum(padded) - padded) - (np.cumsum(lengths) - lengths)
-    return np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
+    places: np.ndarray = np.arange(int(lengths.sum())) + np.repeat(shift, lengths)
+    return places
 
 
 def shortest_signed(decimals: pa.Array) -> pa.Array:

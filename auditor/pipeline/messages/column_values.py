@@ -32,12 +32,12 @@ DAY = 86_400 * SECOND
 FIRST_MOMENT, LAST_MOMENT = -62_135_596_800 * SECOND, 253_402_300_800 * SECOND - 1
 """The years 1 to 9999 in microseconds since 1970."""
 
-SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE = (f"__debezium.source.column.{name}" for name in ("type", "length", "scale"))
-"""Parameters by which a schema says the type of the column in the source."""
+SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE, SOURCE_NAME = (f"__debezium.source.column.{name}" for name in ("type", "length", "scale", "name"))
+"""Parameters by which a schema says the type of the column in the source, and its name."""
 
 _ARROW = {"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "bytes": pa.binary(),
           "struct": pa.binary()} | {f"int{bits}": pa.int64() for bits in (8, 16, 32, 64)}  # fmt: skip
-_PYTHON = {"float": {float, int}, "double": {float, int}, "boolean": {bool}, "string": {str}, "bytes": {bytes}, "struct": {dict}}
+_PYTHON: dict[str, set[type]] = {"float": {float, int}, "double": {float, int}, "boolean": {bool}, "string": {str}, "bytes": {bytes}}
 
 _TYPE = re.compile(r"(\w+)(?:\((.*)\))?(?: (unsigned))?(?: zerofill)?", re.DOTALL)
 
@@ -135,7 +135,7 @@ class _Years(ColumnValues):
 
 class _Floats(ColumnValues):
     def texts(self, values: pa.Array) -> pa.Array:
-        if not pc.all(pc.is_finite(values)).as_py() and len(values) > values.null_count:
+        if not _all(pc.is_finite(values)):
             raise ValueError("a number that is not finite")
         text = float_text if self.schema.type == "float" else double_text
         return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
@@ -179,7 +179,7 @@ class _DecimalTexts(ColumnValues):
         return texts
 
     def texts(self, values: pa.Array) -> pa.Array:
-        if not pc.all(pc.match_substring_regex(values, r"^-?[0-9]+(\.[0-9]+)?$").fill_null(True)).as_py():
+        if not _all(pc.match_substring_regex(values, r"^-?[0-9]+(\.[0-9]+)?$").fill_null(True)):
             raise ValueError("no decimal number")
         return values
 
@@ -292,7 +292,7 @@ class _IsoTexts(ColumnValues):
     def typed(self, texts: pa.Array) -> pa.Array:
         kind = self.type.partition("(")[0]
         if kind == "time":
-            if not pc.all(pc.match_substring_regex(texts, r"^([01][0-9]|2[0-3]):").fill_null(True)).as_py():
+            if not _all(pc.match_substring_regex(texts, r"^([01][0-9]|2[0-3]):").fill_null(True)):
                 raise ValueError("a time that is none of a day, which isostring cannot hold; write times: adaptive_time_microseconds")
         else:
             texts = _without_zero_dates(texts, self.schema, "1970-01-01" if kind == "date" else "1970-01-01 00:00:00")
@@ -309,7 +309,7 @@ class _IsoTexts(ColumnValues):
             form = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}Z$"
         else:
             form = (r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T" if kind == "datetime" else "^") + r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
-        if not pc.all(pc.match_substring_regex(values, form).fill_null(True)).as_py():
+        if not _all(pc.match_substring_regex(values, form).fill_null(True)):
             raise ValueError(f"no {kind} of ISO 8601 in UTC")
         texts = pc.utf8_rtrim(values, "Z")
         if kind == "datetime":
@@ -329,7 +329,7 @@ class _Zoned(ColumnValues):
     def texts(self, values: pa.Array) -> pa.Array:
         digits = digits_of(self.type)
         in_utc = pc.match_substring_regex(values, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$")
-        if not pc.all(in_utc.fill_null(True)).as_py():
+        if not _all(in_utc.fill_null(True)):
             values = pa.array([None if value is None else _to_utc(value) for value in values.to_pylist()], pa.string())
         return _fill_fraction(pc.utf8_replace_slice(pc.utf8_rtrim(values, "Z"), 10, 11, " "), digits, 19)
 
@@ -436,6 +436,11 @@ def _without_zero_dates(texts: pa.Array, schema: Schema, epoch: str) -> pa.Array
     return pc.if_else(is_zero.fill_null(False), pa.scalar(None if schema.optional else epoch, pa.string()), texts)
 
 
+def _all(conditions: pa.Array) -> bool:
+    """Return whether all conditions hold that are not NULL."""
+    return bool(pc.all(conditions, min_count=0).as_py())
+
+
 def _to_unit(micros: pa.Array, unit: int) -> pa.Array:
     if unit == SECOND:
         return micros
@@ -450,7 +455,7 @@ def _from_unit(values: pa.Array, unit: int) -> pa.Array:
     if unit <= SECOND:
         return pc.multiply_checked(values, SECOND // unit)
     micros = pc.divide(values, unit // SECOND)
-    if not pc.all(pc.equal(pc.multiply(micros, unit // SECOND), values)).as_py() and len(values) > values.null_count:
+    if not _all(pc.equal(pc.multiply(micros, unit // SECOND), values)):
         raise ValueError("digits below microseconds")
     return micros
 
@@ -463,7 +468,7 @@ def _check_range(values: pa.Array, least: int, most: int, way_out: str = "") -> 
 
 def _check_fraction(micros: pa.Array, digits: int) -> None:
     step = 10 ** (6 - digits)
-    if step > 1 and not pc.all(pc.equal(pc.multiply(pc.divide(micros, step), step), micros)).as_py() and len(micros) > micros.null_count:
+    if step > 1 and not _all(pc.equal(pc.multiply(pc.divide(micros, step), step), micros)):
         raise ValueError(f"more than {digits} digits of a second")
 
 
@@ -477,7 +482,7 @@ def _fill_fraction(texts: pa.Array, digits: int, whole: int) -> pa.Array:
     """Return times with so many digits of a second. Raises ValueError if there are more."""
     seconds, fraction = pc.utf8_slice_codeunits(texts, 0, whole), pc.utf8_slice_codeunits(texts, whole + 1)
     rest = pc.utf8_slice_codeunits(fraction, digits)
-    if not pc.all(pc.match_substring_regex(rest, "^0*$").fill_null(True)).as_py():
+    if not _all(pc.match_substring_regex(rest, "^0*$").fill_null(True)):
         raise ValueError(f"more than {digits} digits of a second")
     if not digits:
         return seconds
@@ -506,16 +511,25 @@ def of_column(column: ColumnSchema, settings: MessageSettings) -> ColumnValues:
     """Return how a column's values are written. Raises ColumnRefused for a type that no message holds: VECTOR, and unknown ones."""
     values = _of_type(column, settings)
     if settings.source_types:
-        values.schema = replace(values.schema, parameters=(*values.schema.parameters, *_source_type(column.type)))
+        values.schema = replace(values.schema, parameters=(*values.schema.parameters, *_source_type(column)))
     return values
 
 
-def _source_type(type: str) -> list[tuple[str, str]]:
-    base, inside, unsigned = _parse(type)
+def without_source_type(schema: Schema) -> Schema:
+    """Return a schema as keys have it, which do not say the columns' types in the source."""
+    parameters = (one for one in schema.parameters if one[0] not in (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE, SOURCE_NAME))
+    return replace(schema, parameters=tuple(parameters))
+
+
+def _source_type(column: ColumnSchema) -> list[tuple[str, str]]:
+    base, inside, unsigned = _parse(column.type)
+    sizes = inside.split(",")
+    if base in ("enum", "set"):
+        sizes = [str(1 if base == "enum" else 2 * len(labels_of(inside)) - 1)]
     found = [(SOURCE_TYPE, f"{base} {unsigned}".strip().upper())]
-    if base not in ("enum", "set") and inside:
-        found += zip((SOURCE_LENGTH, SOURCE_SCALE), inside.split(","), strict=False)
-    return found
+    if inside:
+        found += zip((SOURCE_LENGTH, SOURCE_SCALE), sizes, strict=False)
+    return [*found, (SOURCE_NAME, column.name)]
 
 
 def _parse(type: str) -> tuple[str, str, str]:
@@ -686,8 +700,10 @@ def _of_source_type(name: str, schema: Schema, settings: MessageSettings) -> Col
     inside = ",".join(part for part in (length, scale) if part)
     if word in ("enum", "set"):
         inside = ",".join("'" + label.replace("'", "''") + "'" for label in split_parameter(schema.parameter("allowed") or ""))
+    if word in ("tinyint", "smallint", "mediumint", "int", "bigint"):
+        inside = ""  # how many digits a client shows
     type = f"{word}({inside})" if inside else word
-    column = ColumnSchema(name, f"{type} {unsigned}".strip(), schema.optional)
+    column = ColumnSchema(name, f"{type} {unsigned.removesuffix('zerofill').strip()}".strip(), schema.optional)
     for form in (settings, *_FORMS):
         try:
             found = _of_type(column, form)

@@ -109,8 +109,9 @@ def from_connect(body: Any) -> Schema:
     fields = body.get("fields") or ()
     if any(not isinstance(field, dict) or not isinstance(field.get("field"), str) for field in fields):
         raise MessageRefused("the schema beside the payload has a field without a name")
+    kind: str = body["type"]
     return Schema(
-        _ALIASES.get(body["type"], body["type"]),
+        _ALIASES.get(kind, kind),
         bool(body.get("optional")),
         body.get("name"),
         body.get("version"),
@@ -208,7 +209,7 @@ def _from_avro(body: Any, named: dict[str, Schema], space: str) -> Schema:
     if logical == "decimal":
         parameters = {"scale": str(body.get("scale", 0)), PRECISION: str(body["precision"]), **parameters}
     name = body.get("connect.name") or _OF_LOGICAL.get(logical or "")
-    described = {"name": name, "version": body.get("connect.version"), "parameters": tuple(parameters.items())}
+    described: dict[str, Any] = {"name": name, "version": body.get("connect.version"), "parameters": tuple(parameters.items())}
     if kind == "record":
         space = body.get("namespace", space)
         full = body["name"] if "." in body["name"] or not space else f"{space}.{body['name']}"
@@ -246,6 +247,7 @@ def to_json_schema(schema: Schema) -> dict[str, Any]:
         body["properties"] = properties
         if required := [name for name, one in schema.fields if not one.optional]:
             body["required"] = required
+        body["additionalProperties"] = False  # else a registry calls a schema with one column more incompatible
     if schema.items is not None:
         body["items"] = to_json_schema(schema.items)
     return {"oneOf": [{"type": "null"}, body]} if schema.optional else body
@@ -266,7 +268,8 @@ def from_json_schema(body: Any) -> Schema:
     simple = {"integer": "int64", "number": "double", "boolean": "boolean", "string": "string", "object": "struct", "array": "array"}
     if kind not in simple:
         raise MessageRefused(f"the JSON Schema has the type {kind!r}, which no column has")
-    connect = body.get("connect.type", simple[kind])
+    assert isinstance(kind, str)
+    connect: str = body.get("connect.type", simple[kind])
     properties = body.get("properties") or {}
     required = body.get("required") or ()
     order = sorted(properties, key=lambda name: properties[name].get("connect.index", 0))

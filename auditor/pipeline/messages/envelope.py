@@ -8,11 +8,12 @@ event        messages
 ``delete``   ``d`` with the row before, and a tombstone
 ``refresh``  ``r`` with the row after
 ``absent``   ``d`` with the key alone in ``before``, and a tombstone; where a schema forbids that, because other columns are NOT NULL,
-             ``before`` is null, and the flat form has the tombstone alone
+             ``before`` is null, and the flat form has the tombstone alone, without which it is refused
 ``bounds``   none: what is not in an interval is known by the events of its rows alone
 ===========  =========================================================================================================================
 
-The ``d`` of a changed key has the header ``__debezium.newkey`` with the new key, the ``c`` after it ``__debezium.oldkey`` with the old one.
+The ``d`` of a changed key and its tombstone have the header ``__debezium.newkey`` with the new key, the ``c`` after them
+``__debezium.oldkey`` with the old one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import ENVELOPE_FIELDS, MessageSettings
-from auditor.errors import ColumnRefused
+from auditor.errors import ColumnRefused, ValueRefused
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.messages import column_values
 from auditor.pipeline.messages.connect_schemas import Schema, avro_name, struct
@@ -56,12 +57,15 @@ DELETED = "__deleted"
 
 Side = Literal["before", "after"]
 
+Part = tuple[np.ndarray, int, pa.Array]
+"""Messages of one step: the numbers of their events, the step, and their values."""
+
 
 _GOES, _TOMBSTONE, _COMES = range(3)
 """Steps of an event: the message by which its row goes, the tombstone after it, and the message by which a row comes."""
 
-_HEADERS: tuple[tuple[int, Side], ...] = ((_GOES, "after"), (_COMES, "before"))
-"""For the headers NEW_KEY and OLD_KEY: the step that has it, and the side of the update whose key it is."""
+_HEADERS: tuple[tuple[tuple[int, ...], Side], ...] = (((_GOES, _TOMBSTONE), "after"), ((_COMES,), "before"))
+"""For the headers NEW_KEY and OLD_KEY: the steps that have it, and the side of the update whose key it is."""
 
 
 def transaction_schema() -> Schema:
@@ -102,7 +106,7 @@ class Encoder:
         self._absent_has_row = not (has_schema and required)
 
     def _key_schema(self) -> Schema:
-        fields = {self.schema.columns[index].name: self._columns[index].schema for index in self._key}
+        fields = {self.schema.columns[index].name: column_values.without_source_type(self._columns[index].schema) for index in self._key}
         return struct(self._names.of_table(self.schema, "Key"), fields)
 
     def _value_schema(self) -> Schema:
@@ -151,20 +155,22 @@ class Encoder:
         if self._settings.values == "plain":
             return goes[:0]
         if self._settings.values == "flat" and not self._absent_has_row:
-            return goes[kinds[goes] != _ABSENT]
+            if not (self._settings.tombstones and self._key) and (kinds == _ABSENT).any():
+                table = f"{self.schema.database}.{self.schema.table}"
+                raise ValueRefused(f"{table}: that no row has a key cannot be written without tombstones; write tombstones: true")
+            goes = goes[kinds[goes] != _ABSENT]
         return goes
 
     def _find_moved(self, images: _Images, updates: np.ndarray) -> np.ndarray:
         """Return which events are updates that change the key."""
-        moved = np.zeros(len(updates), bool)
+        moved: np.ndarray = np.zeros(len(updates), bool)
         for index in self._key if updates.any() else ():
             differs = pc.not_equal(images.column("before", index), images.column("after", index)).fill_null(False)
             moved |= differs.to_numpy(zero_copy_only=False)
-        return moved & updates
+        moved &= updates
+        return moved
 
-    def _assemble(
-        self, rows: _Rows, parts: list[tuple[np.ndarray, int, pa.Array]], numbers: np.ndarray, order: np.ndarray, moved: np.ndarray
-    ) -> pa.RecordBatch:
+    def _assemble(self, rows: _Rows, parts: list[Part], numbers: np.ndarray, order: np.ndarray, moved: np.ndarray) -> pa.RecordBatch:
         take = pa.array(order)
         values = pa.concat_arrays([values for _, _, values in parts]).take(take)
         nothing = pa.nulls(len(order), pa.binary())
@@ -177,9 +183,9 @@ class Encoder:
             new_keys, old_keys = (self._moved_keys(rows, parts, moved, at, side).take(take) for at, side in _HEADERS)
         return pa.RecordBatch.from_arrays([keys, values, pa.array(numbers[order]), new_keys, old_keys], schema=MESSAGES)
 
-    def _moved_keys(self, rows: _Rows, parts: list[tuple[np.ndarray, int, pa.Array]], moved: np.ndarray, at: int, side: Side) -> pa.Array:
-        """Return the keys of one side of updates that change them, for their messages of the step ``at``; NULL for all other messages."""
-        chosen = [np.where(moved[numbers] & (step == at), numbers, -1) for numbers, step, _ in parts]
+    def _moved_keys(self, rows: _Rows, parts: list[Part], moved: np.ndarray, at: tuple[int, ...], side: Side) -> pa.Array:
+        """Return the keys of one side of updates that change them, for their messages of the steps ``at``; NULL for all other messages."""
+        chosen = [np.where(moved[numbers] & (step in at), numbers, -1) for numbers, step, _ in parts]
         return pa.concat_arrays([rows.keys(some, side) for some in chosen])
 
     def truncate(self, gtid: str | None, position: int, micros: int, now_ns: int) -> bytes | None:
@@ -316,7 +322,7 @@ class _Rows:
             if settings.values == "flat":
                 known = {**block, **stamps, "op": op, **{f"source.{name}": one for name, one in block.items()}}
                 added = {avro_name(_added_name(name)): known[name] for name in settings.add}
-                payloads.append({**rows[side][at], DELETED: "true" if side == "before" else "false", **added})
+                payloads.append({**(rows[side][at] or {}), DELETED: "true" if side == "before" else "false", **added})
                 continue
             number = {"total_order": numbers[at] + 1, "data_collection_order": orders[at]} if orders else {}
             transaction = {"id": ids[at], **number} if orders else None

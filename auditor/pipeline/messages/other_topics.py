@@ -146,7 +146,7 @@ def _describe_column(column: ColumnSchema, position: int) -> dict[str, Any]:
     assert match is not None
     base, inside, rest = match[1], match[2] or "", match[3]
     labels = labels_of(inside) if base in ("enum", "set") else None
-    sizes = [int(size) for size in re.findall(r"\d+", inside)] if labels is None else [1]
+    sizes = [int(size) for size in re.findall(r"\d+", inside)] if labels is None else [1 if base == "enum" else 2 * len(labels) - 1]
     name = f"{base}{rest}".upper()
     return {
         "name": column.name,

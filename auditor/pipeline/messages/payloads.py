@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from auditor.config import MessageSettings
 from auditor.pipeline.messages import connect_schemas
 from auditor.pipeline.messages.connect_schemas import Schema, compact
+from dialects import extras
 
 Register = Callable[[str, str], int]
 """Registers a schema's text for ``key`` or ``value`` of a topic, and returns its identifier."""
@@ -44,6 +45,7 @@ class PayloadWriter:
             embedded = compact(connect_schemas.to_connect(schema))
             self._head, self._tail = f'{{"schema":{embedded},"payload":'.encode(), b"}"
         if settings.format == "avro":
+            extras.require("Avro", "kafka")
             import fastavro
 
             self._avro = fastavro.parse_schema(connect_schemas.plain_avro(connect_schemas.to_avro(schema)))

@@ -1,4 +1,4 @@
-"""A registry of schemas of Confluent's protocol: schemas of topics' keys and values under TopicNameStrategy, and schemas by their identifier.
+"""A registry of schemas of Confluent's protocol: those of topics' keys and values (TopicNameStrategy), and schemas by identifier.
 
 https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from auditor.config import MessageSettings, RegistrySettings
@@ -19,6 +20,9 @@ from dialects import extras
 
 TYPES = {"avro": "AVRO", "json_schema": "JSON"}
 """What the registry calls a format's schemas."""
+
+_HTTP_CLIENTS = ("httpx", "httpx2")
+"""Packages whose errors the client lets through: which of them it uses depends on its version."""
 
 _UNAVAILABLE = 500
 """The first HTTP status by which a registry says that it fails itself."""
@@ -32,17 +36,13 @@ class SchemaRegistry:
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
         self._url = settings.url
-        options: dict[str, Any] = {"url": settings.url, "timeout": 30}
+        options: dict[str, Any] = {"url": settings.url, "timeout": 30, "max.retries": 2, "retries.wait.ms": 200}
         if settings.user is not None:
             options["basic.auth.user.info"] = f"{settings.user}:{settings.password}"
         if settings.ca is not None:
             options["ssl.ca.location"] = settings.ca
         self._client = SchemaRegistryClient(options)
         self._found: dict[int, tuple[str, Any, Schema]] = {}
-
-    def close(self) -> None:
-        """Close its connections."""
-        self._client.close()
 
     def check(self) -> None:
         """Ask for the subjects that it has, whatever they are. Raises RegistryUnreachable, AccessDenied and RegistryRefused."""
@@ -94,7 +94,6 @@ class SchemaRegistry:
     @contextmanager
     def _translated(self, subject: str) -> Iterator[None]:
         from confluent_kafka.schema_registry import SchemaRegistryError
-        from confluent_kafka.schema_registry.common._httpx_compat import httpx
 
         try:
             yield
@@ -105,8 +104,20 @@ class SchemaRegistry:
             if error.http_status_code >= _UNAVAILABLE or error.http_status_code in (408, 429):
                 raise RegistryUnreachable(message) from None
             raise RegistryRefused(message) from None
-        except (httpx.HTTPError, OSError) as error:
+        except Exception as error:
+            if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _HTTP_CLIENTS:
+                raise
             raise RegistryUnreachable(f"{self._url}: {subject}: {str(error) or type(error).__name__}") from None
+
+
+def shared_registry(settings: RegistrySettings) -> SchemaRegistry:
+    """Return the one client that this process has of a registry, with the schemas that it has said."""
+    return _shared(settings.model_dump_json())
+
+
+@lru_cache(maxsize=16)
+def _shared(settings: str) -> SchemaRegistry:
+    return SchemaRegistry(RegistrySettings.model_validate_json(settings))
 
 
 def _read(number: int, kind: str, text: str, has_references: bool) -> tuple[str, Any, Schema]:

@@ -241,7 +241,7 @@ class Carrier:
         log.warning("%s: refresh of %s: %s", self.pipeline, member.refresh.table, error, extra={"action": "refresh_failed"})
 
     def _throttle(self) -> Any:
-        name = self.settings.pipeline(self.pipeline).source.connection
+        name = self.settings.pipeline(self.pipeline).of_log("a refresh").connection
         return get_throttle(name, self.settings.connections[name])
 
     def _note_wait(self, unfinished: Sequence[_Member]) -> Callable[[str], None]:
@@ -276,7 +276,7 @@ class _OpenSource:
         """Return the columns of tables as the source has them now, without those that are not the pipeline's."""
         pipeline = self._settings.pipeline(self._name)
         if self._session is None:
-            connection = self._settings.connections[pipeline.source.connection]
+            connection = self._settings.connections[pipeline.of_log("a refresh").connection]
             self._session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
         return read_some(self._session, pipeline, tables)
 

@@ -43,7 +43,7 @@ ONE_TABLE = (
 
 def writer_of(settings: Settings, name: str) -> Source:
     """Return the server that refreshes of a pipeline write to. Raises RefreshRefused if no connection may."""
-    source = settings.pipeline(name).source
+    source = settings.pipeline(name).of_log("a refresh")
     connection = source.refresh or source.connection
     write = settings.connections[connection].write
     if write is None and not source.refresh:

@@ -122,7 +122,7 @@ def show(refresh: Refresh) -> ShownRefresh:
 def choose_tables(settings: Settings, name: str, table: str | None) -> list[KeyColumns]:
     """Return the keys of a pipeline's tables, or of one of them, also by the name of a route. Raises ConfigError, NoKey and EngineError."""
     pipeline = settings.pipeline(name)
-    connection = settings.connections[pipeline.source.connection]
+    connection = settings.connections[pipeline.of_log("a refresh").connection]
     session = dialects.connect(connection.url, connection.limits.statement_timeout, connection.limits.lock_timeout)
     try:
         schemas, home = read_schemas(session, pipeline), home_of(session)

@@ -81,7 +81,7 @@ class Opening:
         return hashlib.sha256(said.encode()).hexdigest()
 
     def _is_masked(self, table: str, column: str) -> bool:
-        return is_masked(self.settings, self.sides[0].pipeline.source.connection, table, column)
+        return is_masked(self.settings, self.sides[0].pipeline.source_name, table, column)
 
     def open(self, finding: Finding) -> ValueDifferences | None:
         """Return whose events differ in a finding; None if its table has no column for that. Raises StoreError."""

@@ -111,7 +111,7 @@ def first_difference(settings: Settings, store: Store, sides: tuple[Side, Side],
     ids = {one.schema_id for some in finding.segments for one in some}
     names = next((names for side in sides for one in sorted(ids) if (names := column_names(store, side, one))), [])
     renamed = {new: old for old, new in sides[0].pipeline.columns_of(finding.table.partition(".")[2]).rename.items()}
-    connection = sides[0].pipeline.source.connection
+    connection = sides[0].pipeline.source_name
     masked = {name for name in names if is_masked(settings, connection, finding.table, renamed.get(name, name))}
     return find_first_difference((sides[0].name, sides[1].name), (found[0], found[1]), names, masked)
 

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from auditor.config import Settings
 from auditor.errors import ChangeStreamError, PartsGone
 from auditor.model import Segment
+from auditor.pipeline.events import place_text
 from auditor.pipeline.folders import LocalFolder
-from auditor.pipeline.poison import place_text
-from auditor.pipeline.restaging import read_log_again
+from auditor.pipeline.restaging import read_source_again
 from auditor.pipeline.segments.folders import JoinedFiles, Stretch
 from auditor.pipeline.segments.verifying import check_segment
 from auditor.store import Store
@@ -80,7 +80,7 @@ class LogAgain:
 
     def _pieces(self, ordered: Sequence[Segment]) -> Iterator[tuple[int, pa.RecordBatch]]:
         within = ordered[0].first, ordered[-1].last
-        for batch in read_log_again(self.settings, self.store, self.pipeline, ordered[0].table, within, str(self.scratch)):
+        for batch in read_source_again(self.settings, self.store, self.pipeline, ordered[0].table, within, str(self.scratch)):
             rows = batch.filter(pc.not_equal(batch["kind"], "schema"))
             for number, one in enumerate(ordered):
                 events = rows.filter(_between(rows, (one.first, one.first_row), (one.last, one.last_row)))

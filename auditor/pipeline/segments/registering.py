@@ -77,7 +77,7 @@ def _entry(one: Segment, start: tuple[int, int], end: tuple[int, int]) -> Regist
 def register_of(settings: Settings, audit: str) -> Register:
     """Return the register of a segment audit. Raises UnknownAudit and BadUrl."""
     found = settings.segment_audit(audit)
-    connections = [settings.pipeline(name).source.connection for name in found.pipelines]
+    connections = [settings.pipeline(name).of_log("a segment audit").connection for name in found.pipelines]
     servers = {_server(settings.connections[name].url) for name in connections}
     by: ComparedBy = "position" if len(servers) == 1 else "gtid"
     return Register(audit, found.sides, by)

@@ -17,7 +17,7 @@ from auditor.config import Settings
 from auditor.errors import ConfigError, SegmentFailed
 from auditor.escaping import shell_word
 from auditor.model import RegisteredSegment, Segment
-from auditor.pipeline.poison import place_text
+from auditor.pipeline.events import place_text
 from auditor.pipeline.segments.checking import check_files, list_findings
 from auditor.pipeline.segments.folders import Stretch
 from auditor.pipeline.segments.log_again import LogAgain

@@ -85,7 +85,7 @@ def read_stream(settings: Settings, store: Store, audit: str, side: Side, stop: 
 
 
 def _options(settings: Settings, name: str) -> _Here:
-    source = settings.pipeline(name).source
+    source = settings.pipeline(name).of_log("a segment audit")
     refreshes = refreshes_of(settings, name)
     return _Here(
         source.connection,

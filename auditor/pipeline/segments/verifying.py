@@ -13,7 +13,7 @@ import pyarrow as pa
 from auditor.errors import SegmentFailed
 from auditor.masking import MASK
 from auditor.model import Segment
-from auditor.pipeline.poison import place_text
+from auditor.pipeline.events import place_text
 from auditor.pipeline.segments.event_text import TEXTS, text_bytes
 from auditor.pipeline.segments.folders import SegmentFolder
 

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from auditor.pipeline import publisher as module
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.kafka import publisher as module
 from auditor.pipeline.kafka.topics import list_ends
 from auditor.store import pipelines
 from tests.pipeline.kafka.topic_road import PIPELINE, TARGET, Made, TopicRoad, headers_of, read

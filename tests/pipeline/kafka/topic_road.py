@@ -17,8 +17,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from auditor import config
 from auditor.model import Part, TableNote
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.kafka.publisher import Publisher
 from auditor.pipeline.part_writer import write_parts
+from auditor.pipeline.publisher import Publisher
 from auditor.pipeline.stage_task import TableRules, read_entries, stage_task
 from auditor.pipeline.staging import Staging
 from auditor.service import pipelines as service
@@ -31,14 +31,16 @@ TARGET = "events"
 class TopicRoad:
     """One pipeline into the topics of one target."""
 
-    def __init__(self, folder: Path, broker: str, empty_store: Path, prefix: str, registry: str = "", **target: Any) -> None:
+    def __init__(
+        self, folder: Path, broker: str, empty_store: Path, prefix: str, registry: str = "", cluster: Any = None, **target: Any
+    ) -> None:
         self.folder, self.server, self.prefix = folder, broker, prefix
         self.config_file = folder / "auditor.yaml"
         chosen = {"broker": "kafka", "topic": f"{prefix}.{{database}}.{{table}}", "schema_changes": f"{prefix}.changes", "every": "0s"}
         chosen |= {"positions": f"{prefix}.positions", **target}
         values = {
             "connections": {"source": {"url": "mysql://nobody@localhost/shop"}},
-            "brokers": {"kafka": {"servers": broker, **({"registry": {"url": registry}} if registry else {})}},
+            "brokers": {"kafka": cluster or {"servers": broker, **({"registry": {"url": registry}} if registry else {})}},
             "audits": {},
             "pipelines": {
                 PIPELINE: {
@@ -202,6 +204,8 @@ class Made:
     broker: str
     registry: str
     empty_store: Path
+    cluster: Any = None
+    """What auditor.yaml says of the broker, if that is more than where it is."""
     roads: list[TopicRoad] = field(default_factory=list)
 
     def road(self, **target: Any) -> TopicRoad:
@@ -210,5 +214,5 @@ class Made:
         folder = self.folder / f"road{number}"
         folder.mkdir()
         prefix = f"{self.folder.name}-{number}"
-        self.roads.append(TopicRoad(folder, self.broker, self.empty_store, prefix, self.registry, **target))
+        self.roads.append(TopicRoad(folder, self.broker, self.empty_store, prefix, self.registry, self.cluster, **target))
         return self.roads[-1]

@@ -342,6 +342,12 @@ def _pipeline_tables() -> None:
         Column("joined_through", big_integer()),
     )
     _table(
+        "auditor_topic_batches",
+        Column("pipeline", short_text(), primary_key=True),
+        Column("position", big_integer(), primary_key=True, autoincrement=False),
+        Column("body", Json(), nullable=False),
+    )
+    _table(
         "auditor_parts",
         Column("number", big_integer(), primary_key=True),
         Column("pipeline", short_text(), nullable=False),
@@ -425,6 +431,12 @@ def _watch_tables() -> None:
         Column("reason", Words(), nullable=False),
         Column("frozen_at", Moment()),
         Column("until", Moment(), nullable=False),
+    )
+    _table(
+        "auditor_topic_states",
+        Column("pipeline", short_text(), primary_key=True),
+        Column("target", short_text(), primary_key=True),
+        Column("body", Json(), nullable=False),
     )
     _table(
         "auditor_refreshes",

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from auditor.api_models.pipeline import PublishedTopic
 from auditor.background import Backoff, Service
 from auditor.config import Settings, TopicTarget
 from auditor.durations import durations
@@ -37,7 +38,6 @@ from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import packed, ways_out
 from auditor.pipeline.kafka.broker import open_admin
 from auditor.pipeline.kafka.position_record import WHOLE, Published, TablePosition, read_published, read_records
-from auditor.pipeline.kafka.step_sender import Step, Transactions, concerns_all, describe_refused, send_step
 from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, TableMessages, names_of
 from auditor.pipeline.kafka.target_topics import TargetTopics
 from auditor.pipeline.kafka.topic_writer import SendRefused, TopicWriter
@@ -54,8 +54,9 @@ from auditor.pipeline.messages.other_topics import ChangeType, SchemaChangeMessa
 from auditor.pipeline.messages.source_block import Names
 from auditor.pipeline.poison import report_poison
 from auditor.pipeline.restaging import restage
+from auditor.pipeline.step_sender import Step, Transactions, concerns_all, describe_refused, send_step
 from auditor.points import reach
-from auditor.store import Store, parts, pipelines, schema_changes, table_notes
+from auditor.store import Store, parts, pipelines, schema_changes, table_notes, topic_states
 from auditor.store.parts import StagedTable
 from auditor.store.pipelines import MergeNews
 
@@ -63,6 +64,17 @@ log = logging.getLogger(__name__)
 
 NO_TOPIC = Topic("", "", 0)
 """That of a table of which nothing was published."""
+
+
+@dataclass(slots=True)
+class _Unreported:
+    """What the store is not told yet of topics."""
+
+    topics: dict[str, PublishedTopic] = field(default_factory=dict)
+    committed: int = 0
+    aborted: int = 0
+    at: float = float("-inf")
+    """When (seconds of the clock) it was told last."""
 
 
 @dataclass(slots=True)
@@ -85,6 +97,7 @@ class Publisher:
     """Tables whose topics were not those that were written into: they are looked at before anything is published there."""
     _messages: dict[str, TableMessages] = field(default_factory=dict)
     """By the ids of schemas."""
+    _unreported: _Unreported = field(default_factory=_Unreported)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -127,9 +140,9 @@ class Publisher:
         return Service(f"publisher {self.target}", publish, backoff=backoff, at_end=self.close, stopping=stopped)
 
     def close(self) -> None:
-        """Leave the broker, and the registry."""
+        """Leave the broker."""
         writer, self._writer = self._writer, None
-        self._topics.close()
+        self._topics.forget()
         if writer:
             writer.close()
 
@@ -156,6 +169,7 @@ class Publisher:
     def _publish(self) -> int:
         tables = parts.list_tables(self.store, self.pipeline)
         if self._writer is not None and "" not in self._reports.failures and not self._lacking(tables):
+            self._report_topics()
             return 0
         is_begin = self._writer is None
         if is_begin:
@@ -177,7 +191,15 @@ class Publisher:
             for table, held in behind.items():
                 total += self._guarded(table, held, partial(self._catch_up, table, held, tables))
             tables = parts.list_tables(self.store, self.pipeline)
+            self._report_topics()
         return total
+
+    def _report_topics(self) -> None:
+        """Tell the store up to where topics have messages, and how many transactions there were, from time to time."""
+        news, now = self._unreported, self.clock()
+        if (news.committed or news.aborted) and now >= news.at + durations().topics_report:
+            topic_states.report(self.store, self.pipeline, self.target, news.topics, news.committed, news.aborted)
+            self._unreported = _Unreported(at=now)
 
     def _check_topics(self, tables: Collection[str]) -> None:
         """Let tables wait whose topics are not those that were written into. Raises BrokerError."""
@@ -366,11 +388,11 @@ class Publisher:
         except SendRefused as refused:
             if concerns_all(refused.error):
                 raise refused.error from refused
-            writer.abort()
+            self._abort(writer)
             raise
         except AuditorError as error:
             if not concerns_all(error):
-                writer.abort()
+                self._abort(writer)
             raise
 
     def _commit(self, writer: TopicWriter, changed: Mapping[str, tuple[Topic, Held]], through: int, apart: Collection[str]) -> None:
@@ -399,6 +421,13 @@ class Publisher:
         writer.commit()
         reach("publish.committed")
         self._said = said
+        self._unreported.committed += 1
+        placed = {table: one for table, one in tables.items() if one.topic}
+        self._unreported.topics |= {table: PublishedTopic(topic=one.topic, ends=list(one.ends)) for table, one in placed.items()}
+
+    def _abort(self, writer: TopicWriter) -> None:
+        writer.abort()
+        self._unreported.aborted += 1
 
     def _tell(self, merged: Mapping[str, Merged], seconds: float) -> None:
         reach("publish.report")

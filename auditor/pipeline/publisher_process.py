@@ -12,7 +12,7 @@ from pathlib import Path
 from auditor import config
 from auditor.background import Service
 from auditor.pipeline.child_process import Child, ignore_signals, log_as_driver, serve
-from auditor.pipeline.kafka.publisher import Publisher
+from auditor.pipeline.publisher import Publisher
 from auditor.store import open_store
 
 

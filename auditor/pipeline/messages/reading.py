@@ -1,0 +1,443 @@
+"""Read messages as events: Debezium's envelope, the flat form, and plain objects with a key, in JSON or with schemas of a registry.
+
+=========================================  ===========================================================================================
+message                                    event
+=========================================  ===========================================================================================
+``c``, ``r``                               ``insert``, ``refresh``
+``u``                                      ``update``; without the row before ``refresh``
+``d``                                      ``delete``; without the row before, or if a refresh sent it, ``absent``
+flat, ``__deleted`` true                   ``delete``; if columns that are NOT NULL are null, ``absent``
+any other flat or plain object             ``refresh``: a row that exists, whatever was there before. Not ``insert``, which a filter drops
+                                           where a row has left it, and of which sums of a table's rows believe that there was none
+tombstone                                  ``absent``, unless it follows the delete of its key: compaction may have left it alone
+=========================================  ===========================================================================================
+
+What a row's columns are is said by the caller, or by the schema that the message has or names; the closest MySQL types are chosen then
+(`column_values.of_schema`). A message that is not understood is reported with the reason, and has no event.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from auditor.config import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings
+from auditor.errors import MessageRefused
+from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema
+from auditor.pipeline.messages import column_values, connect_schemas
+from auditor.pipeline.messages.column_values import ColumnValues
+from auditor.pipeline.messages.connect_schemas import Schema, avro_name
+from auditor.pipeline.messages.payloads import MAGIC
+
+LookUp = Callable[[int], tuple[str, Any, Schema]]
+"""Returns the format, body and Connect schema of a registry's identifier: `SchemaRegistry.schema`."""
+
+Row = Mapping[str, Any]
+
+_TEXTS = ARROW_SCHEMA.field("before").type
+_DELETED = "__deleted"
+_ADDED = frozenset(
+    {_DELETED, *(f"__{name}" for name in (*ENVELOPE_FIELDS, *SOURCE_FIELDS)), *(f"__source_{name}" for name in SOURCE_FIELDS)}
+)
+"""Fields of the flat form that are no columns."""
+
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMessages:
+    """What messages became."""
+
+    events: list[pa.RecordBatch]
+    """Events in the order of their messages: for each stretch of one schema its announcement, and its rows."""
+    refused: list[tuple[int, str]]
+    """The number of each message that was not understood, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The columns of a stretch of messages."""
+
+    schema: TableSchema
+    columns: list[ColumnValues]
+    fields: list[str]
+    """The columns' names in messages, which Avro limits."""
+    is_avro: bool
+
+    @property
+    def key(self) -> list[int]:
+        return [index for index, column in enumerate(self.schema.columns) if column.name in self.schema.key]
+
+
+@dataclass(slots=True)
+class _Change:
+    """A message that is understood as far as its fields: its event, and its rows as messages have them."""
+
+    kind: EventKind
+    before: Row | None
+    after: Row | None
+    gtid: str | None = None
+
+
+@dataclass(slots=True)
+class _Stretch:
+    layout: _Layout
+    numbers: list[int] = field(default_factory=list)
+    changes: list[_Change] = field(default_factory=list)
+
+
+class MessageReader:
+    """Reads the messages of one table's topic, in order.
+
+    With ``schema`` rows have its columns, and values are written as the settings say; without it, schemas beside messages say both. The
+    events are of the table that is named.
+    """
+
+    def __init__(
+        self, database: str, table: str, settings: MessageSettings, schema: TableSchema | None = None, look_up: LookUp | None = None
+    ) -> None:
+        if settings.has_registry and look_up is None:
+            raise ValueError(f"format: {settings.format} needs a registry")
+        self._database, self._table, self._settings, self._look_up = database, table, settings, look_up
+        self._given: _Layout | None = None
+        if schema is not None:
+            columns = [column_values.of_column(column, settings) for column in schema.columns]
+            is_avro = settings.format == "avro"
+            names = [avro_name(column.name) if is_avro else column.name for column in schema.columns]
+            self._given = _Layout(TableSchema(database, table, schema.columns, schema.key), columns, names, is_avro)
+        self._layout = self._given
+        self._layouts: dict[tuple[int, tuple[str, ...]], tuple[Schema, _Layout]] = {}  # by identity: a schema is hashed slowly
+        self._embedded: list[_Embedded] = [_Embedded(), _Embedded()]
+        self._avro: dict[int, Any] = {}
+        self._deleted: bytes | None = None
+
+    def read(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], positions: np.ndarray, rows: np.ndarray, times: pa.Array
+    ) -> ReadMessages:
+        """Return the events of messages, each at its position and row and of its time (of Arrow's type in ARROW_SCHEMA)."""
+        refused: list[tuple[int, str]] = []
+        stretches: list[_Stretch] = []
+        waiting: list[int] = []  # tombstones before the first message that says the columns
+        for number, (key, value) in enumerate(zip(keys, values, strict=True)):
+            try:
+                if value is None and self._layout is None:
+                    waiting.append(number)
+                    continue
+                change = self._parse(key, value)
+            except MessageRefused as error:
+                refused.append((number, str(error)))
+                continue
+            assert self._layout is not None
+            if not stretches or stretches[-1].layout is not self._layout:
+                stretches.append(_Stretch(self._layout))
+            if waiting:
+                self._read_waiting(waiting, keys, stretches[-1], refused)
+            if change is not None:
+                stretches[-1].numbers.append(number)
+                stretches[-1].changes.append(change)
+        refused += [(number, "a tombstone, and no message before it says the columns") for number in waiting]
+        events = [batch for one in stretches for batch in self._events(one, positions, rows, times, refused)]
+        return ReadMessages(events, sorted(refused))
+
+    def _read_waiting(self, waiting: list[int], keys: Sequence[bytes | None], stretch: _Stretch, refused: list[tuple[int, str]]) -> None:
+        for number in waiting:
+            try:
+                change = self._gone(keys[number])
+            except MessageRefused as error:
+                refused.append((number, str(error)))
+                continue
+            stretch.numbers.append(number)
+            stretch.changes.append(change)
+        waiting.clear()
+
+    def _parse(self, key: bytes | None, value: bytes | None) -> _Change | None:
+        """Return what a message says; None if nothing that is not known already. Sets the layout of its rows."""
+        if value is None:
+            is_known = key is not None and key == self._deleted
+            self._deleted = None
+            return None if is_known else self._gone(key)
+        payload, schema, is_avro = self._decode(value, 1)
+        if not isinstance(payload, dict):
+            raise MessageRefused(f"the value is {_kind(payload)} where an object is expected")
+        self._layout = self._given or self._layout_of(schema, key, is_avro)
+        change = self._envelope(payload, key) if self._settings.values == "debezium" else self._object(payload, key)
+        self._deleted = key if change.kind in ("delete", "absent") else None
+        return change
+
+    def _envelope(self, payload: Row, key: bytes | None) -> _Change:
+        op, before, after, source = (payload.get(name) for name in ("op", "before", "after", "source"))
+        if not isinstance(op, str) or "after" not in payload:
+            raise MessageRefused("the value has no op, before and after, so it is no envelope of Debezium's; see values:")
+        if any(not isinstance(one, dict | None) for one in (before, after, source)):
+            raise MessageRefused("before, after and source are objects or null in Debezium's envelope")
+        gtid = (source or {}).get("gtid")
+        if op in ("c", "r", "u"):
+            if after is None:
+                raise MessageRefused(f"the change {op!r} has no row after it")
+            kind: EventKind = "insert" if op == "c" else "update" if op == "u" and before is not None else "refresh"
+            return _Change(kind, before if kind == "update" else None, after, gtid)
+        if op == "d":
+            if before is None or (source or {}).get("snapshot") == "incremental":
+                return self._gone(key, gtid)
+            return _Change("delete", before, None, gtid)
+        raise MessageRefused(f"the change {op!r} is of no row" + ("; the table was emptied by TRUNCATE" if op == "t" else ""))
+
+    def _object(self, payload: Row, key: bytes | None) -> _Change:
+        if self._settings.values == "plain":
+            return _Change("refresh", None, payload)
+        deleted = payload.get(_DELETED)
+        if deleted not in ("true", "false", True, False, None):
+            raise MessageRefused(f"{_DELETED} is neither true nor false")
+        row = {name: value for name, value in payload.items() if name not in _ADDED}
+        gtid = payload.get("__gtid", payload.get("__source_gtid"))
+        if deleted in ("true", True) or payload.get("__op") == "d":
+            return self._gone(key, gtid) if self._is_key_alone(row) else _Change("delete", row, None, gtid)
+        return _Change("refresh", None, row, gtid)
+
+    def _is_key_alone(self, row: Row) -> bool:
+        """Return whether a row that is gone lacks values that it must have had."""
+        assert self._layout is not None
+        pairs = zip(self._layout.schema.columns, self._layout.fields, strict=True)
+        return any(not column.nullable and row.get(name) is None for column, name in pairs)
+
+    def _gone(self, key: bytes | None, gtid: str | None = None) -> _Change:
+        """Return that no row has a key."""
+        if key is None:
+            raise MessageRefused("a delete without a key and without the row before it")
+        payload, _, _ = self._decode(key, 0)
+        assert self._layout is not None
+        names = [self._layout.fields[index] for index in self._layout.key]
+        if not isinstance(payload, dict):
+            if len(names) != 1:
+                raise MessageRefused(f"the key is {_kind(payload)}, and the table's key has {len(names)} columns")
+            payload = {names[0]: payload}
+        if not names:
+            raise MessageRefused("the table has no key")
+        if missing := [name for name in names if payload.get(name) is None]:
+            raise MessageRefused(f"the key has no {missing[0]!r}")
+        return _Change("absent", {name: payload[name] for name in names}, None, gtid)
+
+    def _decode(self, data: bytes, part: int) -> tuple[Any, Schema | None, bool]:
+        """Return what a key (0) or value (1) holds, its schema if there is one, and whether it was Avro."""
+        if not self._settings.has_registry:
+            return *self._embedded[part].decode(data), False
+        number, form, body, schema = self._registered(data)
+        if form == "json_schema":
+            return _loads(data[5:]), schema, False
+        return self._read_avro(number, body, data), schema, True
+
+    def _registered(self, data: bytes) -> tuple[int, str, Any, Schema]:
+        """Return the identifier with which a key or value begins, and the schema that it has."""
+        if len(data) < 5 or data[0] != MAGIC:
+            raise MessageRefused("it does not begin with a registry's identifier of 5 bytes")
+        [number] = struct.unpack(">I", data[1:5])
+        assert self._look_up is not None
+        return (number, *self._look_up(number))
+
+    def _read_avro(self, number: int, body: Any, data: bytes) -> Any:
+        import fastavro
+
+        if number not in self._avro:
+            self._avro[number] = fastavro.parse_schema(connect_schemas.plain_avro(body))
+        content = io.BytesIO(data)
+        content.seek(5)
+        try:
+            found = fastavro.schemaless_reader(content, self._avro[number], None)
+        except (EOFError, IndexError, ValueError, OverflowError, UnicodeDecodeError, struct.error) as error:
+            raise MessageRefused(f"no Avro of schema {number}: {str(error)[:200]}") from None
+        if content.tell() != len(data):
+            raise MessageRefused(f"no Avro of schema {number}: {len(data) - content.tell()} bytes are left")
+        return found
+
+    def _layout_of(self, schema: Schema | None, key: bytes | None, is_avro: bool) -> _Layout:
+        """Return the columns that a schema and the key beside it say."""
+        if schema is None:
+            raise MessageRefused("it has no schema, and no columns were given")
+        key_names = self._key_names(key)
+        cached = (id(schema), key_names)
+        if cached not in self._layouts:
+            self._layouts[cached] = schema, self._make_layout(schema, key_names, is_avro)
+        return self._layouts[cached][1]
+
+    def _make_layout(self, schema: Schema, key_names: tuple[str, ...], is_avro: bool) -> _Layout:
+        row = schema.field("after") if self._settings.values == "debezium" else schema
+        if row is None:
+            raise MessageRefused("the schema has no row after, so it is no envelope of Debezium's; see values:")
+        fields = [(name, one) for name, one in row.fields if self._settings.values != "flat" or name not in _ADDED]
+        if row.type != "struct" or not fields:
+            raise MessageRefused("the schema has no columns")
+        if lost := [name for name in key_names if name not in dict(fields)]:
+            raise MessageRefused(f"the key's field {lost[0]!r} is none of the row's")
+        columns = [column_values.of_schema(name, one, self._settings) for name, one in fields]
+        types = tuple(
+            ColumnSchema(name, column.type, one.optional and name not in key_names, _charset(column.type))
+            for (name, one), column in zip(fields, columns, strict=True)
+        )
+        return _Layout(TableSchema(self._database, self._table, types, key_names), columns, [name for name, _ in fields], is_avro)
+
+    def _key_names(self, key: bytes | None) -> tuple[str, ...]:
+        if key is None:
+            return ()
+        payload, schema = (None, self._registered(key)[3]) if self._settings.has_registry else self._embedded[0].decode(key)
+        if schema is not None and schema.type == "struct":
+            return tuple(name for name, _ in schema.fields)
+        if isinstance(payload, dict):
+            return tuple(payload)
+        what = _kind(payload) if schema is None else f"a value of the type {schema.type}"
+        raise MessageRefused(f"the key is {what} where an object is expected, so that its column is not known")
+
+    def _events(
+        self, stretch: _Stretch, positions: np.ndarray, rows: np.ndarray, times: pa.Array, refused: list[tuple[int, str]]
+    ) -> list[pa.RecordBatch]:
+        """Return the announcement and the events of a stretch."""
+        layout = stretch.layout
+        try:
+            images, places = _images(layout, stretch.changes)
+        except ValueError:  # a value of some row is not understood: find which
+            kept = []
+            for number, change in zip(stretch.numbers, stretch.changes, strict=True):
+                try:
+                    _images(layout, [change])
+                except ValueError as error:
+                    refused.append((number, str(error)))
+                else:
+                    kept.append((number, change))
+            stretch.numbers, stretch.changes = [number for number, _ in kept], [change for _, change in kept]
+            if kept:
+                images, places = _images(layout, stretch.changes)
+        if not stretch.changes:
+            return []
+        numbers, count = np.array(stretch.numbers), len(stretch.numbers)
+        schema = layout.schema
+        common = [pa.array([text] * count, pa.string()) for text in (schema.database, schema.table, schema.id)]
+        columns = [
+            pa.array([change.kind for change in stretch.changes], pa.string()),
+            *common,
+            pa.array([change.gtid for change in stretch.changes], pa.string()),
+            pa.array(positions[numbers], pa.int64()),
+            pa.array(rows[numbers], pa.int64()),
+            times.take(pa.array(numbers)),
+            *(images.take(pa.array(place, mask=place < 0)) for place in places),
+        ]
+        events = pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+        return [_announce(schema, events), events]
+
+
+def _charset(type: str) -> str | None:
+    return "utf8mb4" if type.startswith(("char", "longtext", "enum", "set")) else None
+
+
+def _announce(schema: TableSchema, events: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the event that announces the schema of events."""
+    first = events.slice(0, 1)
+    changed = {
+        "kind": pa.array(["schema"], pa.string()),
+        "row": pa.array([-1 - first["row"][0].as_py()], pa.int64()),
+        "before": pa.nulls(1, _TEXTS),
+        "after": pa.array([[schema.to_json()]], _TEXTS),
+    }
+    return pa.RecordBatch.from_arrays([changed.get(one.name, first[one.name]) for one in ARROW_SCHEMA], schema=ARROW_SCHEMA)
+
+
+def _images(layout: _Layout, changes: list[_Change]) -> tuple[pa.ListArray, tuple[np.ndarray, np.ndarray]]:
+    """Return all rows of changes as texts, and which of them is before and after each change; -1 for none.
+
+    Raises ValueError, which names the column, for a value that is not understood.
+    """
+    rows: list[Row] = []
+    places = np.full((2, len(changes)), -1)
+    alone: list[int] = []
+    for number, change in enumerate(changes):
+        for side, row in enumerate((change.before, change.after)):
+            if row is not None:
+                places[side, number] = len(rows)
+                if change.kind == "absent":
+                    alone.append(len(rows))
+                rows.append(row)
+    key, width = layout.key, len(layout.columns)
+    known = {*layout.fields}
+    if stranger := next((row for row in rows if not row.keys() <= known), None):
+        raise ValueError(f"the field {min(stranger.keys() - known)!r} is none of the table's columns")
+    whole = np.ones(len(rows), bool)
+    whole[alone] = False
+    columns = []
+    for index, (column, name) in enumerate(zip(layout.columns, layout.fields, strict=True)):
+        values = [row.get(name, _MISSING) for row in rows]
+        is_required = not layout.schema.columns[index].nullable
+        if _MISSING in values:
+            if is_required and any(value is _MISSING and is_whole for value, is_whole in zip(values, whole, strict=True)):
+                raise ValueError(f"there is no field for the column {name!r}")
+            values = [None if value is _MISSING else value for value in values]
+        try:
+            texts = column.read_avro(values) if layout.is_avro else column.read_json(values)
+        except (ValueError, pa.ArrowException) as error:
+            raise ValueError(f"column {name!r}, {column.type}: {str(error)[:200]}") from None
+        if texts.null_count and is_required and (texts.is_null().to_numpy(zero_copy_only=False) & (whole | (index in key))).any():
+            raise ValueError(f"column {name!r} is null, which its type does not allow")
+        columns.append(texts)
+    order = np.arange(width * len(rows)).reshape(width, len(rows)).T.ravel()
+    woven = pa.concat_arrays(columns).take(pa.array(order))
+    offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * width, pa.int32())
+    return pa.ListArray.from_arrays(offsets, woven, type=_TEXTS), (places[0], places[1])
+
+
+def _kind(payload: Any) -> str:
+    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "an array", bytes: "bytes"}
+    return names.get(type(payload), type(payload).__name__)
+
+
+def _loads(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise MessageRefused(f"no JSON: {str(error)[:200]}") from None
+
+
+_SEPARATOR = b',"payload":'
+
+
+class _Embedded:
+    """Reads JSON, with or without a schema beside it. What messages have in common before their payload is parsed once."""
+
+    def __init__(self) -> None:
+        self._head: bytes | None = None
+        self._schema: Schema | None = None
+        self._schemas: dict[str, Schema] = {}
+
+    def decode(self, data: bytes) -> tuple[Any, Schema | None]:
+        if self._head is not None and data.startswith(self._head) and data.endswith(b"}"):
+            try:
+                return json.loads(data[len(self._head) : -1]), self._schema
+            except ValueError:
+                pass  # not as this producer writes it, or no JSON at all: parsed as a whole
+        body = _loads(data)
+        if not isinstance(body, dict) or body.keys() != {"schema", "payload"}:
+            return body, None
+        if body["schema"] is None:
+            return body["payload"], None
+        text = json.dumps(body["schema"])
+        if text not in self._schemas:
+            self._schemas[text] = connect_schemas.from_connect(body["schema"])
+        self._schema = self._schemas[text]
+        self._head = self._find_head(data, body["schema"])
+        return body["payload"], self._schema
+
+    def _find_head(self, data: bytes, schema: Any) -> bytes | None:
+        """Return the bytes before the payload, if the schema comes first."""
+        end = data.find(_SEPARATOR)
+        while end >= 0:
+            head = data[: end + len(_SEPARATOR)]
+            try:
+                if json.loads(head + b"null}") == {"schema": schema, "payload": None}:
+                    return head
+            except ValueError:
+                pass  # a field of the schema that is called payload
+            end = data.find(_SEPARATOR, end + 1)
+        return None

@@ -1,0 +1,37 @@
+"""Fixtures: topics of a test's own, and roads from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.live import Engines
+from tests.pipeline.read_topics.topics import TopicRoad, Topics
+
+
+@pytest.fixture
+def topics(engines: Engines) -> Iterator[Topics]:
+    """Topics on the broker of the run."""
+    made = Topics(urlsplit(engines.live("kafka").url).netloc)
+    yield made
+    made.close()
+
+
+MakeRoad = Callable[..., TopicRoad]
+
+
+@pytest.fixture
+def make_road(tmp_path: Path, topics: Topics, empty_store: Path) -> Iterator[MakeRoad]:
+    """Makes the road of a test, into DuckDB unless ``url`` says otherwise."""
+    made: list[TopicRoad] = []
+
+    def make(source: str, more: str = "", url: str = "", brokers: str = "") -> TopicRoad:
+        made.append(TopicRoad(tmp_path, topics, url or f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store, source, more, brokers))
+        return made[-1]
+
+    yield make
+    for road in made:
+        road.close()

@@ -1,0 +1,166 @@
+"""Topics that a pipeline publishes as the source of another one, whose targets are only ever at ends of its transactions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import SourceReplaced, TopicRefused
+from auditor.pipeline.events import Position
+from auditor.service import pipelines as service
+from auditor.store import parts, pipelines
+from tests.live import Engines
+from tests.pipeline.kafka.topic_road import Made
+from tests.pipeline.kafka.topic_road import TopicRoad as Feed
+from tests.pipeline.read_topics.conftest import MakeRoad
+from tests.pipeline.read_topics.topics import PIPELINE, TopicRoad, Topics
+from tests.pipeline_events import announce, batch, delete, insert, table, update
+
+ORDERS = table("orders", ["id"], id="bigint", item="varchar(20) null", price="decimal(10,2) null")
+LINES = table("lines", ["id"], id="bigint", orders="bigint")
+WIDER = table("orders", ["id"], id="bigint", item="varchar(20) null", price="decimal(10,2) null", note="varchar(9) null")
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def made(topics: Topics, tmp_path: Path, empty_store: Path) -> Iterator[Made]:
+    """What makes roads into topics."""
+    (tmp_path / "feed").mkdir()
+    making = Made(tmp_path / "feed", topics.server, "", empty_store)
+    yield making
+    for one in making.roads:
+        one.close()
+
+
+@pytest.fixture
+def feed(topics: Topics, made: Made) -> Feed:
+    """A pipeline that publishes into topics of several partitions, with the columns' types."""
+    return made.road(
+        partitions=3,
+        messages={"schemas": True, "source_types": True},
+        topic=f"{topics.prefix}.{{database}}.{{table}}",
+        positions=f"{topics.prefix}.positions",
+    )
+
+
+def road_of(topics: Topics, make_road: MakeRoad, more: str = "") -> TopicRoad:
+    """A pipeline that reads them."""
+    published = f"published_by: {{pipeline: feed, target: events, positions: {topics.prefix}.positions}}"
+    return make_road(f"topics: ['{topics.prefix}.shop.*']\n{published}\n{more}")
+
+
+def write(feed: Feed, position: int, numbers: range) -> None:
+    """Stage a transaction that writes an order and its line for each number."""
+    feed.stage(
+        batch(announce(ORDERS, position), insert(ORDERS, position, *([str(one), f"a{one}", "1.50"] for one in numbers))),
+        batch(announce(LINES, position), insert(LINES, position, *([str(one), str(one)] for one in numbers))),
+    )
+
+
+def test_batches_end_where_transactions_do(topics: Topics, made: Made, feed: Feed, make_road: MakeRoad) -> None:
+    road = road_of(topics, make_road)
+    with pytest.raises(TopicRefused, match="the pipeline feed has not published anything"):
+        road.begin()
+    publisher = feed.publisher()
+    first, second = (Position(0, 7, offset).pack() for offset in (100, 200))
+    write(feed, first, range(5))
+    publisher.publish_all()
+    road.load()
+    assert (road.offset["file"], road.offset["position"], road.offset["published"]["batch"]) == ("log.000007", 100, 1)
+    write(feed, second, range(5, 9))
+    publisher.publish_all()
+    feed.stage(batch(announce(ORDERS, second + 1), update(ORDERS, second + 1, (["3", "a3", "1.50"], ["30", None, "-2.00"]))))
+    feed.stage(batch(announce(ORDERS, second + 2), delete(ORDERS, second + 2, ["4", "a4", "1.50"])))
+    publisher.publish_all()
+    road.load()
+    kept = [*range(3), *range(5, 9)]
+    assert [(int(number), item, str(price)) for number, item, price in road.rows("orders")] == [
+        *((number, f"a{number}", "1.50") for number in kept),
+        (30, None, "-2.00"),
+    ]
+    assert len(road.rows("lines")) == 9 and not road.notes()
+    held = {table: one.position for table, one in pipelines.list_merges(road.store, PIPELINE)["wh"].items()}
+    assert held == {"shop.orders": second + 2, "shop.lines": second}
+    assert parts.list_parts(road.store, PIPELINE, "shop.orders", 0)[0].first == first
+
+
+def test_tables_are_always_at_one_moment_of_the_source(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    numbers = random.Random(3)
+    position, orders = 1, 0
+    for _ in range(12):
+        for _ in range(numbers.randrange(1, 4)):
+            count = numbers.randrange(1, 5)
+            write(feed, position, range(orders, orders + count))
+            position, orders = position + 1, orders + count
+            publisher.publish_all()
+        if numbers.random() < 0.4:
+            road.begin()  # as a new process
+        road.load()
+        assert len(road.rows("orders")) == len(road.rows("lines")) == orders
+    assert sum(part.rows for part in parts.list_parts(road.store, PIPELINE, "shop.orders", 0)) == orders
+
+
+def test_a_column_that_the_source_added_and_dropped(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    feed.stage(batch(announce(ORDERS, 1), insert(ORDERS, 1, ["1", "a", None])))
+    feed.stage(batch(announce(WIDER, 2), insert(WIDER, 2, ["2", "b", None, "new"])))
+    publisher.publish_all()
+    road.load()
+    assert [(row[0], row[-1]) for row in road.rows("orders")] == [(1, None), (2, "new")]
+    feed.stage(batch(announce(ORDERS, 3), insert(ORDERS, 3, ["3", "c", None])))
+    publisher.publish_all()
+    road.load()
+    assert road.rows("orders") == [(1, "a", None), (2, "b", None), (3, "c", None)]
+
+
+def test_a_publisher_that_was_reset_stops_the_reader(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    write(feed, 1, range(3))
+    publisher.publish_all()
+    road.load()
+    known = road.offset
+    parts.record_batch(road.store, PIPELINE, [], {}, {**known, "published": {"incarnation": "another", "batch": 1}})
+    write(feed, 2, range(3, 5))
+    publisher.publish_all()
+    with pytest.raises(SourceReplaced, match="the pipeline that publishes these topics was reset"):
+        road.begin()._stage_next()
+
+
+def test_what_others_wrote_into_such_a_topic_stops_the_table(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    write(feed, 1, range(3))
+    publisher.publish_all()
+    topic = f"{topics.prefix}.shop.orders"
+    topics.send(topic, ({"id": 99}, {"id": 99}))
+    write(feed, 2, range(3, 40))  # into each partition
+    publisher.publish_all()
+    road.load()
+    [note] = road.notes()
+    assert note.body["place"].startswith(f"{topic}:") and "has no header 'auditor'" in note.reason
+
+
+@pytest.mark.parametrize("format", ["avro", "json_schema"])
+def test_schemas_of_a_registry(topics: Topics, made: Made, make_road: MakeRoad, engines: Engines, format: str) -> None:
+    made.registry = engines.live("registry").url
+    own = {"topic": f"{topics.prefix}.{{database}}.{{table}}", "positions": f"{topics.prefix}.positions"}
+    feed = made.road(messages={"format": format, "source_types": True}, **own)
+    road = make_road(
+        f"topics: ['{topics.prefix}.shop.*']\nmessages: {{format: {format}}}", brokers=f', registry: {{url: "{made.registry}"}}'
+    )
+    write(feed, 1, range(3))
+    feed.stage(batch(announce(WIDER, 2), insert(WIDER, 2, ["7", "é", None, "new"]), delete(WIDER, 2, ["1", "a1", "1.50", None])))
+    feed.publisher().publish_all()
+    road.load()
+    assert [(row[0], row[1], row[2] and str(row[2]), row[3]) for row in road.rows("orders")] == [
+        (0, "a0", "1.50", None),
+        (2, "a2", "1.50", None),
+        (7, "é", None, "new"),
+    ]
+    assert len(road.rows("lines")) == 3 and not road.notes()
+    subjects = [one for one in service.check(road.settings, road.config_file, road.store, PIPELINE) if one.severity == "error"]
+    assert not subjects, subjects

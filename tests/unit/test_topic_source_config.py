@@ -1,0 +1,103 @@
+"""What the settings of a source that is topics mean, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auditor import config
+from auditor.errors import ConfigError
+
+GOOD = """\
+connections:
+  warehouse: {url: "postgresql://reader:r@wh/dwh", write: {url: "postgresql://loader:l@wh/dwh"}}
+brokers:
+  kafka: {servers: "broker1:9092,broker2:9092"}
+audits: {}
+pipelines:
+  shop:
+    source:
+      broker: kafka
+      topics:
+        "shop.public.*":
+        events: {table: shop.events, messages: {values: plain}, key: [id], columns: {id: bigint, name: varchar(9) not null, at: date}}
+    columns: {events: {exclude: [name]}}
+    staging: {path: /var/lib/auditor/shop}
+    targets: {warehouse: {connection: warehouse, schema: shop}}
+"""
+
+
+def load(folder: Path, text: str) -> config.Settings:
+    path = folder / "auditor.yaml"
+    path.write_text(text)
+    return config.load(path, {})
+
+
+def test_settings_of_topics(tmp_path: Path) -> None:
+    pipeline = load(tmp_path, GOOD).pipeline("shop")
+    source = pipeline.topic_source
+    assert source and pipeline.log_source is None and pipeline.source_name == "kafka"
+    assert source.tables == ("public.*", "shop.events")
+    assert [source.table_of(topic) for topic in ("shop.public.orders", "events")] == ["public.orders", "shop.events"]
+    assert source.find("shop.other.orders") is None and source.find("shop.public.orders")
+    assert [pipeline.replicates(*table) for table in (("orders", "public"), ("events", "shop"), ("events", "other"))] == [True, True, False]
+    said = source.find("events")
+    assert said and said.declared == [("id", "bigint", False), ("name", "varchar(9)", False), ("at", "date", True)]
+    assert (source.group_of("shop"), source.start, source.max_messages) == ("auditor.shop", "earliest", 100_000)
+    assert pipeline.table_targets["warehouse"].consistency == "table"
+    with pytest.raises(ConfigError, match="a refresh needs a database as the source, and this pipeline reads topics of the broker kafka"):
+        pipeline.of_log("a refresh")
+
+
+def test_a_list_of_topics_and_places_to_begin_at(tmp_path: Path) -> None:
+    text = GOOD.replace('        "shop.public.*":\n', "").replace("      topics:\n", "      topics: [a.b.c]\n")
+    text = "\n".join(line for line in text.splitlines() if "events" not in line)
+    for start in ("latest", "2026-01-31T12:00:00Z", "{a.b.c: {0: 12, 3: 0}}"):
+        source = load(tmp_path, text.replace("topics: [a.b.c]", f"topics: [a.b.c]\n      start: {start}")).pipeline("shop").topic_source
+        assert source and source.tables == ("b.c",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("broker: kafka", "broker: kafke", "shop.source.broker: there is no broker 'kafke'; did you mean 'kafka'?"),
+        ("broker: kafka", "broker: kafka\n      group: ''", "shop.source.group: "),
+        ("id: bigint", "id: number", "id: 'number' is no type; write it as MySQL does: bigint, decimal"),
+        ("key: [id]", "key: [nr]", "key: 'nr' is none of the columns (id, name, at)"),
+        (", key: [id]", "", "columns and their key: belong together"),
+        ("table: shop.events, ", "", "its name has no database and table; add table: database.table"),
+        ('"shop.public.*":', '"shop.public.*": {table: shop.all}', "the tables of a pattern are named by its topics"),
+        ('"shop.public.*":', "other: {table: shop.events}", "two topics have the table 'shop.events'"),
+        ("topics:\n", "start: 2026-01-31T12:00:00\n      topics:\n", "has no zone; write 2026-01-31T12:00:00Z"),
+        ("topics:\n", "start: {nothing: {0: 1}}\n      topics:\n", "start: 'nothing' is none of the topics"),
+        ("topics:\n", "start: {events: {0: -1}}\n      topics:\n", "partitions and offsets are numbers from 0 on"),
+        ("topics:\n", "published_by: {pipeline: a, target: b}\n      start: latest\n      topics:\n", "remove start"),
+        ("values: plain", "values: plain, format: avro", "format: avro needs a registry; add registry: {url: ...} to the broker kafka"),
+        ("schema: shop}", "schema: shop, consistency: target}", "which the partitions of topics do not know"),
+        ("    staging:", "    tracker: {url: 'mysql://t/t'}\n    staging:", "shop.tracker: it knows the columns of a database's log"),
+        ("    staging:", "    segment: {}\n    staging:", "shop.segment: the partitions of topics have no order"),
+        ("schema: shop}", 'schema: shop}, out: {broker: kafka, topic: "shop.public.{table}"}', "which it publishes itself"),
+        ("broker: kafka", "broker: kafka\n      tables: [orders]", "unknown setting 'tables'"),
+    ],
+)
+def test_what_is_wrong(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, GOOD.replace(old, new, 1))
+    assert sentence in str(raised.value)
+    assert ".topics.topics" not in str(raised.value)
+
+
+def test_segment_audits_of_topics_are_refused(tmp_path: Path) -> None:
+    text = GOOD + "segments: {two: {pipelines: [shop]}}\n"
+    with pytest.raises(ConfigError, match="the pipeline 'shop' reads topics, whose partitions have no order"):
+        load(tmp_path, text)
+
+
+def test_topics_of_the_auditor_itself_may_be_at_one_moment(tmp_path: Path) -> None:
+    text = GOOD.replace("broker: kafka", "broker: kafka\n      published_by: {pipeline: feed, target: out}", 1)
+    text = text.replace("schema: shop}", "schema: shop, consistency: target}")
+    pipeline = load(tmp_path, text).pipeline("shop")
+    assert pipeline.topic_source and pipeline.topic_source.published_by
+    assert pipeline.topic_source.published_by.positions_topic == "auditor.positions.feed.out"
+    assert pipeline.table_targets["warehouse"].consistency == "target"
