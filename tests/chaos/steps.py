@@ -141,7 +141,7 @@ def installed() -> Iterator[None]:
         (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
         (run, "PublisherProcess", partial(publisher_process.PublisherProcess, module="tests.chaos.publisher")),
         (run, "Staging", _SteppedStaging),
-        (run, "_binlog", lambda: SteppedBinlog),
+        (run.Run, "_change_source", lambda _: SteppedBinlog),
     ):
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, replacement)
