@@ -15,7 +15,7 @@ from auditor.config._audit import is_pattern
 from auditor.config._base import Size, Strict
 from auditor.config._messages import MessageSettings
 
-NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
+NOT_NULL = re.compile(r"(?<!\s)\s++not\s++null$", re.IGNORECASE)
 
 
 class ReadTopic(Strict):

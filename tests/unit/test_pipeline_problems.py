@@ -40,7 +40,7 @@ def table(state: TableState = "merged", lag: float = 0.0, reason: str = "") -> T
 
 def status(tables: dict[str, TableStatus] | None = None, **more: Any) -> PipelineStatus:
     target = TargetStatus(pending_events=0, pending_bytes=0, lag_seconds=0.0, max_lag=660.0, tables=tables or {})
-    empty: dict[str, Any] = {name: [] for name in ("warnings", "notes", "stopped", "skipped", "migrations", "live_summaries")}
+    empty: dict[str, Any] = {name: [] for name in ("warnings", "notes", "stopped", "skipped", "migrations", "live_summaries", "partitions")}
     unknown = dict.fromkeys(PipelineStatus.model_fields)
     plain = {"running": True, "paused": False, "paused_by": "", "reason": "", "seen_at": NOW, "lag_seconds": 1.0, "max_lag": 600.0}
     values = {**unknown, **empty, **plain, "pipeline": "shop", "events": 0, "tables": {}, "targets": {"wh": target}, **more}
