@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,16 +22,6 @@ LINES = table("lines", ["id"], id="bigint", orders="bigint")
 WIDER = table("orders", ["id"], id="bigint", item="varchar(20) null", price="decimal(10,2) null", note="varchar(9) null")
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def made(topics: Topics, tmp_path: Path, empty_store: Path) -> Iterator[Made]:
-    """What makes roads into topics."""
-    (tmp_path / "feed").mkdir()
-    making = Made(tmp_path / "feed", topics.server, "", empty_store)
-    yield making
-    for one in making.roads:
-        one.close()
 
 
 @pytest.fixture
