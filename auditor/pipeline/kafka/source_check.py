@@ -56,8 +56,10 @@ def check_source_topics(settings: Settings, name: str) -> Iterator[Result]:
             yield "error", f"topic {topic}", f"it has the table {table}, as the topic {other} does, and both have no order; leave one out"
     yield from _check_retention(cluster, found)
     yield from _check_registry(cluster)
-    if source.published_by and (positions := source.published_by.positions_topic) not in cluster.describe([positions]):
-        yield "error", f"topic {positions}", f"the pipeline {source.published_by.pipeline} has not made it yet; start that pipeline first"
+    if published := source.published_by:
+        own = published.positions_topic, published.statements_topic
+        for topic in {*own} - {*cluster.describe(own)}:
+            yield "error", f"topic {topic}", f"the pipeline {published.pipeline} has not made it yet; start that pipeline first"
 
 
 def _check_retention(cluster: TopicCluster, found: Mapping[str, Topic]) -> Iterator[Result]:

@@ -71,9 +71,13 @@ class TopicCluster:
         """Return the offset behind the last message of each partition whose transaction is decided, as all before it are."""
         return self._ask(dict.fromkeys(partitions, admin_module().OffsetSpec.latest()))
 
+    def all_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the offset behind the last message of each partition, whether its transaction is decided or not. Raises BrokerError."""
+        return self._ask(dict.fromkeys(partitions, admin_module().OffsetSpec.latest()), is_committed=False)
+
     def hidden(self, ends: Mapping[Partition, int]) -> dict[Partition, int]:
         """Return the partitions that have messages behind these ends, which wait for a transaction, and from which offset on."""
-        there = self._ask(dict.fromkeys(ends, admin_module().OffsetSpec.latest()), is_committed=False)
+        there = self.all_ends(ends)
         return {partition: end for partition, end in ends.items() if there[partition] > end}
 
     def at(self, partitions: Iterable[Partition], time: dt.datetime) -> dict[Partition, int]:

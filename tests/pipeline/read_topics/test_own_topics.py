@@ -26,18 +26,19 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def feed(topics: Topics, made: Made) -> Feed:
-    """A pipeline that publishes into topics of several partitions, with the columns' types."""
+    """A pipeline that publishes into topics of several partitions, without schemas beside its messages."""
     return made.road(
         partitions=3,
-        messages={"schemas": True, "source_types": True},
         topic=f"{topics.prefix}.{{database}}.{{table}}",
         positions=f"{topics.prefix}.positions",
+        schema_changes=f"{topics.prefix}.changes",
     )
 
 
 def road_of(topics: Topics, make_road: MakeRoad, more: str = "") -> TopicRoad:
     """A pipeline that reads them."""
-    published = f"published_by: {{pipeline: feed, target: events, positions: {topics.prefix}.positions}}"
+    own = f"positions: {topics.prefix}.positions, schema_changes: {topics.prefix}.changes"
+    published = f"published_by: {{pipeline: feed, target: events, {own}}}"
     return make_road(f"topics: ['{topics.prefix}.shop.*']\n{published}\n{more}")
 
 

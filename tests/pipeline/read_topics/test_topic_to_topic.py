@@ -74,8 +74,8 @@ class Published:
     """A pipeline before this one, which publishes the changes of a database."""
 
     def __init__(self, made: Made, prefix: str) -> None:
-        own = {"topic": f"{prefix}.{{database}}.{{table}}", "positions": f"{prefix}.positions"}
-        self.feed = made.road(**own, messages={"schemas": True}, partitions=3)
+        own = {"topic": f"{prefix}.{{database}}.{{table}}", "positions": f"{prefix}.positions", "schema_changes": f"{prefix}.changes"}
+        self.feed = made.road(**own, partitions=3)
         self.publisher = self.feed.publisher()
         self.position = 0
 
