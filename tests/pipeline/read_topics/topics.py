@@ -241,7 +241,8 @@ pipelines:
             loader.close()
         self.store.close()
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
-            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.names.quote(self.schema)} CASCADE")
+            cascade = "" if session.dialect.name == "mysql" else " CASCADE"
+            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.names.quote(self.schema)}{cascade}")
 
 
 def plain(topics: Topics, *tables: str, **columns: str) -> str:
