@@ -139,6 +139,18 @@ def missing_rights(cluster: TopicCluster, names: Sequence[str]) -> list[str]:
     return lacking
 
 
+def may_use_group(cluster: TopicCluster, group: str) -> bool:
+    """Return whether the account may read and write the offsets of a consumer group, as far as the cluster says it. Raises BrokerError."""
+    allowing = {admin_module().AclOperation.READ, admin_module().AclOperation.ALL}
+    try:
+        with translated(f"group {group}"):
+            answers = cluster.admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=cluster.timeout)
+            allowed = answers[group].result().authorized_operations
+    except BrokerDenied:
+        return False
+    return not allowed or bool(allowing & {*allowed})
+
+
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
     """Where topics ended at a look."""

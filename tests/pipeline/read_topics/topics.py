@@ -37,9 +37,9 @@ EVENTS = "events"
 class Topics:
     """Topics of one test on a broker that others use too: their names begin with a prefix of the test's own."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, prefix: str = "") -> None:
         self.server = server
-        self.prefix = f"t{uuid.uuid4().hex[:10]}"
+        self.prefix = prefix or f"t{uuid.uuid4().hex[:10]}"
         self.admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
         self.made: set[str] = set()
 
