@@ -103,17 +103,24 @@ class PublishedTopics:
         self._cluster, self._statements = cluster, Statements(published.statements_topic)
         self._positions = PositionsReader(cluster.broker, published.positions_topic, group)
         self._tail = TopicTail(cluster.broker, published.statements_topic, group)
+        self._ends: list[Published] = []
 
-    def advance(self) -> list[Published]:
-        """Return what the positions topic says at each end of a transaction since the last call. Raises BrokerError."""
-        return self._positions.advance()
+    def ends_after(self, read: Mapping[str, Any]) -> list[Published]:
+        """Return what the positions topic says at each end of a transaction behind one that was read, of which earlier ones are forgotten.
+
+        Raises BrokerError.
+        """
+        self._ends += self._positions.advance()
+        done, life = int(read.get("batch", 0)), read.get("incarnation")
+        self._ends = [said for said in self._ends if said.batch > done or said.incarnation != life]
+        return self._ends
 
     def tasks(self, start: StreamOffset, end: StreamOffset) -> list[OwnTask]:
         """Return what is read between two offsets, a task for each topic: the same whenever it is asked for.
 
         Raises TopicRefused and BrokerError.
         """
-        self._positions.advance()
+        self._ends += self._positions.advance()
         self._read_statements()
         topics = {one.topic: table for table, one in self._positions.said.tables.items() if one.topic}
         ranges = {name: tuple(found) for name, found in groupby(own_ranges(start, end), key=lambda one: one.topic)}
@@ -144,8 +151,6 @@ class OwnTopicStream(TopicStream):
     def _forget(self) -> None:
         super()._forget()
         self._published: PublishedTopics | None = None
-        self._ends: list[Published] = []
-        """Where batches may end that are not planned yet."""
         self._waits = ""
 
     def initialOffset(self) -> dict[str, Any]:
@@ -161,12 +166,10 @@ class OwnTopicStream(TopicStream):
         del limit
         cluster, known = self._topics(), from_json(start)
         self._check_cluster(known)
-        self._ends += self._say().advance()
-        read = known.published or {}
-        self._ends = [said for said in self._ends if said.batch > int(read.get("batch", 0)) or said.incarnation != read.get("incarnation")]
-        whole = [said for said in self._ends if not said.apart]
-        if self._ends and not whole:
-            self._report_waiting(self._ends[-1])
+        ends = self._say().ends_after(known.published or {})
+        whole = [said for said in ends if not said.apart]
+        if ends and not whole:
+            self._report_waiting(ends[-1])
         if not whole:
             return dict(start)
         self._waits = ""
