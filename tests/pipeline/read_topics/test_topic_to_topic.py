@@ -113,9 +113,8 @@ def test_each_row_once_with_the_rules_applied(form: str, topics: Topics, made: M
     send: Send
     if form == "own":
         send = Published(made, topics.prefix)
-        source = (
-            f"topics: ['{topics.prefix}.shop.*']\npublished_by: {{pipeline: feed, target: events, positions: {topics.prefix}.positions}}"
-        )
+        own = f"positions: {topics.prefix}.positions, schema_changes: {topics.prefix}.changes"
+        source = f"topics: ['{topics.prefix}.shop.*']\npublished_by: {{pipeline: feed, target: events, {own}}}"
     else:
         topic = topics.make("shop.orders", partitions=3)
         send = (send_plain if form == "plain" else send_debezium)(topics, topic)
