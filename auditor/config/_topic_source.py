@@ -73,6 +73,14 @@ class PublishedBy(Strict):
     positions: str | None = None
     """The topic in which each of its transactions says how far the topics are; by default auditor.positions.PIPELINE.TARGET."""
 
+    schema_changes: str | None = None
+    """The topic of statements that changed tables, which says the columns of their messages; by default PIPELINE.schema-changes."""
+
+    @property
+    def statements_topic(self) -> str:
+        """The name of the topic of statements."""
+        return self.schema_changes or f"{self.pipeline}.schema-changes"
+
     @property
     def positions_topic(self) -> str:
         """The name of that topic."""

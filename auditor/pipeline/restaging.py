@@ -10,6 +10,7 @@ import logging
 import secrets
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from auditor.pipeline.events import FIRST_OFFSET, Place, Position
 from auditor.pipeline.folders import Folder, LocalFolder, folder_at
 from auditor.pipeline.incarnation import NOTE
 from auditor.pipeline.kafka.offsets import from_json, ranges_between
-from auditor.pipeline.kafka.own_topics import own_ranges, read_own
+from auditor.pipeline.kafka.own_topics import OwnTask, PublishedTopics, read_own
 from auditor.pipeline.kafka.table_columns import read_columns
 from auditor.pipeline.kafka.topic_cluster import open_cluster
 from auditor.pipeline.kafka.topic_reading import TaskColumns, read_ranges
@@ -162,20 +163,24 @@ def _read_topics_again(
     cluster = open_cluster(settings, pipeline)
     check_cluster(cluster, offsets[-1].cluster)
     there = cluster.find()
-    for start, end in pairwise(offsets):
-        is_own = end.published is not None
-        found = own_ranges(start, end) if is_own else ranges_between(start, end)
-        ranges = [one for one in found if cluster.source.table_of(one.topic) == table]
-        if not ranges:
-            continue
-        topic = ranges[0].topic
-        if topic not in there or there[topic].id != end.topics[topic].id:
-            raise PartsGone(f"{table}: the topic {topic} is not the one any more that was read")
-        if is_own:
-            yield from read_own(settings, pipeline, ranges)
-        else:
-            known = read_columns(root)
-            yield from read_ranges(settings, pipeline, ranges, TaskColumns({table: known[table]} if table in known else {}))
+    own = PublishedTopics(cluster, pipeline) if cluster.source.published_by else None
+    with closing(own) if own else nullcontext():
+        for start, end in pairwise(offsets):
+            if (own is None) != (end.published is None):
+                raise PartsGone(f"{table}: the configuration said otherwise, when it was read, whether a pipeline publishes its topic")
+            task = next((one for one in own.tasks(start, end) if one.table == table), OwnTask(())) if own else None
+            found = task.ranges if task else ranges_between(start, end)
+            ranges = [one for one in found if cluster.source.table_of(one.topic) == table]
+            if not ranges:
+                continue
+            topic = ranges[0].topic
+            if topic not in there or there[topic].id != end.topics[topic].id:
+                raise PartsGone(f"{table}: the topic {topic} is not the one any more that was read")
+            if task:
+                yield from read_own(settings, pipeline, task)
+            else:
+                known = read_columns(root)
+                yield from read_ranges(settings, pipeline, ranges, TaskColumns({table: known[table]} if table in known else {}))
 
 
 def repair_all(settings: Settings, store: Store, pipeline: str, root: Folder) -> None:

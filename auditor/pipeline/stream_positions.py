@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 
 from auditor.errors import ConfigError, NotStaged
 from auditor.model import Part
-from auditor.pipeline.events import Position, place_text
+from auditor.pipeline.events import Position, message_position, place_text
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.poison import log_file
 from auditor.pipeline.staged_parts import read_part
 from auditor.store import Store, parts, pipelines, table_notes
 
 _PLACE = re.compile(r"(?:(\d{1,3})/)?(?:[^/]*\.)?(\d{1,8}):(\d{1,10})")
+
+_MESSAGE = re.compile(r"message (\d{1,18})")
 
 CLOCK_SET_BACK = dt.timedelta(hours=1)
 """By how much times of commits may go back from one transaction of the log to a later one, as after a correction of the source's clock."""
@@ -24,7 +26,7 @@ PARTS_AT_ONCE = 1000
 
 
 def place_texts(store: Store, pipeline: str) -> Callable[[int], str]:
-    """Return what makes a text of a position that `parse_position` reads: ``FILE:POS``.
+    """Return what makes a text of a position that `parse_position` reads: ``FILE:POS``, or ``message NUMBER`` of a message of topics.
 
     ``EPOCH/`` stands before it in the log of a server that was read before a failover. Raises StoreError.
     """
@@ -43,14 +45,16 @@ def place_in_stream(store: Store, pipeline: str, position: int) -> str:
 
 
 def parse_position(store: Store, pipeline: str, text: str) -> int:
-    """Return the position of a stream that ``FILE:POS`` names; the number of the log's file is enough.
+    """Return the position of a stream that ``FILE:POS`` names, where the number of the log's file is enough, or ``message NUMBER``.
 
     A place is of the server that is read now; ``EPOCH/FILE:POS`` of one that was read before a failover. Raises ConfigError for other
     text, and StoreError.
     """
+    if message := _MESSAGE.fullmatch(text):
+        return _of_message(text, int(message[1]))
     match = _PLACE.fullmatch(text)
     if not match:
-        raise ConfigError(f"{text!r} is no position of a stream; write it as status shows it: binlog.000012:4567")
+        raise ConfigError(f"{text!r} is no position of a stream; write it as status shows it: binlog.000012:4567, or 'message 4567'")
     epoch = int(match[1]) if match[1] else _epoch(store, pipeline)
     try:
         return Position(epoch, int(match[2]), int(match[3])).pack()
@@ -58,9 +62,16 @@ def parse_position(store: Store, pipeline: str, text: str) -> int:
         raise ConfigError(f"{text!r} is no position of a stream: {error}") from error
 
 
+def _of_message(text: str, number: int) -> int:
+    try:
+        return message_position(number)
+    except OverflowError as error:
+        raise ConfigError(f"{text!r} is no position of a stream: {error}") from error
+
+
 def is_place(text: str) -> bool:
-    """Return whether a text is meant as ``FILE:POS``, and not as a time."""
-    return _PLACE.fullmatch(text) is not None
+    """Return whether a text is meant as ``FILE:POS``, or a message, and not as a time."""
+    return (_PLACE.fullmatch(text) or _MESSAGE.fullmatch(text)) is not None
 
 
 def parse_time(text: str) -> dt.datetime:

@@ -15,7 +15,7 @@ from auditor.model import Part, TableNote
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder
 from auditor.pipeline.staged_parts import read_part
-from auditor.pipeline.stream_positions import iterate_parts, parse_position, place_in_stream, staged_through
+from auditor.pipeline.stream_positions import is_place, iterate_parts, parse_position, place_in_stream, staged_through
 from auditor.store import Store, parts, pipelines, table_notes
 
 
@@ -131,14 +131,15 @@ class TableEvents:
 def find_place(store: Store, pipeline: str, table: str, text: str) -> EventPlace:
     """Return the place behind which ``earliest``, ``latest``, ``FILE:POS`` or ``FILE:POS:ROW`` begins. Raises ConfigError and StoreError.
 
-    ``earliest`` is the first event that is kept, ``latest`` the end of what is staged now.
+    Of topics it is ``message NUMBER`` instead of ``FILE:POS``. ``earliest`` is the first event that is kept, ``latest`` the end of what is
+    staged now.
     """
     if text == "earliest":
         return EventPlace(parts.get_table(store, pipeline, table).pruned_through)
     if text == "latest":
         return EventPlace(staged_through(store, pipeline))
     place, _, row = text.rpartition(":")
-    if ":" not in place:
+    if not is_place(place):
         return EventPlace(parse_position(store, pipeline, text))
     if not row.isdecimal() or len(row) > 18:
         raise ConfigError(f"{text!r} is no event of a stream; write it as it was printed: binlog.000012:4567:0")

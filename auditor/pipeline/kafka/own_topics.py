@@ -2,15 +2,17 @@
 
 That pipeline writes into its positions topic, with each transaction, where its topics end; and into each message the position and the row
 of its event. So the events have the positions of the source's own log again, transactions are whole, and targets are at one moment of it.
+Which columns a message has says the topic of statements (`own_statements`).
 A transaction that left tables behind, which its writer could not publish, is no such end: reading waits until they are there.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import heapq
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +21,14 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.config import Broker, Settings, TopicSource, load
-from auditor.errors import BrokerUnreachable, OffsetWentBack, SourceReplaced, TopicRefused
+from auditor.errors import OffsetWentBack, SourceReplaced, TopicRefused
 from auditor.escaping import shell_word
-from auditor.pipeline.events import Position
+from auditor.pipeline.events import ARROW_SCHEMA, Position, TableSchema
 from auditor.pipeline.folders import Folder
-from auditor.pipeline.kafka.broker import error_of, open_consumer, translated
+from auditor.pipeline.kafka.broker import open_consumer
 from auditor.pipeline.kafka.offsets import Range, StreamOffset, TopicOffsets, from_json
-from auditor.pipeline.kafka.position_record import MOMENT, WHOLE, Published
+from auditor.pipeline.kafka.own_statements import Change, Statements, TopicTail
+from auditor.pipeline.kafka.position_record import WHOLE, Published
 from auditor.pipeline.kafka.table_messages import PLACE
 from auditor.pipeline.kafka.topic_cluster import TopicCluster
 from auditor.pipeline.kafka.topic_reading import (
@@ -36,11 +39,12 @@ from auditor.pipeline.kafka.topic_reading import (
     note_of,
     offset_of,
     read_range,
-    reader_of,
     times_of,
 )
 from auditor.pipeline.kafka.topic_stream import TaskRanges, TopicStream
 from auditor.pipeline.messages.envelope import OLD_KEY
+from auditor.pipeline.messages.reading import MessageReader
+from auditor.pipeline.messages.registry import shared_registry
 from auditor.pipeline.reader_tasks import read_and_write
 from auditor.pipeline.spark import RunTasks
 
@@ -54,52 +58,91 @@ class PositionsReader:
     """Reads what a positions topic says, further and further."""
 
     def __init__(self, broker: Broker, topic: str, group: str) -> None:
-        self._broker, self._topic, self._group = broker, topic, group
-        self._consumer: Consumer | None = None
-        self._said = Published()
-        self.is_new = True
-        """Whether nothing was read yet: of what was there before, compaction may have removed some, so that its last end alone is one."""
+        self._tail = TopicTail(broker, topic, group)
+        self.said = Published()
+        """What it says at the last end."""
+        self._is_new = True
 
     def advance(self) -> list[Published]:
-        """Return what the topic says at each end of a transaction since the last call; at the first call, at the last end.
+        """Return what the topic says at each end of a transaction since the last call. Raises BrokerError.
 
-        Raises BrokerError.
+        At the first call, at the last end: of what was there before, compaction may have removed some, so that it alone is one.
         """
-        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
-
-        if self._consumer is None:
-            self._consumer = open_consumer(self._broker, self._group, CONSUMER)
-            with translated(f"topic {self._topic}"):
-                self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
         found: list[Published] = []
-        heard, is_at_end = time.monotonic(), False
-        while not is_at_end:
-            with translated(f"topic {self._topic}"):
-                messages = self._consumer.consume(10_000, MOMENT)
-            if messages:
-                heard = time.monotonic()
-            elif not self.is_new:
-                return found  # a partition's end is said once
-            elif time.monotonic() > heard + self._broker.timeout:
-                raise BrokerUnreachable(f"topic {self._topic} cannot be read: the broker says nothing for {self._broker.timeout:g} s")
-            for message in messages:
-                if error := message.error():
-                    if error.name() != "_PARTITION_EOF":
-                        raise error_of(f"topic {self._topic}", error)
-                    is_at_end = True  # and what follows it in the list has come meanwhile
-                    continue
-                key = message.key() or b""
-                self._said = self._said.take(key, message.value())
-                if key == WHOLE and self._said.incarnation:
-                    found.append(self._said)
-        was_new, self.is_new = self.is_new, False
+        for message in self._tail.advance():
+            key = message.key() or b""
+            self.said = self.said.take(key, message.value())
+            if key == WHOLE and self.said.incarnation:
+                found.append(self.said)
+        was_new, self._is_new = self._is_new, False
         return found[-1:] if was_new else found
 
     def close(self) -> None:
         """Close the client."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
+        self._tail.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTask(TaskRanges):
+    """Ranges of one topic that a task reads; ``columns`` is empty."""
+
+    table: str = ""
+    """What the pipeline calls the topic's table."""
+    schemas: Mapping[str, TableSchema] = field(default_factory=dict)
+    """The columns that its events can have, by the ids that messages name."""
+    changes: tuple[Change, ...] = ()
+    """What statements did to the table."""
+
+
+class PublishedTopics:
+    """What a pipeline that publishes says of its topics, read further and further."""
+
+    def __init__(self, cluster: TopicCluster, pipeline: str) -> None:
+        published, group = cluster.source.published_by, cluster.source.group_of(pipeline)
+        assert published is not None, "such topics have a publisher"
+        self._cluster, self._statements = cluster, Statements(published.statements_topic)
+        self._positions = PositionsReader(cluster.broker, published.positions_topic, group)
+        self._tail = TopicTail(cluster.broker, published.statements_topic, group)
+        self._ends: list[Published] = []
+
+    def ends_after(self, read: Mapping[str, Any]) -> list[Published]:
+        """Return what the positions topic says at each end of a transaction behind one that was read, of which earlier ones are forgotten.
+
+        Raises BrokerError.
+        """
+        self._ends += self._positions.advance()
+        done, life = int(read.get("batch", 0)), read.get("incarnation")
+        self._ends = [said for said in self._ends if said.batch > done or said.incarnation != life]
+        return self._ends
+
+    def tasks(self, start: StreamOffset, end: StreamOffset) -> list[OwnTask]:
+        """Return what is read between two offsets, a task for each topic: the same whenever it is asked for.
+
+        Raises TopicRefused and BrokerError.
+        """
+        self._ends += self._positions.advance()
+        self._read_statements()
+        topics = {one.topic: table for table, one in self._positions.said.tables.items() if one.topic}
+        ranges = {name: tuple(found) for name, found in groupby(own_ranges(start, end), key=lambda one: one.topic)}
+        tasks: list[OwnTask] = []
+        for topic in sorted({*ranges, *end.topics}):
+            published, table = topics.get(topic, ""), self._cluster.source.table_of(topic)
+            changes = tuple(self._statements.changes(published, start.number, end.number))
+            if topic in ranges or changes:
+                schemas = self._statements.columns(published, start.number, end.number)
+                tasks.append(OwnTask(ranges.get(topic, ()), table=table, schemas=schemas, changes=changes))
+        return tasks
+
+    def _read_statements(self) -> None:
+        """Read the topic of statements up to where it ends now: with what is in the topics of rows, though it may show it later."""
+        place = self._statements.topic, 0
+        for message in self._tail.advance(self._cluster.all_ends([place])[place]):
+            self._statements.take(message)
+
+    def close(self) -> None:
+        """Close the clients."""
+        self._positions.close()
+        self._tail.close()
 
 
 class OwnTopicStream(TopicStream):
@@ -107,9 +150,7 @@ class OwnTopicStream(TopicStream):
 
     def _forget(self) -> None:
         super()._forget()
-        self._positions: PositionsReader | None = None
-        self._ends: list[Published] = []
-        """Where batches may end that are not planned yet."""
+        self._published: PublishedTopics | None = None
         self._waits = ""
 
     def initialOffset(self) -> dict[str, Any]:
@@ -125,12 +166,10 @@ class OwnTopicStream(TopicStream):
         del limit
         cluster, known = self._topics(), from_json(start)
         self._check_cluster(known)
-        self._look(cluster)
-        read = known.published or {}
-        self._ends = [said for said in self._ends if said.batch > int(read.get("batch", 0)) or said.incarnation != read.get("incarnation")]
-        whole = [said for said in self._ends if not said.apart]
-        if self._ends and not whole:
-            self._report_waiting(self._ends[-1])
+        ends = self._say().ends_after(known.published or {})
+        whole = [said for said in ends if not said.apart]
+        if ends and not whole:
+            self._report_waiting(ends[-1])
         if not whole:
             return dict(start)
         self._waits = ""
@@ -141,13 +180,10 @@ class OwnTopicStream(TopicStream):
             chosen = said
         return self._offset_at(cluster, known, chosen).to_json()
 
-    def _look(self, cluster: TopicCluster) -> None:
-        """Take what the positions topic says since the last look."""
-        if self._positions is None:
-            published = cluster.source.published_by
-            assert published is not None, "such a stream is of such topics"
-            self._positions = PositionsReader(cluster.broker, published.positions_topic, cluster.source.group_of(self._reading.pipeline))
-        self._ends += self._positions.advance()
+    def _say(self) -> PublishedTopics:
+        """Return what the publisher says of the topics."""
+        self._published = self._published or PublishedTopics(self._topics(), self._reading.pipeline)
+        return self._published
 
     def _report_waiting(self, said: Published) -> None:
         waits = ", ".join(sorted(said.apart))
@@ -180,18 +216,21 @@ class OwnTopicStream(TopicStream):
             topics[one.topic] = TopicOffsets(one.topic_id, one.ends)
         return StreamOffset(said.position, known.cluster, topics, {"incarnation": said.incarnation, "batch": said.batch})
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[TaskRanges]:
-        """Return a task for each topic, the same whenever they are planned. Raises OffsetWentBack if the batch ends before it begins."""
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OwnTask]:  # type: ignore[override]
+        """Return a task for each topic, the same whenever they are planned.
+
+        Raises OffsetWentBack if the batch ends before it begins, TopicRefused and BrokerError.
+        """
         first, last = from_json(start), from_json(end)
         if last.number < first.number:
             raise OffsetWentBack(f"a batch ends at position {last.number}, before it begins at {first.number}")
         self._check_cluster(first)
-        by_topic = groupby(own_ranges(first, last), key=lambda one: one.topic)
-        return [TaskRanges(tuple(ranges)) for _, ranges in by_topic]
+        return self._say().tasks(first, last)
 
     def read(self, partition: TaskRanges) -> Iterator[pa.RecordBatch]:
         """Yield the events of a topic in the order of the source's log. Raises AuditorError."""
-        return read_own(load(Path(self._reading.config)), self._reading.pipeline, partition.ranges)
+        assert isinstance(partition, OwnTask), "it makes no others"
+        return read_own(load(Path(self._reading.config)), self._reading.pipeline, partition)
 
     def run_tasks(self, run: RunTasks, write: Callable[[Any], Any], root: Folder, partitions: Sequence[TaskRanges]) -> list[Any]:
         """Let tasks read topics, whose columns are those of the source at each position."""
@@ -202,8 +241,8 @@ class OwnTopicStream(TopicStream):
 
     def stop(self) -> None:
         """Close the clients."""
-        if self._positions is not None:
-            self._positions.close()
+        if self._published is not None:
+            self._published.close()
         super().stop()
 
 
@@ -229,11 +268,15 @@ def own_ranges(start: StreamOffset, end: StreamOffset) -> list[Range]:
     return found
 
 
-def read_own(settings: Settings, pipeline: str, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of ranges of one topic, in the order of the source's log. Raises AuditorError."""
+def read_own(settings: Settings, pipeline: str, task: OwnTask) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a task, in the order of the source's log. Raises AuditorError."""
     source = settings.pipeline(pipeline).topic_source
     assert source is not None, "only pipelines with topics have such tasks"
-    yield from _TopicEvents(source, settings.brokers[source.broker], source.group_of(pipeline), ranges).batches()
+    changes = [change.event(task.table) for change in task.changes]
+    if changes:
+        yield pa.RecordBatch.from_pylist(changes, ARROW_SCHEMA)
+    if task.ranges:
+        yield from _TopicEvents(source, settings.brokers[source.broker], source.group_of(pipeline), task).batches()
 
 
 def _count(known: StreamOffset, said: Published) -> int:
@@ -249,10 +292,11 @@ def first_own_offset(cluster: TopicCluster) -> StreamOffset:
     """Return where a new pipeline begins to read topics of another one. Raises TopicRefused and BrokerError."""
     published = cluster.source.published_by
     assert published is not None, "such an offset is of such topics"
-    if published.positions_topic not in cluster.describe([published.positions_topic]):
+    own = published.positions_topic, published.statements_topic
+    if missing := [topic for topic in own if topic not in cluster.describe(own)]:
         raise TopicRefused(
-            f"topic {published.positions_topic} is not on the broker {cluster.source.broker}: the pipeline {published.pipeline} has not"
-            " published anything; start it first, or correct published_by"
+            f"topic {missing[0]} is not on the broker {cluster.source.broker}: the pipeline {published.pipeline} has not published anything"
+            " there; start it first, or correct published_by"
         )
     return StreamOffset(Position(0, 0, 0).pack(), cluster.identify(), {}, {})
 
@@ -260,65 +304,85 @@ def first_own_offset(cluster: TopicCluster) -> StreamOffset:
 class _TopicEvents:
     """The events of ranges of one topic, in the order of the source's log."""
 
-    def __init__(self, source: TopicSource, broker: Broker, group: str, ranges: Sequence[Range]) -> None:
-        self._broker, self._group, self._ranges = broker, group, ranges
-        self._reader = reader_of(source, broker, ranges[0].topic)
-        self._table = source.table_of(ranges[0].topic)
-        self._has_deletes = source.messages_of(ranges[0].topic).values != "plain"
+    def __init__(self, source: TopicSource, broker: Broker, group: str, task: OwnTask) -> None:
+        self._broker, self._group, self._ranges, self._table = broker, group, task.ranges, task.table
+        database, _, table = task.table.partition(".")
+        settings = source.messages_of(task.ranges[0].topic)
+        look_up = shared_registry(broker.registry).schema if settings.has_registry and broker.registry else None
+        self._readers = {id: MessageReader(database, table, settings, schema, look_up) for id, schema in task.schemas.items()}
+        self._has_deletes = settings.values != "plain"
         """Whether a tombstone only follows the message of a delete."""
+        self._emptied = {change.position for change in task.changes}
+        """Where statements emptied the table that are known already: a message says so in each partition."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield them."""
         consumers = [open_consumer(self._broker, self._group, CONSUMER) for _ in self._ranges]
         try:
-            waiting: list[tuple[int, int, int, Message]] = []
-            size = 0
+            waiting: list[Message] = []
+            places: list[tuple[int, int]] = []
+            size, known = 0, ""
             streams = [self._placed(consumer, one) for consumer, one in zip(consumers, self._ranges, strict=True)]
-            for position, row, order, message in heapq.merge(*streams, key=lambda placed: placed[:3]):
-                if isinstance(message, pa.RecordBatch):
-                    yield message
+            for position, row, _, id, found in heapq.merge(*streams, key=lambda placed: placed[:3]):
+                if isinstance(found, pa.RecordBatch):
+                    yield found
                     continue
-                waiting.append((position, row, order, message))
-                size += len(message)
-                if len(waiting) >= BATCH_EVENTS or size >= BATCH_BYTES:
-                    yield from self._flush(waiting)
-                    waiting, size = [], 0
-            yield from self._flush(waiting)
+                if waiting and (id != known or len(waiting) >= BATCH_EVENTS or size >= BATCH_BYTES):
+                    yield from self._flush(known, waiting, places)
+                    waiting, places, size = [], [], 0
+                known = id
+                waiting.append(found)
+                places.append((position, row))
+                size += len(found)
+            yield from self._flush(known, waiting, places)
         finally:
             for consumer in consumers:
                 consumer.close()
 
-    def _placed(self, consumer: Consumer, one: Range) -> Iterator[tuple[int, int, int, Any]]:
-        """Yield the messages of a partition, each with its position, row, and place among others of these."""
+    def _placed(self, consumer: Consumer, one: Range) -> Iterator[tuple[int, int, int, str, Any]]:
+        """Yield the messages of a partition, each with its position, row, place among others of these, and the id of its columns.
+
+        Instead of one that is no row's, there is a note.
+        """
         at, order = one.before + 1, 0
         for message in read_range(consumer, one):
             order += 1
             if isinstance(message, Gap):
-                yield at, 0, order, note_of(self._table, one, (at, at), message.end - message.start, message.start, message.why, None)
+                lost = message.end - message.start
+                yield at, 0, order, "", note_of(self._table, one, (at, at), lost, message.start, message.why, None)
                 continue
             if message.value() is None and self._has_deletes:
                 continue
             headers = dict(message.headers() or ())
             place = headers.get(PLACE)
             try:
-                position, row, _ = (place or b"").decode().split(".") if isinstance(place, bytes) else ("", "", "")
-                at = int(position)
+                position, number, id = (place or b"").decode().split(".") if isinstance(place, bytes) else ("", "", "")
+                at, row = int(position), int(number)
             except ValueError:
                 why = f"the message has no header {PLACE!r} with its position, as all have that a pipeline publishes"
-                yield at, 0, order, note_of(self._table, one, (at, at), 1, offset_of(message), why, message.timestamp()[1])
+                yield at, 0, order, "", note_of(self._table, one, (at, at), 1, offset_of(message), why, message.timestamp()[1])
                 continue
-            yield at, 2 * int(row) + (OLD_KEY in headers), order, message
+            if row < 0:
+                if at not in self._emptied:
+                    self._emptied.add(at)
+                    moment = dt.datetime.fromtimestamp(max(message.timestamp()[1], 0) / 1000, dt.UTC)
+                    cleared = Change(at, -1, moment, {"ops": [{"op": "clear"}], "advances": True})
+                    yield at, row, order, "", pa.RecordBatch.from_pylist([cleared.event(self._table)], ARROW_SCHEMA)
+            elif id not in self._readers:
+                why = f"the pipeline that publishes says nowhere which columns {id} are"
+                yield at, row, order, "", note_of(self._table, one, (at, at), 1, offset_of(message), why, message.timestamp()[1])
+            else:
+                yield at, 2 * row + (OLD_KEY in headers), order, id, message
 
-    def _flush(self, waiting: Sequence[tuple[int, int, int, Message]]) -> Iterator[pa.RecordBatch]:
-        if not waiting:
+    def _flush(self, id: str, messages: Sequence[Message], places: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+        """Yield the events of messages that have the columns of an id, and notes on those that cannot be read."""
+        if not messages:
             return
-        messages = [message for *_, message in waiting]
-        positions, rows = (np.array([placed[index] for placed in waiting], np.int64) for index in (0, 1))
+        positions, rows = np.array(places, np.int64).T
         keys, values = [message.key() for message in messages], [message.value() for message in messages]
-        read = self._reader.read(keys, values, positions, rows, times_of(messages))
+        read = self._readers[id].read(keys, values, positions, rows, times_of(messages))
         yield from read.events
         for number, why in read.refused:
             message, place = messages[number], int(positions[number])
             one = next(one for one in self._ranges if one.partition == message.partition())
-            note = note_of(self._table, one, (place, place), 1, offset_of(message), why, message.timestamp()[1])
-            yield note
+            yield note_of(self._table, one, (place, place), 1, offset_of(message), why, message.timestamp()[1])

@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeAlias
 import pyarrow.compute as pc
 
 from auditor.config import Settings, is_pattern
-from auditor.errors import AuditorError, BrokerError, PositionLost, TopicRefused
+from auditor.errors import AuditorError, BrokerDenied, BrokerError, PositionLost, TopicRefused
 from auditor.escaping import shell_word
 from auditor.pipeline.events import TableSchema, place_text
 from auditor.pipeline.incarnation import packed
 from auditor.pipeline.kafka.broker import open_consumer, translated
 from auditor.pipeline.kafka.offsets import Range, from_json
-from auditor.pipeline.kafka.topic_cluster import TopicCluster, missing_rights, open_cluster
+from auditor.pipeline.kafka.topic_cluster import TopicCluster, may_use_group, missing_rights, open_cluster
 from auditor.pipeline.kafka.topic_reading import CONSUMER, Gap, read_messages, read_range, reader_of
 from auditor.pipeline.kafka.topic_stream import check_cluster
 from auditor.pipeline.kafka.topics import Topic, read_settings
@@ -47,6 +47,8 @@ def check_source_topics(settings: Settings, name: str) -> Iterator[Result]:
             yield "warning", f"topic {topic}", f"no topic of the broker {source.broker} fits this yet"
     for topic in missing_rights(cluster, list(found)):
         yield "error", f"topic {topic}", "the account may not read it; grant READ on the topic"
+    if not may_use_group(cluster, group := source.group_of(name)):
+        yield "error", f"group {group}", "the account may not use it; grant READ on the consumer group, or name another one (source: group)"
     tables: dict[str, str] = {}
     for topic in found:
         table = source.table_of(topic)
@@ -56,13 +58,21 @@ def check_source_topics(settings: Settings, name: str) -> Iterator[Result]:
             yield "error", f"topic {topic}", f"it has the table {table}, as the topic {other} does, and both have no order; leave one out"
     yield from _check_retention(cluster, found)
     yield from _check_registry(cluster)
-    if source.published_by and (positions := source.published_by.positions_topic) not in cluster.describe([positions]):
-        yield "error", f"topic {positions}", f"the pipeline {source.published_by.pipeline} has not made it yet; start that pipeline first"
+    if published := source.published_by:
+        own = published.positions_topic, published.statements_topic
+        for topic in {*own} - {*cluster.describe(own)}:
+            yield "error", f"topic {topic}", f"the pipeline {published.pipeline} has not made it yet; start that pipeline first"
 
 
 def _check_retention(cluster: TopicCluster, found: Mapping[str, Topic]) -> Iterator[Result]:
     """Yield which topics forget messages before a pipeline that stood still for a night has read them."""
-    for topic, values in read_settings(cluster.admin, list(found), cluster.timeout).items() if found else ():
+    try:
+        settings = read_settings(cluster.admin, list(found), cluster.timeout) if found else {}
+    except BrokerDenied as error:
+        why = f"what topics forget is not checked, because the account may not see their settings: {error}; grant DESCRIBE_CONFIGS on them"
+        yield "warning", f"source {cluster.source.broker}", why
+        return
+    for topic, values in settings.items():
         kept, policy = int(values.get("retention.ms") or -1) / 1000, str(values.get("cleanup.policy"))
         if "delete" in policy and 0 <= kept < LEAST_RETENTION:
             sentence = (

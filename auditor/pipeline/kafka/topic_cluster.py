@@ -71,9 +71,13 @@ class TopicCluster:
         """Return the offset behind the last message of each partition whose transaction is decided, as all before it are."""
         return self._ask(dict.fromkeys(partitions, admin_module().OffsetSpec.latest()))
 
+    def all_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the offset behind the last message of each partition, whether its transaction is decided or not. Raises BrokerError."""
+        return self._ask(dict.fromkeys(partitions, admin_module().OffsetSpec.latest()), is_committed=False)
+
     def hidden(self, ends: Mapping[Partition, int]) -> dict[Partition, int]:
         """Return the partitions that have messages behind these ends, which wait for a transaction, and from which offset on."""
-        there = self._ask(dict.fromkeys(ends, admin_module().OffsetSpec.latest()), is_committed=False)
+        there = self.all_ends(ends)
         return {partition: end for partition, end in ends.items() if there[partition] > end}
 
     def at(self, partitions: Iterable[Partition], time: dt.datetime) -> dict[Partition, int]:
@@ -133,6 +137,18 @@ def missing_rights(cluster: TopicCluster, names: Sequence[str]) -> list[str]:
         if allowed and not allowing & {*allowed}:
             lacking.append(name)
     return lacking
+
+
+def may_use_group(cluster: TopicCluster, group: str) -> bool:
+    """Return whether the account may read and write the offsets of a consumer group, as far as the cluster says it. Raises BrokerError."""
+    allowing = {admin_module().AclOperation.READ, admin_module().AclOperation.ALL}
+    try:
+        with translated(f"group {group}"):
+            answers = cluster.admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=cluster.timeout)
+            allowed = answers[group].result().authorized_operations
+    except BrokerDenied:
+        return False
+    return not allowed or bool(allowing & {*allowed})
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.messages import column_values
 from auditor.pipeline.messages.connect_schemas import Schema, avro_name, struct
 from auditor.pipeline.messages.payloads import PayloadWriter, Register
-from auditor.pipeline.messages.source_block import Names, SourceBlocks, join_object
+from auditor.pipeline.messages.source_block import Names, SourceBlocks, file_number, join_object
 
 MESSAGES = pa.schema(
     [
@@ -334,7 +334,7 @@ class _Rows:
 def transaction_ids(events: pa.RecordBatch, names: Names) -> list[str]:
     """Return the identifier of each event's transaction: its GTID, or its place in the log."""
     places = (
-        f"file={names.log_name}.{position >> 32 & 0xFFFFFF:06d},pos={position & 0xFFFFFFFF}" for position in events["position"].to_pylist()
+        f"file={names.log_name}.{file_number(position):06d},pos={position & 0xFFFFFFFF}" for position in events["position"].to_pylist()
     )
     return [gtid or place for gtid, place in zip(events["gtid"].to_pylist(), places, strict=True)]
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import SOURCE_FIELDS
-from auditor.pipeline.events import FILE_BITS, OFFSET_BITS, Position, TableSchema
+from auditor.pipeline.events import FIRST_MESSAGES, OFFSET_BITS, TableSchema
 from auditor.pipeline.messages import byte_texts
 from auditor.pipeline.messages.connect_schemas import Schema, struct
+
+Number = TypeVar("Number", int, np.ndarray)
+"""A position, or many of them."""
 
 SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last", "false", "incremental")
 
@@ -53,11 +56,15 @@ class Names:
 
     def block(self, database: str, table: str | None, gtid: str | None, position: int, micros: int) -> dict[str, Any]:
         """Return the block of one change that is none of a row."""
-        place = Position.unpack(position)
         given = {"version": self.version, "connector": self.connector, "name": self.prefix, "ts_ms": micros // 1000, "snapshot": "false"}
         given |= {"db": database, "ts_us": micros, "ts_ns": micros * 1000, "table": table, "server_id": self.server_id, "gtid": gtid}
-        given |= {"file": f"{self.log_name}.{place.file:06d}", "pos": place.offset, "row": 0}
+        given |= {"file": f"{self.log_name}.{file_number(position):06d}", "pos": position & ((1 << OFFSET_BITS) - 1), "row": 0}
         return {name: given.get(name) for name in SOURCE_FIELDS}
+
+
+def file_number(positions: Number) -> Number:
+    """Return the numbers of the files of positions; those of messages that a pipeline read in topics are counted from 0."""
+    return positions >> OFFSET_BITS & (FIRST_MESSAGES - 1)
 
 
 class SourceBlocks:
@@ -66,7 +73,7 @@ class SourceBlocks:
     def __init__(self, names: Names, schema: TableSchema, events: pa.RecordBatch) -> None:
         micros = events["time"].cast(pa.int64())
         positions = events["position"].to_numpy()
-        files = _numbered(positions >> OFFSET_BITS & ((1 << FILE_BITS) - 1), f'"{json.dumps(names.log_name)[1:-1]}.')
+        files = _numbered(file_number(positions), f'"{json.dumps(names.log_name)[1:-1]}.')
         us = pc.cast(micros, pa.string())
         milliseconds = pa.array(micros.to_numpy() // 1000).cast(pa.string())
         is_read = pc.is_in(events["kind"], pa.array(["refresh", "absent"]))

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from cryptography.hazmat.primitives import serialization
 
 from auditor.config import Broker
 from auditor.errors import BrokerDenied, BrokerError, BrokerUnreachable
 from auditor.pipeline.kafka.broker import open_admin, translated
+from auditor.pipeline.kafka.source_check import check_source_topics
 from auditor.pipeline.kafka.target_check import check_topics
 from tests.certificates import Authority
 from tests.pipeline.kafka.test_publisher import ORDERS, order
 from tests.pipeline.kafka.topic_road import PIPELINE, TARGET, Made, TopicRoad
+from tests.pipeline.read_topics.topics import TopicRoad as ReadRoad
+from tests.pipeline.read_topics.topics import Topics, plain
 from tests.pipeline_events import announce, batch, insert
 from tests.servers import kafka
 from tests.servers.process import Unavailable, free_port
@@ -128,3 +142,78 @@ def test_an_account_without_rights_is_told_which_it_lacks(secured: Secured, tmp_
         assert said and "AUTHORIZATION_FAILED" in said[0]
     finally:
         road.close()
+
+
+NOBODY = {**MECHANISMS["plain"], "sasl__username": "nobody", "sasl__password": "no-rights"}
+
+
+@pytest.fixture
+def read_by_nobody(secured: Secured, tmp_path: Path, empty_store: Path) -> Iterator[Callable[..., ReadRoad]]:
+    """Makes a pipeline from a topic with one message, with an account that may do to it what is granted."""
+    topics = Topics(secured.broker.server)
+    topic = topics.make("shop.orders")
+    topics.send(topic, ({"id": 1}, {"id": 1}))
+    made: list[ReadRoad] = []
+
+    def make(*granted: str, group: bool = False) -> ReadRoad:
+        asked = [binding(ResourceType.TOPIC, topic, one) for one in granted]
+        asked += [binding(ResourceType.GROUP, f"auditor.{topics.prefix}", "READ")] if group else []
+        for answer in topics.admin.create_acls(asked).values() if asked else ():
+            answer.result(10)
+        settings = secured.settings(**NOBODY)
+        seen = Topics(str(settings["servers"]), topics.prefix)
+        brokers = f", timeout: 5s, properties: {json.dumps(settings['properties'])}"
+        url = f"duckdb:///{tmp_path}/warehouse.duckdb"
+        seen.admin = topics.admin
+        made.append(ReadRoad(tmp_path, seen, url, empty_store, plain(topics, "shop.orders", id="bigint"), brokers=brokers))
+        return made[-1]
+
+    yield make
+    for road in made:
+        road.close()
+    topics.close()
+
+
+def binding(kind: ResourceType, name: str, operation: str) -> AclBinding:
+    """What is granted to that account."""
+    allowed = AclOperation[operation], AclPermissionType.ALLOW
+    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:nobody", "*", *allowed)
+
+
+def errors_of(road: ReadRoad) -> list[str]:
+    """What the check of a source says of it."""
+    return [f"{subject}: {sentence}" for severity, subject, sentence in check_source_topics(road.settings, "shop") if severity == "error"]
+
+
+def test_a_topic_that_the_account_may_not_see_is_named(read_by_nobody: Callable[..., ReadRoad]) -> None:
+    road = read_by_nobody()
+    topic = road.topics.name("shop.orders")
+    with pytest.raises(BrokerDenied, match=f"{topic}.*TOPIC_AUTHORIZATION_FAILED"):
+        road.stage()
+    [said] = errors_of(road)
+    assert topic in said and "TOPIC_AUTHORIZATION_FAILED" in said
+
+
+def test_a_topic_that_the_account_may_not_read_is_named(read_by_nobody: Callable[..., ReadRoad]) -> None:
+    road = read_by_nobody("DESCRIBE", group=True)
+    topic = road.topics.name("shop.orders")
+    with pytest.raises(BrokerDenied, match=f"{topic}.*TOPIC_AUTHORIZATION_FAILED"):
+        road.stage()
+    assert f"topic {topic}: the account may not read it; grant READ on the topic" in errors_of(road)
+
+
+def test_a_group_that_the_account_may_not_use_is_named(read_by_nobody: Callable[..., ReadRoad]) -> None:
+    road = read_by_nobody("READ", "DESCRIBE")
+    with pytest.raises(BrokerDenied, match="GROUP_AUTHORIZATION_FAILED"):
+        road.stage()
+    [said] = errors_of(road)
+    assert said.startswith(f"group auditor.{road.topics.prefix}: the account may not use it; grant READ")
+
+
+def test_an_account_that_may_read_and_nothing_else_reads(read_by_nobody: Callable[..., ReadRoad]) -> None:
+    road = read_by_nobody("READ", "DESCRIBE", group=True)
+    road.load()
+    assert road.rows("orders") == [(1,)] and not errors_of(road)
+    [warning] = [sentence for severity, _, sentence in check_source_topics(road.settings, "shop") if severity == "warning"]
+    assert "grant DESCRIBE_CONFIGS" in warning
+    assert road.topics.committed(road.group) == road.read_up_to()

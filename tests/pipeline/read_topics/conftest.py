@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.live import Engines
+from tests.pipeline.kafka.topic_road import Made
 from tests.pipeline.read_topics.topics import TopicRoad, Topics
 
 
@@ -20,6 +21,16 @@ def topics(engines: Engines) -> Iterator[Topics]:
     made.close()
 
 
+@pytest.fixture
+def made(topics: Topics, tmp_path: Path, empty_store: Path) -> Iterator[Made]:
+    """What makes roads into topics."""
+    (tmp_path / "feed").mkdir()
+    making = Made(tmp_path / "feed", topics.server, "", empty_store)
+    yield making
+    for one in making.roads:
+        one.close()
+
+
 MakeRoad = Callable[..., TopicRoad]
 
 
@@ -28,8 +39,9 @@ def make_road(tmp_path: Path, topics: Topics, empty_store: Path) -> Iterator[Mak
     """Makes the road of a test, into DuckDB unless ``url`` says otherwise."""
     made: list[TopicRoad] = []
 
-    def make(source: str, more: str = "", url: str = "", brokers: str = "") -> TopicRoad:
-        made.append(TopicRoad(tmp_path, topics, url or f"duckdb:///{tmp_path}/warehouse.duckdb", empty_store, source, more, brokers))
+    def make(source: str, more: str = "", url: str = "", brokers: str = "", **target: str) -> TopicRoad:
+        url = url or f"duckdb:///{tmp_path}/warehouse.duckdb"
+        made.append(TopicRoad(tmp_path, topics, url, empty_store, source, more, brokers, **target))
         return made[-1]
 
     yield make

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from auditor.errors import SourceReplaced, TopicRefused
 from auditor.pipeline.events import Position
+from auditor.pipeline.incarnation import NOTE
+from auditor.pipeline.kafka.topic_sources import OwnTopics
+from auditor.pipeline.restaging import restage
+from auditor.pipeline.source import EVENT_TYPE
 from auditor.service import pipelines as service
 from auditor.store import parts, pipelines
 from tests.live import Engines
@@ -27,29 +29,20 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def made(topics: Topics, tmp_path: Path, empty_store: Path) -> Iterator[Made]:
-    """What makes roads into topics."""
-    (tmp_path / "feed").mkdir()
-    making = Made(tmp_path / "feed", topics.server, "", empty_store)
-    yield making
-    for one in making.roads:
-        one.close()
-
-
-@pytest.fixture
 def feed(topics: Topics, made: Made) -> Feed:
-    """A pipeline that publishes into topics of several partitions, with the columns' types."""
+    """A pipeline that publishes into topics of several partitions, without schemas beside its messages."""
     return made.road(
         partitions=3,
-        messages={"schemas": True, "source_types": True},
         topic=f"{topics.prefix}.{{database}}.{{table}}",
         positions=f"{topics.prefix}.positions",
+        schema_changes=f"{topics.prefix}.changes",
     )
 
 
 def road_of(topics: Topics, make_road: MakeRoad, more: str = "") -> TopicRoad:
     """A pipeline that reads them."""
-    published = f"published_by: {{pipeline: feed, target: events, positions: {topics.prefix}.positions}}"
+    own = f"positions: {topics.prefix}.positions, schema_changes: {topics.prefix}.changes"
+    published = f"published_by: {{pipeline: feed, target: events, {own}}}"
     return make_road(f"topics: ['{topics.prefix}.shop.*']\n{published}\n{more}")
 
 
@@ -164,3 +157,33 @@ def test_schemas_of_a_registry(topics: Topics, made: Made, make_road: MakeRoad, 
     assert len(road.rows("lines")) == 3 and not road.notes()
     subjects = [one for one in service.check(road.settings, road.config_file, road.store, PIPELINE) if one.severity == "error"]
     assert not subjects, subjects
+
+
+def test_what_is_published_while_a_batch_is_planned_comes_in_the_next_one(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    write(feed, 10, range(3))
+    publisher.publish_all()
+    road.begin()
+    reader = OwnTopics({"config": str(road.config_file), "pipeline": PIPELINE}).streamReader(EVENT_TYPE)
+    start = road.offset
+    end = reader.latestOffset(start)
+    write(feed, 20, range(3, 5))
+    publisher.publish_all()
+    tasks = reader.partitions(start, end)
+    assert sum(one.end - one.start for task in tasks for one in task.ranges) and end["position"] == 10
+    assert reader.latestOffset(end)["position"] == 20
+    reader.stop()
+
+
+def test_a_damaged_part_is_read_again_from_its_topic(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    for position in (10, 20, 30):
+        write(feed, position, range(position, position + 5))
+        publisher.publish_all()
+        road.stage()
+    damaged = parts.list_parts(road.store, PIPELINE, "shop.orders", 0)[1]
+    (road.folder / "staging" / damaged.path).write_bytes(b"damaged")
+    road.root.put(NOTE, pipelines.begin(road.store, PIPELINE).encode())
+    assert restage(road.settings, road.store, PIPELINE, road.root, "shop.orders") == 1
+    road.merge()
+    assert [row[0] for row in road.rows("orders")] == [number for start in (10, 20, 30) for number in range(start, start + 5)]

@@ -30,13 +30,16 @@ from tests.pipeline.road import pass_time, run_here
 
 PIPELINE = "shop"
 
+EVENTS = "events"
+"""The name of the target that is topics, where a road has one."""
+
 
 class Topics:
     """Topics of one test on a broker that others use too: their names begin with a prefix of the test's own."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, prefix: str = "") -> None:
         self.server = server
-        self.prefix = f"t{uuid.uuid4().hex[:10]}"
+        self.prefix = prefix or f"t{uuid.uuid4().hex[:10]}"
         self.admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
         self.made: set[str] = set()
 
@@ -113,20 +116,38 @@ def _bytes(value: Any) -> bytes | None:
 class TopicRoad:
     """One pipeline from topics into one target."""
 
-    def __init__(self, folder: Path, topics: Topics, url: str, empty_store: Path, source: str, more: str = "", brokers: str = "") -> None:
-        """``source`` are the lines of the source below its broker, ``more`` further ones of the pipeline."""
+    def __init__(
+        self,
+        folder: Path,
+        topics: Topics,
+        url: str,
+        empty_store: Path,
+        source: str,
+        more: str = "",
+        brokers: str = "",
+        *,
+        another: str = "",
+        target: str = "",
+    ) -> None:
+        """``source`` are the lines of the source below its broker, ``more`` further ones of the pipeline.
+
+        ``another`` is a broker with which topics are the pipeline's second target, ``target`` what is said of it beside.
+        """
         self.topics, self.folder = topics, folder
         self.schema = f"s{uuid.uuid4().hex[:8]}"
         self.config_file = folder / "auditor.yaml"
         self.group = f"auditor.{topics.prefix}"
         lines = "\n".join(f"      {line}" for line in source.strip().splitlines())
         rest = "\n".join(f"    {line}" for line in more.strip().splitlines())
+        also = f"\n  another: {{servers: {another!r}}}" if another else ""
+        named = f"topic: '{topics.prefix}.{{database}}.{{table}}', positions: {topics.prefix}.positions"
+        events = f", {EVENTS}: {{broker: another, {named}, every: 0s{target}}}" if another else ""
         self.config_file.write_text(
             f"""\
 connections:
   warehouse: {{url: "{url}", write: {{url: "{url}"}}, limits: {{lock_timeout: 2s}}}}
 brokers:
-  kafka: {{servers: ["{topics.server}"]{brokers}}}
+  kafka: {{servers: ["{topics.server}"]{brokers}}}{also}
 audits: {{}}
 pipelines:
   {PIPELINE}:
@@ -135,7 +156,7 @@ pipelines:
       group: {self.group}
 {lines}
     staging: {{path: "{folder}/staging"}}
-    targets: {{wh: {{connection: warehouse, schema: {self.schema}, every: 0s}}}}
+    targets: {{wh: {{connection: warehouse, schema: {self.schema}, every: 0s}}{events}}}
 {rest}
 """
         )
@@ -220,7 +241,8 @@ pipelines:
             loader.close()
         self.store.close()
         with open_writer("warehouse", self.settings.connections["warehouse"]) as session:
-            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.names.quote(self.schema)} CASCADE")
+            cascade = "" if session.dialect.name == "mysql" else " CASCADE"
+            session.execute(f"DROP SCHEMA IF EXISTS {session.dialect.names.quote(self.schema)}{cascade}")
 
 
 def plain(topics: Topics, *tables: str, **columns: str) -> str:
