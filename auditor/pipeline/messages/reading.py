@@ -510,13 +510,16 @@ def _images(layout: Layout, changes: list[_Change]) -> tuple[pa.ListArray, tuple
 
 
 def _is_nested(payload: bytes) -> bool:
-    return payload.count(b"{") + payload.count(b"[") > MOST_NESTED
+    return len(payload) > MOST_NESTED and payload.count(b"{") + payload.count(b"[") > MOST_NESTED
 
 
 def _gtid_of(found: Any) -> str | None:
-    if found is not None and not (isinstance(found, str) and found.isascii()):
-        raise MessageRefused("the gtid is no GTID")
-    return found
+    if found is None:
+        return None
+    try:
+        return str(found.encode(), "utf-8")
+    except (AttributeError, UnicodeEncodeError):
+        raise MessageRefused("the gtid is no text") from None
 
 
 def _kind(payload: Any) -> str:
