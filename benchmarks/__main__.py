@@ -27,6 +27,7 @@ from benchmarks import (
     shuffled,
     stream,
     tables,
+    topics,
     writes,
 )
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
@@ -45,6 +46,7 @@ PARTS = (
     "load",
     "stream",
     "road",
+    "topics",
     "tables",
     "refresh",
     "live",
@@ -73,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     tools = (
         _available_tools(options.tools, results)
-        if set(parts) - {"cost", "ratios", "load", "stream", "road", "tables", "refresh", "live", "shuffled", "writes", "repair"}
+        if set(parts) - {"cost", "ratios", "load", "stream", "road", "topics", "tables", "refresh", "live", "shuffled", "writes", "repair"}
         else []
     )
     results.tools = {tool.name: tool.description for tool in tools}
@@ -103,6 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "road" in parts:
                 for engine in _chosen(road.ENGINES, options):
                     results.roads += road.measure(servers, engine, rows, options.scenarios)
+            if "topics" in parts:
+                results.roads += topics.measure(servers, rows, options.scenarios)
             if "tables" in parts:
                 for engine in _chosen(tables.ENGINES, options):
                     seconds = 5.0 if options.quick else tables.SECONDS
