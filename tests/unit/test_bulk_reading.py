@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 from auditor.config import MessageSettings
 from auditor.errors import MessageRefused
 from auditor.pipeline.events import ARROW_SCHEMA, TableSchema
+from auditor.pipeline.float_texts import double_text
 from auditor.pipeline.messages import column_values, connect_schemas, reading
 from auditor.pipeline.messages.reading import MessageReader, ReadMessages
 from tests.pipeline_events import table
 
-ODD = ["null", "true", "1", "-0", "0", "1.0", "-0.0", "1e2", "1E400", "NaN", "Infinity", "-Infinity", "9007199254740993", "16777217",
-       "9223372036854775807", "9223372036854775808", "-9223372036854775809", "01", "+1", "1.", "'a'", '""', '"a"', '"1.50"', '"\\u00e4\\n"',
-       '"\\ud800"', '"\\udc00"', '"\\ud83d\\ude00"', '"a\\u0000b"', '"ü"', '"a\nb"', '"AQ=="', '"AQ="', '"f4AB"', '"2024-02-29T01:02:03Z"',
-       '"2024-02-29 01:02:03"', "[]", "[1]", "{}", '{"a":1,"a":2}', "1e15", "0.00001", "123456789.12345679", "", "}", '"', "1}{", '{"x":']  # fmt: skip
+ODD = [
+    "null", "true", "1", "-0", "0", "1.0", "-0.0", "1e2", "1E400", "NaN", "Infinity", "-Infinity", "9007199254740993", "16777217",
+    "9223372036854775807", "9223372036854775808", "-9223372036854775809", "01", "+1", "1.", "'a'", '""', '"a"', '"1.50"',
+    '"\\u00e4\\n"', '"\\ud800"', '"\\udc00"', '"\\ud83d\\ude00"', '"a\\u0000b"', '"ü"', '"a\nb"', '"AQ=="', '"AQ="', '"f4AB"',
+    '"2024-02-29T01:02:03Z"', '"2024-02-29 01:02:03"', "[]", "[1]", "{}", '{"a":1,"a":2}', "1e15", "0.00001", "123456789.12345679", "",
+    "}", '"', "1}{", '{"x":',
+]  # fmt: skip
 """What stands where a value is expected."""
 
 VALUES = {
@@ -192,3 +196,45 @@ def test_messages_are_the_same_alone_and_together(form: MessageSettings, is_give
     cut, piece = data.draw(st.integers(0, len(sent))), data.draw(st.integers(1, 9))
     alone, together = alone_and_together(form, COLUMNS if is_given else None, sent, cut, piece)
     assert alone == together
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.values}-{form.format}-{form.schemas}")
+def test_valid_messages_are_read_together(form: MessageSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = "{" + ",".join(f'"{name}":{VALUES[name][0]}' for name in NAMES) + "}"
+    change = '{"before":' + row + ',"after":' + row + ',"source":{"gtid":"a:1"},"op":"u"}'
+    body, key = (change if form.values == "debezium" else row), '{"id":1}'
+    if form.schemas:
+        body, key = beside(value_schema(form, NAMES), body), beside(KEY, key)
+    prefixes = (b"", b"") if not form.has_registry else (struct.pack(">BI", 0, 3), struct.pack(">BI", 0, 1))
+    sent: list[tuple[bytes | None, bytes | None]] = [(prefixes[0] + key.encode(), prefixes[1] + body.encode())] * 7
+    is_given = not form.schemas and not form.has_registry
+    alone: list[int] = []
+    parse = MessageReader._parse
+
+    def counted(self: MessageReader, *message: Any) -> Any:
+        alone.append(1)
+        return parse(self, *message)
+
+    monkeypatch.setattr(MessageReader, "_parse", counted)
+    [none, found] = read(form, COLUMNS if is_given else None, sent, 0)
+    assert none.events == [] and found.refused == [] and found.events[1].num_rows == 7
+    assert len(alone) == (0 if is_given else 1)  # the first one says the columns
+
+
+def test_all_numbers_of_a_double_have_their_texts() -> None:
+    numbers = [1e15, 999999999999999.0, 3231814999999999.5, 1e-5, 0.00012345678901234567, -0.0, 5e-324, 1.7976931348623157e308, 123456.0]
+    [column] = [column_values.of_column(one, MessageSettings()) for one in COLUMNS.columns if one.name == "amount"]
+    assert column.texts(pa.array([*numbers, None])).to_pylist() == [*map(double_text, numbers), None]
+
+
+@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
+def test_doubles_have_the_text_of_each(numbers: list[float | None]) -> None:
+    [column] = [column_values.of_column(one, MessageSettings()) for one in COLUMNS.columns if one.name == "amount"]
+    expected = [None if number is None else double_text(number) for number in numbers]
+    assert column.texts(pa.array(numbers, pa.float64())).to_pylist() == expected
+
+
+def test_what_is_nested_too_deep_is_read_alone() -> None:
+    deep = b'{"id":1,"other":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    [_, found] = read(MessageSettings(values="flat"), COLUMNS, [(None, deep)], 0)
+    assert [reason[:7] for _, reason in found.refused] == ["no JSON"]

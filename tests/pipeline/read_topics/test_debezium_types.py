@@ -91,5 +91,5 @@ def audited(road: TopicRoad, log: LiveLog, table: str, samples: list[Sample]) ->
     types = {f"c{number}": sample.type for number, sample in enumerate(samples)}
     if report.verdict == Verdict.MATCH:
         assert report.plan
-        return sorted(types.keys() - {column.name for column in report.plan.columns})
+        return [*sorted(types.keys() - {column.name for column in report.plan.columns})]
     return [report.verdict, report.reasons, named(report, types)]
