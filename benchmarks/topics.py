@@ -38,7 +38,7 @@ FORMS = {
     "Debezium's JSON with schemas": MessageSettings(schemas=True),
 }
 PARTITIONS = 2
-PIPELINE, TOPIC = "topics", f"road.{stream.TABLE_NAME}"
+TOPIC = f"road.{stream.TABLE_NAME}"
 
 CONFIGURATION = """\
 connections:
@@ -95,16 +95,16 @@ def _run(found: Road, folder: Path, source: str, start: Place, target: str, brok
     schema = next(TableSchema.from_json(batch["after"][0][0].as_py()) for batch in batches if batch["kind"][0].as_py() == "schema")
     listed = ", ".join(f'{one.name}: "{one.type}{"" if one.nullable else " not null"}"' for one in schema.columns)
     columns = "" if form.schemas else f", key: [{', '.join(schema.key)}], columns: {{{listed}}}"
-    values = {"target": target, "broker": broker, "pipeline": PIPELINE, "topic": TOPIC, "table": f"road.{stream.TABLE_NAME}"}
+    values = {"target": target, "broker": broker, "pipeline": road.PIPELINE, "topic": TOPIC, "table": f"road.{stream.TABLE_NAME}"}
     text = CONFIGURATION.format(**values, values=form.values, columns=columns, folder=folder, schema=road.SCHEMA)
     (folder / "auditor.yaml").write_text(text)
     _make_topic(broker)
     with closing(open_store(f"sqlite:///{folder}/auditor.db")) as store:
-        with road.running(folder, PIPELINE, {}) as pipeline:
-            road.wait(lambda: pipelines.get_pipeline(store, PIPELINE).source_offset is not None, pipeline)
+        with road.running(folder, road.PIPELINE, {}) as pipeline:
+            road.wait(lambda: pipelines.get_pipeline(store, road.PIPELINE).source_offset is not None, pipeline)
         _produce(broker, Encoder(schema, form, Names("road", "bench")), batches)
         began = time.monotonic()
-        with road.running(folder, PIPELINE, {}) as pipeline, road.watching(pipeline.pid, found):
+        with road.running(folder, road.PIPELINE, {}) as pipeline, road.watching(pipeline.pid, found):
             road.wait(lambda: road.merged(store, ("pg",)) >= found.events, pipeline, patience=road.PATIENCE + found.events / road.SLOWEST)
             found.seconds = time.monotonic() - began
             found.sustained = found.events / (time.time() - road.first_batch(folder / "log"))

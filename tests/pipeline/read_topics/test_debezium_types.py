@@ -24,8 +24,12 @@ from tests.servers.process import Server, Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.mysql, *NEEDS]
 
-NOT_HELD = re.compile("$^")
-"""Values that Debezium writes as other ones."""
+OPTIONS = {True: {"column.propagate.source.type": ".*"}, False: {"bigint.unsigned.handling.mode": "precise"}}
+"""Options of the connector, by whether it says the types in the source: without them, large numbers are to be of a type that holds them."""
+
+PRINTED_ANEW = re.compile(r"'1e300'|AS TIME\(6\)\) AS JSON|JSON_ARRAY\((x'00ff'|0\.00001)")
+"""Documents that Debezium writes as other ones: all digits of a double, a negative TIME, bytes without their type, 0 for -0.0. See
+docs/kafka-messages.md."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def written(kinds: str, target: str) -> list[Sample]:
     """Return the types of a kind that a target holds, with the values that it holds and Debezium writes."""
     samples = [held(sample, target) for sample in samples_of("mysql", kinds)]
-    samples = [replace(one, values=[value for value in one.values if not NOT_HELD.search(value)]) for one in samples]
+    samples = [replace(one, values=[value for value in one.values if not PRINTED_ANEW.search(value)]) for one in samples]
     return [one for one in samples if one.values]
 
 
@@ -55,7 +59,7 @@ def test_audits_find_what_debezium_wrote_equal(
     log.run(*(f"DROP TABLE IF EXISTS {name}" for name in (*tables, "done")), "CREATE TABLE done (id int PRIMARY KEY)")
     for name, samples in tables.items():
         log.run(f"CREATE TABLE {name} (id int PRIMARY KEY, {', '.join(f'c{n} {one.type}' for n, one in enumerate(samples))})")
-    debezium = Debezium(tmp_path, server.url, {"column.propagate.source.type": ".*"} if has_source_types else {})
+    debezium = Debezium(tmp_path, server.url, OPTIONS[has_source_types])
     try:
         for name, samples in tables.items():
             depth = max(len(sample.values) for sample in samples)
