@@ -68,7 +68,8 @@ def measure(servers: Servers, rows: int, words: Sequence[str] = ()) -> list[Road
     road.drop(target.url)
     with tempfile.TemporaryDirectory(prefix="road-", dir=servers.directory) as folder:
         start = road.run(direct, Path(folder), source.url, {"pg": target.url}, {}, rows, is_timed=False)
-    roads = []
+    direct.targets = f"{road.PG}, beside the topics"
+    roads = [direct]
     for name in forms:
         print(f"topics: {name}", file=sys.stderr, flush=True)
         found = Road("kafka", _title(name), broker.version, direct.events, os.getloadavg()[0])
