@@ -166,28 +166,32 @@ class MessageReader:
         """Return what a message shares with those behind it, if it is of a schema that was seen."""
         if value is None or self._settings.format == "avro":
             return None
+        schema: Schema | None
+        key_head: bytes | None
         if self._settings.has_registry:
             try:
-                schema: Schema | None = self._registered(value)[3]
+                _, form, _, schema = self._registered(value)
                 key_schema = None if key is None or self._given else self._registered(key)[3]
             except MessageRefused:
                 return None
-            heads, tail = (key and key[:5], value[:5]), 0
+            if form != "json_schema":
+                return None
+            key_head, head, tail = key and key[:5], value[:5], 0
         else:
-            schema, key_schema = self._embedded[1].schema, self._embedded[0].schema
-            heads, tail = (self._embedded[0].head, self._embedded[1].head or b""), 1
-            if self._given and not value.startswith(heads[1]):
-                heads = None, b""
-            tail = 1 if heads[1] else 0
+            of_key, of_value = self._embedded
+            schema, key_schema, key_head, head = of_value.schema, of_key.schema, of_key.head, of_value.head or b""
+            if self._given and not value.startswith(head):
+                head = b""
+            tail = 1 if head else 0  # the brace behind the payload
         layout = self._given
         if layout is None:
-            if not heads[1] or (key is not None and (key_schema is None or key_schema.type != "struct" or not heads[0])):
+            if not head or (key is not None and (key_schema is None or key_schema.type != "struct" or not key_head)):
                 return None
             names = () if key is None or key_schema is None else tuple(name for name, _ in key_schema.fields)
             _, layout = self._layouts.get((id(schema), names), (None, None))
         if layout is None or not self._bulk(layout).is_possible:
             return None
-        return _Common(layout, None if key is None else heads[0], heads[1], tail, self._given is None)
+        return _Common(layout, None if key is None else key_head, head, tail, self._given is None)
 
     def _bulk(self, layout: Layout) -> BulkReader:
         if id(layout) not in self._bulks:
