@@ -28,6 +28,7 @@ from benchmarks import (
     shuffled,
     stream,
     tables,
+    topics,
     writes,
 )
 from benchmarks.auditor_tool import Auditor, AuditorWithoutPrescan
@@ -47,6 +48,7 @@ PARTS = (
     "stream",
     "road",
     "publish",
+    "topics",
     "tables",
     "refresh",
     "live",
@@ -75,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     tools = (
         _available_tools(options.tools, results)
-        if set(parts) - {"cost", "ratios", "load", "stream", "road", "publish", "tables", "refresh", "live", "shuffled", "writes", "repair"}
+        if set(parts)
+        - {"cost", "ratios", "load", "stream", "road", "publish", "topics", "tables", "refresh", "live", "shuffled", "writes", "repair"}
         else []
     )
     results.tools = {tool.name: tool.description for tool in tools}
@@ -108,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "publish" in parts:
                 for engine in _chosen(publishing.ENGINES, options):
                     results.publications += publishing.measure(servers, engine, rows)
+            if "topics" in parts:
+                results.roads += topics.measure(servers, rows, options.scenarios)
             if "tables" in parts:
                 for engine in _chosen(tables.ENGINES, options):
                     seconds = 5.0 if options.quick else tables.SECONDS

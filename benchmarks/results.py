@@ -73,6 +73,9 @@ the beginning of the first batch to the end of the last merge, "from the start" 
 the commit of one row to where a query of PostgreSQL sees it, of {LATENCIES} rows one after the other, once the log is caught up with.
 Memory is the PSS of all processes at the moment when together they had most, CPU time that of each group from the start to the last row.
 Beside it, mysql-replication with an upsert for each row and a commit for each transaction of the source.
+
+Roads from Kafka read the events of the log from a topic of two partitions, in which our encoder wrote them before, and are compared with
+the road from the log to PostgreSQL in the same run.
 """
 TABLES_NOTES = f"""\
 `auditor pipeline run` as above, from one source to one target, while transactions of {ROWS_PER_TRANSACTION} rows each, of tables chosen
@@ -314,6 +317,7 @@ def _road_table(roads: Sequence[Road]) -> str:
         ("greatest manifest, and its files", _manifest),
         ("mysql-replication with upserts, events/s", lambda road: f"{road.row_by_row:,.0f}" if road.row_by_row else ""),
         ("sustained, times that", lambda road: f"{road.sustained / road.row_by_row:.1f}" if road.row_by_row else ""),
+        ("sustained, of the road from the log", lambda road: f"{road.sustained / road.direct:.2f}" if road.direct else ""),
         ("latency p50", lambda road: f"{median(road.latencies):.2f} s" if road.latencies else ""),
         ("latency, longest", lambda road: f"{max(road.latencies):.2f} s" if road.latencies else ""),
         ("peak memory, all", lambda road: f"{sum(road.memory.values()) / 2**20:,.0f} MiB"),

@@ -109,6 +109,8 @@ class Road:
     """Bytes of the greatest manifest of a COPY, and of the files that it names, and how many these are."""
     row_by_row: float = 0.0
     """Events per second of mysql-replication with an upsert for each row; 0 if it was not measured."""
+    direct: float = 0.0
+    """Of a road from a topic: the events per second, sustained, of the road from the log in the same run."""
     why: str = ""
 
 
@@ -123,18 +125,18 @@ def measure(servers: Servers, engine: str, rows: int, words: Sequence[str] = ())
     for targets in wanted:
         print(f"road: {engine} to {targets}", file=sys.stderr, flush=True)
         road = Road(engine, targets, source.version, load=os.getloadavg()[0])
-        _drop(target.url)
+        drop(target.url)
         with tempfile.TemporaryDirectory(prefix="road-", dir=servers.directory) as folder:
             urls = {"pg": target.url, "duck": f"duckdb:///{folder}/warehouse.duckdb"}
             try:
                 through: AbstractContextManager[Through] = _stand_in(servers, road) if targets in (S3, LARGE) else nullcontext(("", {}))
                 with through as (redshift, environment):
-                    start = _run(road, Path(folder), source.url, {**urls, "red": redshift}, environment, rows)
+                    start = run(road, Path(folder), source.url, {**urls, "red": redshift}, environment, rows)
             except Unavailable as reason:
                 road.why = str(reason)
         if targets == PG:
             road.row_by_row = _row_by_row(source.url, target.url, engine, start, min(rows, MAX_ROW_BY_ROW))
-        _drop(target.url)
+        drop(target.url)
         roads.append(road)
     return roads
 
@@ -157,7 +159,7 @@ def _stand_in(servers: Servers, road: Road) -> Iterator[Through]:
         with server.unloading_to(bucket.url):
             through = f"unload_to={quote(f's3://{BUCKET}/auditor', safe='')}&unload_role={quote(ROLE, safe='')}&region=us-east-1"
             yield f"{server.url}&{through}", environment
-        _drop(server.behind_database)
+        drop(server.behind_database)
     finally:
         done.set()
         bucket.stop()
@@ -172,8 +174,10 @@ def _watch_manifests(client: Any, road: Road, done: threading.Event) -> None:
             road.manifests = [max(sizes), sum(stored["Size"] for stored in objects) - sum(sizes), len(objects) - len(sizes)]
 
 
-def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environment: Mapping[str, str], rows: int) -> Place:
-    """Let a pipeline catch up with a written log, and then carry single rows; return where the log begins."""
+def run(
+    road: Road, folder: Path, source: str, urls: Mapping[str, str], environment: Mapping[str, str], rows: int, *, is_timed: bool = True
+) -> Place:
+    """Let a pipeline catch up with a written log, and then carry single rows if these are timed; return where the log begins."""
     names = TARGETS[road.targets]
     merges = "every: 0s"
     if road.targets == LARGE:
@@ -193,10 +197,10 @@ def _run(road: Road, folder: Path, source: str, urls: Mapping[str, str], environ
             road.events = stream.write_rows(cursor, rows)
             began = time.monotonic()
             with running(folder, PIPELINE, environment) as pipeline, watching(pipeline.pid, road):
-                wait(lambda: _merged(store, names) >= road.events, pipeline, patience=PATIENCE + rows / SLOWEST)
+                wait(lambda: merged(store, names) >= road.events, pipeline, patience=PATIENCE + rows / SLOWEST)
                 road.seconds = time.monotonic() - began
-                road.sustained = road.events / (time.time() - _first_batch(folder / "log"))
-                if road.targets == PG:
+                road.sustained = road.events / (time.time() - first_batch(folder / "log"))
+                if road.targets == PG and is_timed:
                     road.latencies = _time_rows(cursor, urls["pg"])
     return start
 
@@ -227,13 +231,13 @@ def wait(reached: Callable[[], bool], pipeline: subprocess.Popen[bytes], every: 
         time.sleep(every)
 
 
-def _merged(store: Store, targets: tuple[str, ...]) -> int:
+def merged(store: Store, targets: tuple[str, ...]) -> int:
     """Return how many events the slowest target has merged."""
     reports = pipelines.list_merges(store, PIPELINE)
     return min(sum(progress.events for progress in reports.get(target, {}).values()) for target in targets)
 
 
-def _first_batch(log: Path) -> float:
+def first_batch(log: Path) -> float:
     """Return when (seconds since 1970) the first batch of a pipeline was begun, from its log."""
     for line in log.read_text(errors="replace").splitlines():
         if '"action": "staged"' in line:
@@ -329,6 +333,6 @@ def _upsert(values: dict[str, object]) -> tuple[str, list[object]]:
     return f"{into} ON CONFLICT (id) DO UPDATE SET {changes}", list(values.values())
 
 
-def _drop(target: str) -> None:
+def drop(target: str) -> None:
     with closing(postgres.connect(target)) as connection:
         connection.cursor().execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")

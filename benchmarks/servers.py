@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import tests.servers.process as process
-from tests.servers import mariadb, mysql, postgres, redshift, spark
+from tests.servers import kafka, mariadb, mysql, postgres, redshift, spark
 from tests.servers.process import Server, Unavailable
 
 POSTGRES = {
@@ -113,6 +113,7 @@ STARTS: dict[str, Callable[[Path], Server]] = {
     "replica": _mariadb(2),
     "postgres": _postgres,
     "redshift": _redshift,
+    "kafka": kafka.start,
     "duckdb": _duckdb,
     "spark": _spark,
 }

@@ -116,7 +116,16 @@ class Gap:
 
 
 def read_range(consumer: Consumer, wanted: Range) -> Iterator[Message | Gap]:
-    """Yield the messages of a range, and gaps that retention left before it was read.
+    """Yield the messages of a range one by one, and gaps, as `read_together` does."""
+    for some in read_together(consumer, wanted):
+        if isinstance(some, Gap):
+            yield some
+        else:
+            yield from some
+
+
+def read_together(consumer: Consumer, wanted: Range) -> Iterator[list[Message] | Gap]:
+    """Yield the messages of a range, as many as come at once, and gaps that retention left before it was read.
 
     Raises BrokerUnreachable if no message comes for ``source_absence`` seconds, and other errors of the broker at once.
     """
@@ -132,15 +141,17 @@ def read_range(consumer: Consumer, wanted: Range) -> Iterator[Message | Gap]:
             messages = consumer.consume(min(AT_ONCE, wanted.end - at), POLL)
         if not messages and time.monotonic() - heard > durations().source_absence:
             raise BrokerUnreachable(f"{subject}: no message came from offset {at} on for {durations().source_absence:g} s")
+        read: list[Message] = []
         for message in messages:
             error = message.error()
             if error is None:
-                heard, offset = time.monotonic(), offset_of(message)
-                if offset >= wanted.end:
-                    return
-                yield message
-                at = offset + 1
-            elif error.name() == "_PARTITION_EOF":
+                read.append(message)
+                continue
+            if read:  # what comes before the error
+                heard, at = time.monotonic(), offset_of(read[-1]) + 1
+                yield from _within(read, wanted.end)
+                read = []
+            if error.name() == "_PARTITION_EOF":
                 if (message.offset() or 0) >= wanted.end:
                     return
             elif error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
@@ -154,6 +165,17 @@ def read_range(consumer: Consumer, wanted: Range) -> Iterator[Message | Gap]:
                 is_passing = error.name() in UNREACHABLE and not error.fatal()
                 if not is_passing or time.monotonic() - heard > durations().source_absence:
                     raise error_of(subject, error)
+        if read:
+            heard, at = time.monotonic(), offset_of(read[-1]) + 1
+            yield from _within(read, wanted.end)
+
+
+def _within(messages: list[Message], end: int) -> Iterator[list[Message]]:
+    """Yield those of consecutive messages that come before an offset, if there are any."""
+    if offset_of(messages[-1]) >= end:
+        messages = [message for message in messages if offset_of(message) < end]
+    if messages:
+        yield messages
 
 
 def _find_gap(consumer: Consumer, wanted: Range, at: int, subject: str) -> Gap:
@@ -188,32 +210,34 @@ class _RangeEvents:
         if wanted.lost:
             at = message_position(wanted.before)
             yield note_of(self._table, wanted, (at, at), 1, wanted.start, wanted.lost, None)
-        for message in self._messages():
-            if isinstance(message, Gap):
+        for some in self._messages():
+            if isinstance(some, Gap):
                 yield from self._flush()
-                first, last = wanted.position(message.start), wanted.position(message.end - 1)
-                yield note_of(self._table, wanted, (first, last), message.end - message.start, message.start, message.why, None)
+                first, last = wanted.position(some.start), wanted.position(some.end - 1)
+                yield note_of(self._table, wanted, (first, last), some.end - some.start, some.start, some.why, None)
                 continue
-            self._waiting.append(message)
-            self._bytes += len(message)
-            if len(self._waiting) >= BATCH_EVENTS or self._bytes >= BATCH_BYTES:
-                yield from self._flush()
+            is_small = sum(map(len, some)) < BATCH_BYTES
+            for part in [some] if is_small else [[message] for message in some]:
+                self._waiting += part
+                self._bytes += sum(map(len, part))
+                if len(self._waiting) >= BATCH_EVENTS or self._bytes >= BATCH_BYTES:
+                    yield from self._flush()
         yield from self._flush()
 
-    def _messages(self) -> Iterator[Message | Gap]:
+    def _messages(self) -> Iterator[list[Message] | Gap]:
         """Yield the messages, once the reader knows the columns of a range that begins with a tombstone: those before it say them."""
-        messages = read_range(self._consumer, self._range)
+        messages = read_together(self._consumer, self._range)
         first = next(messages, None)
         if first is None:
             return
-        if isinstance(first, Gap) or first.value() is not None or self._is_declared or not self._range.start:
+        if isinstance(first, Gap) or first[0].value() is not None or self._is_declared or not self._range.start:
             yield first
         else:
             before = replace(self._range, start=max(0, self._range.start - PRIMING), end=self._range.start)
             known = [message for message in read_range(self._consumer, before) if not isinstance(message, Gap)]
             if known:
                 self._read(known)
-            messages = read_range(self._consumer, self._range)
+            messages = read_together(self._consumer, self._range)
         yield from messages
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
@@ -247,7 +271,8 @@ class _RangeEvents:
         yield fit(events, found, wide)
 
     def _read(self, messages: Sequence[Message]) -> ReadMessages:
-        return read_messages(self._reader, messages, [self._range.position(offset_of(message)) for message in messages])
+        offsets = np.fromiter(map(offset_of, messages), np.int64, len(messages))
+        return read_messages(self._reader, messages, self._range.position(self._range.start) - self._range.start + offsets)
 
 
 def note_of(
@@ -266,7 +291,7 @@ def note_of(
     return pa.RecordBatch.from_pylist([{**note, "time": at, "before": None, "after": [content]}], ARROW_SCHEMA)
 
 
-def read_messages(reader: MessageReader, messages: Sequence[Message], positions: Sequence[int]) -> ReadMessages:
+def read_messages(reader: MessageReader, messages: Sequence[Message], positions: np.ndarray | Sequence[int]) -> ReadMessages:
     """Return what messages at these positions of the stream are to a table."""
     keys, values = [message.key() for message in messages], [message.value() for message in messages]
     return reader.read(keys, values, np.array(positions, np.int64), np.zeros(len(messages), np.int64), times_of(messages))

@@ -120,6 +120,21 @@ def shortest_signed(decimals: pa.Array) -> pa.Array:
     return of_lengths(matrix[chosen], lengths, decimals, pa.binary())
 
 
+def from_signed(values: pa.Array) -> pa.Array | None:
+    """Return two's complement of any number of bytes, the highest first, as decimals without a scale; None if one has above 15 bytes."""
+    data, lengths = flat_bytes(values)
+    if len(lengths) and lengths.max() > 15:
+        return None
+    starts = np.cumsum(lengths) - lengths
+    is_negative = np.zeros(len(lengths), bool)
+    is_negative[lengths > 0] = data[starts[lengths > 0]] >= 0x80
+    matrix = np.repeat(np.where(is_negative, 0xFF, 0).astype(np.uint8)[:, None], 16, axis=1)
+    matrix[np.arange(16) >= (16 - lengths)[:, None]] = data
+    low_first = pa.py_buffer(np.ascontiguousarray(matrix[:, ::-1]))
+    valid = pc.is_valid(values).buffers()[1] if values.null_count else None
+    return pa.Array.from_buffers(pa.decimal128(38, 0), len(values), [valid, low_first])
+
+
 def little_endian(numbers: pa.Array, size: int) -> pa.Array:
     """Return unsigned integers as ``size`` bytes each, the lowest first."""
     matrix = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]

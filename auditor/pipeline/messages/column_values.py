@@ -97,6 +97,18 @@ class ColumnValues:
             return self.texts(byte_texts.from_base64(pa.array(values, pa.string())))
         return self.read_avro(values)
 
+    @property
+    def json_type(self) -> pa.DataType | None:
+        """The Arrow type as which values in JSON are parsed; None if they are objects."""
+        kind = self.schema.type
+        return None if kind == "struct" else pa.string() if kind == "bytes" else pa.float64() if kind == "float" else self.arrow
+
+    def read_parsed(self, values: pa.Array) -> pa.Array:
+        """Return values of ``json_type`` as texts of events."""
+        if self.schema.type == "bytes":
+            return self.texts(byte_texts.from_base64(values))
+        return self.texts(pc.cast(values, self.arrow, safe=False))
+
     def read_avro(self, values: Sequence[Any]) -> pa.Array:
         """Return values that Avro had as texts of events."""
         _check(values, _PYTHON.get(self.schema.type, {int}))
@@ -137,8 +149,14 @@ class _Floats(ColumnValues):
     def texts(self, values: pa.Array) -> pa.Array:
         if not _all(pc.is_finite(values)):
             raise ValueError("a number that is not finite")
-        text = float_text if self.schema.type == "float" else double_text
-        return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
+        if self.schema.type == "float":
+            return pa.array([None if value is None else float_text(value) for value in values.to_pylist()], pa.string())
+        texts = pc.cast(values, pa.string())  # as the server prints them, unless with an exponent
+        has_exponent = pc.match_substring(texts, "e").fill_null(False)
+        if pc.any(has_exponent).as_py():
+            others = pa.array([double_text(value) for value in values.filter(has_exponent).to_pylist()], pa.string())
+            texts = pc.replace_with_mask(texts, has_exponent, others)
+        return texts
 
 
 class _Decimals(ColumnValues):
@@ -155,9 +173,18 @@ class _Decimals(ColumnValues):
         return byte_texts.shortest_signed(pc.cast(texts, kind))
 
     def texts(self, values: pa.Array) -> pa.Array:
-        scale = self.scale
+        scale, precision = self.scale, int(self.schema.parameter(PRECISION) or 65)
+        if precision <= 38 and (unscaled := byte_texts.from_signed(values)) is not None:
+            size = pc.abs(unscaled)
+            if not _all(pc.less(size, pa.scalar(10**precision, pa.decimal256(40, 0)))):
+                raise ValueError(f"a number of more digits than {self.type} has")
+            digits, sign = pc.utf8_lpad(pc.cast(size, pa.string()), scale + 1, "0"), pc.if_else(pc.less(unscaled, 0), "-", "")
+            if not scale:
+                return pc.binary_join_element_wise(sign, digits, "")
+            whole, fraction = pc.utf8_slice_codeunits(digits, 0, -scale), pc.utf8_slice_codeunits(digits, -scale)
+            return pc.binary_join_element_wise(sign, whole, pa.scalar("."), fraction, "")
         numbers = [None if value is None else int.from_bytes(value, "big", signed=True) for value in values.to_pylist()]
-        most = 10 ** int(self.schema.parameter(PRECISION) or 65)
+        most = 10**precision
         if any(number is not None and abs(number) >= most for number in numbers):
             raise ValueError(f"a number of more digits than {self.type} has")
         texts = [None if number is None else _point(number, scale) for number in numbers]

@@ -21,18 +21,29 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from auditor.config import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings
+from auditor.config import MessageSettings
 from auditor.errors import MessageRefused
 from auditor.pipeline.events import ARROW_SCHEMA, ColumnSchema, EventKind, TableSchema
 from auditor.pipeline.messages import column_values, connect_schemas
-from auditor.pipeline.messages.column_values import ColumnValues
+from auditor.pipeline.messages.bulk_reading import (
+    ADDED,
+    DELETED,
+    MOST_NESTED,
+    PIECE,
+    TEXTS,
+    BulkReader,
+    Layout,
+    Rows,
+    parse_lines,
+    weave,
+)
 from auditor.pipeline.messages.connect_schemas import Schema, avro_name
 from auditor.pipeline.messages.payloads import MAGIC
 
@@ -40,13 +51,6 @@ LookUp = Callable[[int], tuple[str, Any, Schema]]
 """Returns the format, body and Connect schema of a registry's identifier: `SchemaRegistry.schema`."""
 
 Row = Mapping[str, Any]
-
-_TEXTS = ARROW_SCHEMA.field("before").type
-_DELETED = "__deleted"
-_ADDED = frozenset(
-    {_DELETED, *(f"__{name}" for name in (*ENVELOPE_FIELDS, *SOURCE_FIELDS)), *(f"__source_{name}" for name in SOURCE_FIELDS)}
-)
-"""Fields of the flat form that are no columns."""
 
 _MISSING = object()
 
@@ -61,21 +65,6 @@ class ReadMessages:
     """The number of each message that was not understood, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The columns of a stretch of messages."""
-
-    schema: TableSchema
-    columns: list[ColumnValues]
-    fields: list[str]
-    """The columns' names in messages, which Avro limits."""
-    is_avro: bool
-
-    @property
-    def key(self) -> list[int]:
-        return [index for index, column in enumerate(self.schema.columns) if column.name in self.schema.key]
-
-
 @dataclass(slots=True)
 class _Change:
     """A message that is understood as far as its fields: its event, and its rows as messages have them."""
@@ -88,9 +77,44 @@ class _Change:
 
 @dataclass(slots=True)
 class _Stretch:
-    layout: _Layout
+    """Messages of one layout: those that were read alone, and the rows of the others."""
+
+    layout: Layout
     numbers: list[int] = field(default_factory=list)
     changes: list[_Change] = field(default_factory=list)
+    rows: list[Rows] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known of messages while they are read."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    stretches: list[_Stretch] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    """Tombstones before the first message that says the columns."""
+
+    def stretch(self, layout: Layout) -> _Stretch:
+        """Return the stretch to which the next message of a layout belongs."""
+        if not self.stretches or self.stretches[-1].layout is not layout:
+            self.stretches.append(_Stretch(layout))
+        return self.stretches[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What messages have in common that are read together."""
+
+    layout: Layout
+    key: bytes | None
+    """With what keys begin; None if there are none, or if they say nothing."""
+    value: bytes
+    tail: int
+    """Bytes behind the payload."""
+    is_keyed: bool
+    """Whether the key says what the table's key is, so that it has to be understood."""
 
 
 class MessageReader:
@@ -106,56 +130,143 @@ class MessageReader:
         if settings.has_registry and look_up is None:
             raise ValueError(f"format: {settings.format} needs a registry")
         self._database, self._table, self._settings, self._look_up = database, table, settings, look_up
-        self._given: _Layout | None = None
+        self._given: Layout | None = None
         if schema is not None:
             columns = [column_values.of_column(column, settings) for column in schema.columns]
             is_avro = settings.format == "avro"
             names = [avro_name(column.name) if is_avro else column.name for column in schema.columns]
-            self._given = _Layout(TableSchema(database, table, schema.columns, schema.key), columns, names, is_avro)
+            self._given = Layout(TableSchema(database, table, schema.columns, schema.key), columns, names, is_avro)
         self._layout = self._given
-        self._layouts: dict[tuple[int, tuple[str, ...]], tuple[Schema, _Layout]] = {}  # by identity: a schema is hashed slowly
+        self._layouts: dict[tuple[int, tuple[str, ...]], tuple[Schema, Layout]] = {}  # by identity: a schema is hashed slowly
         self._embedded: list[_Embedded] = [_Embedded(), _Embedded()]
         self._avro: dict[int, Any] = {}
+        self._bulks: dict[int, BulkReader] = {}
         self._deleted: bytes | None = None
 
     def read(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], positions: np.ndarray, rows: np.ndarray, times: pa.Array
     ) -> ReadMessages:
         """Return the events of messages, each at its position and row and of its time (of Arrow's type in ARROW_SCHEMA)."""
-        refused: list[tuple[int, str]] = []
-        stretches: list[_Stretch] = []
-        waiting: list[int] = []  # tombstones before the first message that says the columns
-        for number, (key, value) in enumerate(zip(keys, values, strict=True)):
+        progress, count, number = _Progress(keys, values), len(keys), 0
+        while number < count:
+            common = self._common(keys[number], values[number])
+            end = number + 1 if common is None else min(number + PIECE, count)
+            together = None if common is None else self._read_together(common, progress, number, end)
+            if common is None or together is None:
+                self._read_alone(progress, range(number, end))
+            else:
+                self._read_mixed(common.layout, together, progress, number, end)
+            number = end
+        refused = progress.refused
+        refused += [(number, "a tombstone, and no message before it says the columns") for number in progress.waiting]
+        events = [batch for one in progress.stretches for batch in self._events(one, positions, rows, times, refused)]
+        return ReadMessages(events, sorted(refused))
+
+    def _common(self, key: bytes | None, value: bytes | None) -> _Common | None:
+        """Return what a message shares with those behind it, if it is of a schema that was seen."""
+        if value is None or self._settings.format == "avro":
+            return None
+        schema: Schema | None
+        key_head: bytes | None
+        if self._settings.has_registry:
+            try:
+                _, form, _, schema = self._registered(value)
+                key_schema = None if key is None or self._given else self._registered(key)[3]
+            except MessageRefused:
+                return None
+            if form != "json_schema":
+                return None
+            key_head, head, tail = key and key[:5], value[:5], 0
+        else:
+            of_key, of_value = self._embedded
+            schema, key_schema, key_head, head = of_value.schema, of_key.schema, of_key.head, of_value.head or b""
+            if self._given and not value.startswith(head):
+                head = b""
+            tail = 1 if head else 0  # the brace behind the payload
+        layout = self._given
+        if layout is None:
+            if not head or (key is not None and (key_schema is None or key_schema.type != "struct" or not key_head)):
+                return None
+            names = () if key is None or key_schema is None else tuple(name for name, _ in key_schema.fields)
+            _, layout = self._layouts.get((id(schema), names), (None, None))
+        if layout is None or not self._bulk(layout).is_possible:
+            return None
+        return _Common(layout, None if key is None else key_head, head, tail, self._given is None)
+
+    def _bulk(self, layout: Layout) -> BulkReader:
+        if id(layout) not in self._bulks:
+            self._bulks[id(layout)] = BulkReader(layout, self._settings.values)
+        return self._bulks[id(layout)]
+
+    def _read_together(self, common: _Common, progress: _Progress, first: int, end: int) -> Rows | None:
+        """Return the rows of the messages of a piece that are read together; None if there are none."""
+        head, start, stop = common.value, len(common.value), -common.tail or None
+        numbers, payloads, keys = [], [], []
+        for number, (key, value) in enumerate(zip(progress.keys[first:end], progress.values[first:end], strict=True), first):
+            if value is None or not value.startswith(head):
+                continue
+            payload = value[start:stop]
+            if not (payload.startswith(b"{") and value.endswith(b"}}" if common.tail else b"}")) or _is_nested(payload):
+                continue
+            if common.is_keyed:
+                if common.key is None or key is None:
+                    if key is not common.key:
+                        continue
+                elif not key.startswith(common.key):
+                    continue
+                elif common.tail:
+                    keys.append(key[len(common.key) : -1])
+                    if not (keys[-1].startswith(b"{") and key.endswith(b"}}")) or _is_nested(keys[-1]):
+                        keys.pop()
+                        continue
+            numbers.append(number)
+            payloads.append(payload)
+        if not payloads or (keys and parse_lines(keys, pa.schema([]), "infer") is None):
+            return None
+        return self._bulk(common.layout).read(payloads, np.array(numbers))
+
+    def _read_mixed(self, layout: Layout, rows: Rows, progress: _Progress, first: int, end: int) -> None:
+        """Take rows that were read together, and read alone what is left of their piece, in order."""
+        left = np.setdiff1d(np.arange(first, end), rows.numbers, assume_unique=True).tolist()
+        for number in [*left, end]:
+            if number > first:
+                self._layout, self._deleted = layout, None
+                stretch = progress.stretch(layout)
+                stretch.rows.append(rows.of(first, number))
+                self._read_waiting(progress, stretch)
+            if number < end:
+                self._read_alone(progress, [number])
+            first = number + 1
+
+    def _read_alone(self, progress: _Progress, numbers: Iterable[int]) -> None:
+        """Read messages one by one, and note what is wrong with each."""
+        for number in numbers:
+            key, value = progress.keys[number], progress.values[number]
             try:
                 if value is None and self._layout is None:
-                    waiting.append(number)
+                    progress.waiting.append(number)
                     continue
                 change = self._parse(key, value)
             except MessageRefused as error:
-                refused.append((number, str(error)))
+                progress.refused.append((number, str(error)))
                 continue
             assert self._layout is not None
-            if not stretches or stretches[-1].layout is not self._layout:
-                stretches.append(_Stretch(self._layout))
-            if waiting:
-                self._read_waiting(waiting, keys, stretches[-1], refused)
+            stretch = progress.stretch(self._layout)
+            self._read_waiting(progress, stretch)
             if change is not None:
-                stretches[-1].numbers.append(number)
-                stretches[-1].changes.append(change)
-        refused += [(number, "a tombstone, and no message before it says the columns") for number in waiting]
-        events = [batch for one in stretches for batch in self._events(one, positions, rows, times, refused)]
-        return ReadMessages(events, sorted(refused))
+                stretch.numbers.append(number)
+                stretch.changes.append(change)
 
-    def _read_waiting(self, waiting: list[int], keys: Sequence[bytes | None], stretch: _Stretch, refused: list[tuple[int, str]]) -> None:
-        for number in waiting:
+    def _read_waiting(self, progress: _Progress, stretch: _Stretch) -> None:
+        for number in progress.waiting:
             try:
-                change = self._gone(keys[number])
+                change = self._gone(progress.keys[number])
             except MessageRefused as error:
-                refused.append((number, str(error)))
+                progress.refused.append((number, str(error)))
                 continue
             stretch.numbers.append(number)
             stretch.changes.append(change)
-        waiting.clear()
+        progress.waiting.clear()
 
     def _parse(self, key: bytes | None, value: bytes | None) -> _Change | None:
         """Return what a message says; None if nothing that is not known already. Sets the layout of its rows."""
@@ -177,7 +288,7 @@ class MessageReader:
             raise MessageRefused("the value has no op, before and after, so it is no envelope of Debezium's; see values:")
         if any(not isinstance(one, dict | None) for one in (before, after, source)):
             raise MessageRefused("before, after and source are objects or null in Debezium's envelope")
-        gtid = (source or {}).get("gtid")
+        gtid = _gtid_of((source or {}).get("gtid"))
         if op in ("c", "r", "u"):
             if after is None:
                 raise MessageRefused(f"the change {op!r} has no row after it")
@@ -192,11 +303,11 @@ class MessageReader:
     def _object(self, payload: Row, key: bytes | None) -> _Change:
         if self._settings.values == "plain":
             return _Change("refresh", None, payload)
-        deleted = payload.get(_DELETED)
+        deleted = payload.get(DELETED)
         if deleted not in ("true", "false", True, False, None):
-            raise MessageRefused(f"{_DELETED} is neither true nor false")
-        row = {name: value for name, value in payload.items() if name not in _ADDED}
-        gtid = payload.get("__gtid", payload.get("__source_gtid"))
+            raise MessageRefused(f"{DELETED} is neither true nor false")
+        row = {name: value for name, value in payload.items() if name not in ADDED}
+        gtid = _gtid_of(payload.get("__gtid", payload.get("__source_gtid")))
         if deleted in ("true", True) or payload.get("__op") == "d":
             return self._gone(key, gtid) if self._is_key_alone(row) else _Change("delete", row, None, gtid)
         return _Change("refresh", None, row, gtid)
@@ -256,7 +367,7 @@ class MessageReader:
             raise MessageRefused(f"no Avro of schema {number}: {len(data) - content.tell()} bytes are left")
         return found
 
-    def _layout_of(self, schema: Schema | None, key: bytes | None, is_avro: bool) -> _Layout:
+    def _layout_of(self, schema: Schema | None, key: bytes | None, is_avro: bool) -> Layout:
         """Return the columns that a schema and the key beside it say."""
         if schema is None:
             raise MessageRefused("it has no schema, and no columns were given")
@@ -266,11 +377,11 @@ class MessageReader:
             self._layouts[cached] = schema, self._make_layout(schema, key_names, is_avro)
         return self._layouts[cached][1]
 
-    def _make_layout(self, schema: Schema, key_names: tuple[str, ...], is_avro: bool) -> _Layout:
+    def _make_layout(self, schema: Schema, key_names: tuple[str, ...], is_avro: bool) -> Layout:
         row = schema.field("after") if self._settings.values == "debezium" else schema
         if row is None:
             raise MessageRefused("the schema has no row after, so it is no envelope of Debezium's; see values:")
-        fields = [(name, one) for name, one in row.fields if self._settings.values != "flat" or name not in _ADDED]
+        fields = [(name, one) for name, one in row.fields if self._settings.values != "flat" or name not in ADDED]
         if row.type != "struct" or not fields:
             raise MessageRefused("the schema has no columns")
         if lost := [name for name in key_names if name not in dict(fields)]:
@@ -280,7 +391,7 @@ class MessageReader:
             ColumnSchema(name, column.type, one.optional and name not in key_names, _charset(column.type))
             for (name, one), column in zip(fields, columns, strict=True)
         )
-        return _Layout(TableSchema(self._database, self._table, types, key_names), columns, [name for name, _ in fields], is_avro)
+        return Layout(TableSchema(self._database, self._table, types, key_names), columns, [name for name, _ in fields], is_avro)
 
     def _key_names(self, key: bytes | None) -> tuple[str, ...]:
         if key is None:
@@ -297,7 +408,36 @@ class MessageReader:
         self, stretch: _Stretch, positions: np.ndarray, rows: np.ndarray, times: pa.Array, refused: list[tuple[int, str]]
     ) -> list[pa.RecordBatch]:
         """Return the announcement and the events of a stretch."""
+        alone = self._rows_alone(stretch, refused)
+        parts = stretch.rows if alone is None else [*stretch.rows, alone]
+        if not parts:
+            return []
+        numbers, schema = np.concatenate([one.numbers for one in parts]), stretch.layout.schema
+        order = None if (np.diff(numbers) > 0).all() else np.argsort(numbers)
+        numbers = numbers if order is None else numbers[order]
+
+        def joined(name: str) -> pa.Array:
+            whole = pa.concat_arrays([getattr(one, name) for one in parts])
+            return whole if order is None else whole.take(pa.array(order))
+
+        columns = [
+            joined("kinds"),
+            *(pa.repeat(pa.scalar(text, pa.string()), len(numbers)) for text in (schema.database, schema.table, schema.id)),
+            joined("gtids"),
+            pa.array(positions[numbers], pa.int64()),
+            pa.array(rows[numbers], pa.int64()),
+            times.take(pa.array(numbers)),
+            joined("before"),
+            joined("after"),
+        ]
+        events = pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+        return [_announce(schema, events), events]
+
+    def _rows_alone(self, stretch: _Stretch, refused: list[tuple[int, str]]) -> Rows | None:
+        """Return the rows of messages that were read alone; None if there are none, or none that is understood."""
         layout = stretch.layout
+        if not stretch.changes:
+            return None
         try:
             images, places = _images(layout, stretch.changes)
         except ValueError:  # a value of some row is not understood: find which
@@ -309,25 +449,13 @@ class MessageReader:
                     refused.append((number, str(error)))
                 else:
                     kept.append((number, change))
+            if not kept:
+                return None
             stretch.numbers, stretch.changes = [number for number, _ in kept], [change for _, change in kept]
-            if kept:
-                images, places = _images(layout, stretch.changes)
-        if not stretch.changes:
-            return []
-        numbers, count = np.array(stretch.numbers), len(stretch.numbers)
-        schema = layout.schema
-        common = [pa.array([text] * count, pa.string()) for text in (schema.database, schema.table, schema.id)]
-        columns = [
-            pa.array([change.kind for change in stretch.changes], pa.string()),
-            *common,
-            pa.array([change.gtid for change in stretch.changes], pa.string()),
-            pa.array(positions[numbers], pa.int64()),
-            pa.array(rows[numbers], pa.int64()),
-            times.take(pa.array(numbers)),
-            *(images.take(pa.array(place, mask=place < 0)) for place in places),
-        ]
-        events = pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
-        return [_announce(schema, events), events]
+            images, places = _images(layout, stretch.changes)
+        kinds, gtids = ([getattr(change, name) for change in stretch.changes] for name in ("kind", "gtid"))
+        sides = (images.take(pa.array(place, mask=place < 0)) for place in places)
+        return Rows(np.array(stretch.numbers), pa.array(kinds, pa.string()), pa.array(gtids, pa.string()), *sides)
 
 
 def _charset(type: str) -> str | None:
@@ -340,13 +468,13 @@ def _announce(schema: TableSchema, events: pa.RecordBatch) -> pa.RecordBatch:
     changed = {
         "kind": pa.array(["schema"], pa.string()),
         "row": pa.array([-1 - first["row"][0].as_py()], pa.int64()),
-        "before": pa.nulls(1, _TEXTS),
-        "after": pa.array([[schema.to_json()]], _TEXTS),
+        "before": pa.nulls(1, TEXTS),
+        "after": pa.array([[schema.to_json()]], TEXTS),
     }
     return pa.RecordBatch.from_arrays([changed.get(one.name, first[one.name]) for one in ARROW_SCHEMA], schema=ARROW_SCHEMA)
 
 
-def _images(layout: _Layout, changes: list[_Change]) -> tuple[pa.ListArray, tuple[np.ndarray, np.ndarray]]:
+def _images(layout: Layout, changes: list[_Change]) -> tuple[pa.ListArray, tuple[np.ndarray, np.ndarray]]:
     """Return all rows of changes as texts, and which of them is before and after each change; -1 for none.
 
     Raises ValueError, which names the column, for a value that is not understood.
@@ -361,7 +489,7 @@ def _images(layout: _Layout, changes: list[_Change]) -> tuple[pa.ListArray, tupl
                 if change.kind == "absent":
                     alone.append(len(rows))
                 rows.append(row)
-    key, width = layout.key, len(layout.columns)
+    key = layout.key
     known = {*layout.fields}
     if stranger := next((row for row in rows if not row.keys() <= known), None):
         raise ValueError(f"the field {min(stranger.keys() - known)!r} is none of the table's columns")
@@ -382,10 +510,20 @@ def _images(layout: _Layout, changes: list[_Change]) -> tuple[pa.ListArray, tupl
         if texts.null_count and is_required and (texts.is_null().to_numpy(zero_copy_only=False) & (whole | (index in key))).any():
             raise ValueError(f"column {name!r} is null, which its type does not allow")
         columns.append(texts)
-    order = np.arange(width * len(rows)).reshape(width, len(rows)).T.ravel()
-    woven = pa.concat_arrays(columns).take(pa.array(order))
-    offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * width, pa.int32())
-    return pa.ListArray.from_arrays(offsets, woven, type=_TEXTS), (places[0], places[1])
+    return weave(columns), (places[0], places[1])
+
+
+def _is_nested(payload: bytes) -> bool:
+    return len(payload) > MOST_NESTED and payload.count(b"{") + payload.count(b"[") > MOST_NESTED
+
+
+def _gtid_of(found: Any) -> str | None:
+    if found is None:
+        return None
+    try:
+        return str(found.encode(), "utf-8")
+    except (AttributeError, UnicodeEncodeError):
+        raise MessageRefused("the gtid is no text") from None
 
 
 def _kind(payload: Any) -> str:
@@ -407,14 +545,14 @@ class _Embedded:
     """Reads JSON, with or without a schema beside it. What messages have in common before their payload is parsed once."""
 
     def __init__(self) -> None:
-        self._head: bytes | None = None
-        self._schema: Schema | None = None
+        self.head: bytes | None = None
+        self.schema: Schema | None = None
         self._schemas: dict[str, Schema] = {}
 
     def decode(self, data: bytes) -> tuple[Any, Schema | None]:
-        if self._head is not None and data.startswith(self._head) and data.endswith(b"}"):
+        if self.head is not None and data.startswith(self.head) and data.endswith(b"}"):
             try:
-                return json.loads(data[len(self._head) : -1]), self._schema
+                return json.loads(data[len(self.head) : -1]), self.schema
             except ValueError:
                 pass  # not as this producer writes it, or no JSON at all: parsed as a whole
         body = _loads(data)
@@ -425,9 +563,9 @@ class _Embedded:
         text = json.dumps(body["schema"])
         if text not in self._schemas:
             self._schemas[text] = connect_schemas.from_connect(body["schema"])
-        self._schema = self._schemas[text]
-        self._head = self._find_head(data, body["schema"])
-        return body["payload"], self._schema
+        self.schema = self._schemas[text]
+        self.head = self._find_head(data, body["schema"])
+        return body["payload"], self.schema
 
     def _find_head(self, data: bytes, schema: Any) -> bytes | None:
         """Return the bytes before the payload, if the schema comes first."""
