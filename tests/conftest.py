@@ -39,8 +39,8 @@ _ADDRESS = pytest.StashKey[Address | None]()
 _ENGINES = pytest.StashKey[Engines]()
 _NEEDED = pytest.StashKey[list[str]]()
 
-GROUPS = ("spark", "browser")
-"""Markers whose tests run in one worker: there is one Java process, and one browser."""
+GROUPS = ("spark", "browser", "kafka")
+"""Markers whose tests run in one worker: there is one Java process, one browser, and one producer of each name."""
 
 FOLDERS = ("process", "deep", "pipeline", "pairs", "repair", "engines", "store", "third_party", "browser", "api", "unit")
 """Folders in the order in which workers take their modules: those with long tests first, so that no worker ends with one alone."""

@@ -37,6 +37,7 @@ from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import packed, ways_out
 from auditor.pipeline.kafka.broker import open_admin
+from auditor.pipeline.kafka.own_statements import CHANGES, changes_header
 from auditor.pipeline.kafka.position_record import WHOLE, Published, TablePosition, read_published, read_records
 from auditor.pipeline.kafka.table_messages import COLUMNS, PLACE, TableMessages, names_of
 from auditor.pipeline.kafka.target_topics import TargetTopics
@@ -367,7 +368,7 @@ class Publisher:
             for step in steps:
                 if not step.held.schema_id:
                     first = step.ahead.parts[0]
-                    self._send_schema(writer, step.messages.schema, None, first.first, first.time, is_new=True)
+                    self._send_schema(writer, step.messages.schema, (), first.first, first.time, is_new=True)
                 merged[step.table] = send_step(root, writer, step, through, transactions)
             if transactions:
                 topic = self._topics.own("transactions")
@@ -446,7 +447,7 @@ class Publisher:
             self._messages_of(table, schema)  # which a registry may refuse, before anything of it is published
             now = Held(max([held.position, *(note.position for note in ahead.changes)]), schema.id)
             with self._transaction() as writer:
-                self._send_schema(writer, schema, _statement(ahead.changes), first, ahead.parts[0].time)
+                self._send_schema(writer, schema, ahead.changes, first, ahead.parts[0].time)
                 self._commit(writer, {table: (topic, now)}, self._said.position, {*self._said.apart, *self._reports.waiting})
         elif ahead.through is not None:  # what could not be published there is gone
             topic = self._topic(table, get_schema(self, held.schema_id)) if held.schema_id else NO_TOPIC
@@ -487,9 +488,11 @@ class Publisher:
                         " or publish messages of the form debezium into topics with cleanup: delete"
                     ),
                 )
-        self._commit_alone(table, topic, now, note, emptied)
+        self._commit_alone(table, topic, now, note, emptied, is_skipped=is_skipped)
 
-    def _commit_alone(self, table: str, topic: Topic, now: Held, note: TableNote, emptied: bytes | None = None) -> None:
+    def _commit_alone(
+        self, table: str, topic: Topic, now: Held, note: TableNote, emptied: bytes | None = None, *, is_skipped: bool = False
+    ) -> None:
         """Publish in a transaction what a statement did to one table, and that it stands behind it."""
         began = self.clock()
         with self._transaction() as writer:
@@ -497,7 +500,7 @@ class Publisher:
                 schema = get_schema(self, now.schema_id)
                 if emptied:
                     writer.send_to_all(topic, emptied, [(PLACE, f"{note.position}.{note.row}.{schema.id}".encode())])
-                self._send_schema(writer, schema, _statement([note]), note.position, note.time)
+                self._send_schema(writer, schema, () if is_skipped else [note], note.position, note.time)
             apart = {*self._said.apart, *self._reports.waiting}
             if now.position < self._said.position:  # which it may be although all others are farther
                 apart.add(table)
@@ -512,17 +515,25 @@ class Publisher:
         raise error
 
     def _send_schema(
-        self, writer: TopicWriter, schema: TableSchema, ddl: str | None, position: int, moment: dt.datetime, *, is_new: bool = False
+        self,
+        writer: TopicWriter,
+        schema: TableSchema,
+        notes: Sequence[TableNote],
+        position: int,
+        moment: dt.datetime,
+        *,
+        is_new: bool = False,
     ) -> None:
-        """Send what a table's columns are from a position on, and by which statement, if there is a topic of such statements."""
+        """Send what a table's columns are from a position on, and by which statements, if there is a topic of such statements."""
         if self.chosen.schema_changes is None:
             return
         topic = self._topics.own("schema_changes")
         messages = SchemaChangeMessages(self.chosen.messages, self._names(), self._topics.registering(topic.name))
         changes: list[tuple[ChangeType, str, TableSchema | None]] = [("CREATE" if is_new else "ALTER", schema.table, schema)]
-        micros = int(moment.timestamp() * 1_000_000)
+        ddl, micros = _statement(notes), int(moment.timestamp() * 1_000_000)
         key, value = messages.write(schema.database, ddl, changes, gtid=None, position=position, micros=micros, now_ns=time.time_ns())
-        writer.send(topic, [key], [value], [[(PLACE, f"{position}.-1.{schema.id}".encode()), (COLUMNS, schema.to_json().encode())]])
+        place, columns = f"{position}.-1.{schema.id}".encode(), schema.to_json().encode()
+        writer.send(topic, [key], [value], [[(PLACE, place), (COLUMNS, columns), (CHANGES, changes_header(notes))]])
 
     # where it begins
 

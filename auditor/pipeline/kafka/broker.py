@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from dialects import extras
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
+
+log = logging.getLogger(__name__)
 
 CLIENT = "auditor"
 """How clients call themselves, in the broker's logs and quotas."""
@@ -47,7 +50,15 @@ REFUSED = {
 
 def client_settings(broker: Broker) -> dict[str, Any]:
     """Return the properties of any client of a cluster, by librdkafka's names."""
-    return {"bootstrap.servers": ",".join(broker.servers), "client.id": CLIENT, "log_level": 2, **broker.properties}
+    return {"bootstrap.servers": ",".join(broker.servers), "client.id": CLIENT, "log_level": 2, "error_cb": _hear, **broker.properties}
+
+
+def _hear(error: KafkaError) -> None:
+    """Write what a client says of its connections into the log; what a call fails with, it says itself.
+
+    Without such a callback the library raises a fatal error wherever it calls Python next, in the middle of another callback.
+    """
+    log.debug("a client of Kafka: %s", error, extra={"action": "broker_heard"})
 
 
 def open_producer(broker: Broker, transactional_id: str, timeout: float, settings: Mapping[str, Any] = {}) -> Producer:

@@ -19,7 +19,7 @@ from tests.pipeline.kafka.topic_road import Made
 from tests.pipeline.kafka.topic_road import TopicRoad as Feed
 from tests.pipeline.read_topics.conftest import MakeRoad
 from tests.pipeline.read_topics.topics import PIPELINE, TopicRoad, Topics
-from tests.pipeline_events import announce, batch, delete, insert, table, update
+from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
 ORDERS = table("orders", ["id"], id="bigint", item="varchar(20) null", price="decimal(10,2) null")
 LINES = table("lines", ["id"], id="bigint", orders="bigint")
@@ -133,8 +133,8 @@ def test_what_others_wrote_into_such_a_topic_stops_the_table(topics: Topics, fee
     write(feed, 2, range(3, 40))  # into each partition
     publisher.publish_all()
     road.load()
-    [note] = road.notes()
-    assert note.body["place"].startswith(f"{topic}:") and "has no header 'auditor'" in note.reason
+    [stopped] = road.notes()
+    assert stopped.body["place"].startswith(f"{topic}:") and "has no header 'auditor'" in stopped.reason
 
 
 @pytest.mark.parametrize("format", ["avro", "json_schema"])
@@ -187,3 +187,59 @@ def test_a_damaged_part_is_read_again_from_its_topic(topics: Topics, feed: Feed,
     assert restage(road.settings, road.store, PIPELINE, road.root, "shop.orders") == 1
     road.merge()
     assert [row[0] for row in road.rows("orders")] == [number for start in (10, 20, 30) for number in range(start, start + 5)]
+
+
+def added(value: dict[str, object]) -> dict[str, object]:
+    """What the source notes of a statement that added the column ``note``."""
+    return {"ops": [{"op": "add", "column": "note", "value": value}], "statement": "ALTER TABLE orders ADD note VARCHAR(9)"}
+
+
+def test_a_new_columns_default_reaches_the_rows_that_were_there(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    write(feed, 10, range(3))
+    publisher.publish_all()
+    road.load()
+    feed.stage_task(batch(note("change", "orders", 20, added({"text": "old"}))))
+    feed.stage(batch(announce(LINES, 30), insert(LINES, 30, ["7", "7"])))  # the stream goes on, and the table has no event
+    publisher.publish_all()
+    road.load()
+    feed.stage(batch(announce(WIDER, 40), insert(WIDER, 40, ["9", "b", None, "new"])))
+    publisher.publish_all()
+    road.load()
+    assert [(row[0], row[-1]) for row in road.rows("orders")] == [(0, "old"), (1, "old"), (2, "old"), (9, "new")]
+    assert len(road.rows("lines")) == 4 and not road.notes()
+
+
+def test_a_default_that_is_not_known_stops_the_table_by_name(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
+    publisher, road = feed.publisher(), road_of(topics, make_road)
+    write(feed, 10, range(3))
+    publisher.publish_all()
+    road.load()
+    feed.stage_task(batch(note("change", "orders", 20, added({"unknown": "its default is an expression"}))))
+    feed.stage(batch(announce(WIDER, 40), insert(WIDER, 40, ["9", "b", None, "new"])))
+    publisher.publish_all()
+    road.load()
+    assert len(road.rows("orders")) == 3
+    why = pipelines.list_merges(road.store, PIPELINE)["wh"]["shop.orders"].reason
+    assert "shop.orders.note (varchar(9)) is new, and its default is an expression" in why
+
+
+@pytest.mark.parametrize("values", ["debezium"])
+def test_a_table_that_the_source_emptied_is_empty(topics: Topics, made: Made, make_road: MakeRoad, values: str) -> None:
+    own = {name: f"{topics.prefix}.{name}" for name in ("positions", "changes")}
+    chosen = {"topic": f"{topics.prefix}.{{database}}.{{table}}", "positions": own["positions"], "schema_changes": own["changes"]}
+    feed = made.road(partitions=3, cleanup="delete", messages={"values": values}, **chosen)
+    publisher, road = feed.publisher(), road_of(topics, make_road, f"messages: {{values: {values}}}")
+    write(feed, 10, range(20))
+    publisher.publish_all()
+    road.load()
+    assert len(road.rows("orders")) == 20
+    feed.stage_task(batch(note("change", "orders", 20, {"ops": [{"op": "clear"}], "advances": True})))
+    feed.stage(batch(announce(LINES, 30), insert(LINES, 30, ["70", "7"])))
+    publisher.publish_all()
+    road.load()
+    assert not road.rows("orders") and not road.notes() and len(road.rows("lines")) == 21
+    feed.stage(batch(announce(ORDERS, 40), insert(ORDERS, 40, ["1", "b", None])))
+    publisher.publish_all()
+    road.load()
+    assert road.rows("orders") == [(1, "b", None)]
