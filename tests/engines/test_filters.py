@@ -62,7 +62,7 @@ def expected(dialect: Dialect) -> dict[str, Column]:
 
 def renderers(here: Mapping[str, Column], dialect: Dialect) -> Iterator[portable.Renderer]:
     """Yield what renders an engine's SQL against each engine on the other side, in both directions; ``here`` are its own columns."""
-    for other in dict.fromkeys(dialects.get(one.dialect) for one in ENGINES):
+    for other in dict.fromkeys(dialects.get(one.dialect) for one in ENGINES if one.dialect):
         there = expected(other)
         for side in SIDES:
             columns = {}

@@ -82,6 +82,7 @@ def test_what_a_target_that_is_away_lacks_is_dropped_if_that_is_chosen(road: Roa
     assert away.where.chosen
     chosen = away.where.chosen.model_copy(update={"schema_": f"{road.schema}_away"})
     away.target, away.where = "away", replace(away.where, target="away", schema=chosen.schema_, chosen=chosen)
+    away._reports.target = "away"
     away.merge_all()
     report = pipelines.list_merges(road.store, PIPELINE)["away"]["shop.orders"]
     assert (

@@ -50,15 +50,16 @@ REFUSED = {
 
 def client_settings(broker: Broker) -> dict[str, Any]:
     """Return the properties of any client of a cluster, by librdkafka's names."""
-    return {"bootstrap.servers": ",".join(broker.servers), "client.id": CLIENT, "log_level": 2, "error_cb": _hear, **broker.properties}
+    return {"bootstrap.servers": ",".join(broker.servers), "client.id": CLIENT, "log_level": 2, **broker.properties}
 
 
 def _hear(error: KafkaError) -> None:
-    """Write what a client says of its connections into the log; what a call fails with, it says itself.
+    """Write what a producer says of its connections into the log; what a call fails with, it says itself.
 
-    Without such a callback the library raises a fatal error wherever it calls Python next, in the middle of another callback.
+    Without such a callback the library raises a fatal error wherever it calls Python next, in the middle of another callback. Of consumers
+    it would keep errors from those who read.
     """
-    log.debug("a client of Kafka: %s", error, extra={"action": "broker_heard"})
+    log.debug("a producer: %s", error, extra={"action": "broker_heard"})
 
 
 def open_producer(broker: Broker, transactional_id: str, timeout: float, settings: Mapping[str, Any] = {}) -> Producer:
@@ -79,6 +80,7 @@ def open_producer(broker: Broker, transactional_id: str, timeout: float, setting
                 "transaction.timeout.ms": milliseconds,
                 "message.timeout.ms": milliseconds,
                 "enable.idempotence": True,
+                "error_cb": _hear,
                 "acks": "all",
             }
         )

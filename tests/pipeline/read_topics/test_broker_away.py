@@ -39,6 +39,7 @@ def is_staged(road: TopicRoad) -> bool:
     return True
 
 
+@pytest.mark.clock
 def test_a_broker_that_is_killed_and_comes_back(broker: kafka.Broker, tmp_path: Path, empty_store: Path) -> None:
     topics = Topics(broker.server)
     topic = topics.make("shop.orders")
