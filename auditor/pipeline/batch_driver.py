@@ -37,6 +37,9 @@ PLANNED = "planned.json"
 MANY_EVENTS = 20_000
 """Events of a batch whose costs are those of the events: there is no rest after it."""
 
+MANY_BYTES = 4 << 20
+"""Bytes of a batch's parts, which may be compressed, of which the same is true: of large rows a batch has few."""
+
 SHARE = 6
 """A pipeline with few events works at most one of so many seconds at batches, unless it would rest for longer than the longest rest.
 
@@ -95,7 +98,11 @@ class BatchDriver:
         events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
         reader.commit(end)
         self._offset, self.batches = end, self.batches + 1
-        return 0.0 if events >= MANY_EVENTS else min((SHARE - 1) * (time.monotonic() - began), durations().longest_rest)
+        return (
+            0.0
+            if events >= MANY_EVENTS or self._staging.size >= MANY_BYTES
+            else min((SHARE - 1) * (time.monotonic() - began), durations().longest_rest)
+        )
 
     def _close(self) -> None:
         if self._reader is not None:

@@ -44,6 +44,8 @@ class Staging:
     """Returns what the source's catalogue says of the columns of schemas, by their ids; nothing of those of which it says nothing."""
     watch: Watch | None = None
     """Knows how far the source is ahead; `note_batch` is called for each batch that has events."""
+    size: int = 0
+    """Bytes of the parts of the last batch."""
     _recorded: set[str] = field(default_factory=set)
     """The ids of schemas that it has recorded: each part comes with its own."""
 
@@ -61,7 +63,8 @@ class Staging:
         found, notes = read_entries(run())
         self.record_batch(found, offset, notes)
         self._report(batch_id, [one.part for one in found if one.part.rows], time.monotonic() - began, offset)
-        return sum(one.part.rows for one in found)
+        rows, self.size = parts.totals([one.part for one in found if one.part.rows])
+        return rows
 
     def record_batch(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
         """List a batch's parts in the manifest, with the offset at which the batch ends and notes on tables. Raises StoreError."""
