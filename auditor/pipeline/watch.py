@@ -25,7 +25,8 @@ from auditor.pipeline.binlog.server import LogFiles, read_log_files
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.kafka.offsets import is_of_topics
-from auditor.pipeline.kafka.topic_cluster import Partition, TopicCluster, TopicEnds, open_cluster, read_ends
+from auditor.pipeline.kafka.topic_cluster import TopicCluster, TopicEnds, open_cluster, read_ends
+from auditor.pipeline.kafka.topics import Partition
 from auditor.pipeline.part_deletion import warn_of_budget
 from auditor.store import Store, lags, parts, pipelines
 from auditor.store.parts import Pile

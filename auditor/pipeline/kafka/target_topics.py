@@ -120,7 +120,7 @@ class TargetTopics:
             )
         chosen = self.chosen
         topic = self._described(name, chosen.partitions_of(table), chosen.made_with, tuple(chosen.made_with))
-        if not one.topic and has_messages(self.broker, topic):
+        if not one.topic and has_messages(self.broker, self._open_admin(), topic):
             raise TopicRefused(
                 f"topic {name} has messages, and {table} was never published into it, as far as the positions topic says; delete the"
                 " topic, or write another name (tables: name)"

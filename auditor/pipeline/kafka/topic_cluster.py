@@ -5,21 +5,18 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from auditor.api_models.pipeline import PartitionLag
 from auditor.config import Broker, Settings, TopicSource, is_pattern
 from auditor.errors import BrokerDenied, ConfigError, TopicRefused
 from auditor.pipeline.kafka.broker import open_admin, translated
 from auditor.pipeline.kafka.offsets import from_json, is_of_topics
-from auditor.pipeline.kafka.topics import Topic, describe_topics
+from auditor.pipeline.kafka.topics import Partition, Topic, describe_topics, list_begins, list_ends, list_offsets
 from auditor.pipeline.kafka.written_topics import MARKERS
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
-
-Partition: TypeAlias = tuple[str, int]
-"""A topic, and the number of one of its partitions."""
 
 
 class TopicCluster:
@@ -65,15 +62,15 @@ class TopicCluster:
 
     def begins(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the first offset that each partition has. Raises BrokerError."""
-        return self._ask(dict.fromkeys(partitions, admin_module().OffsetSpec.earliest()))
+        return list_begins(self.admin, partitions, self.timeout)
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the offset behind the last message of each partition whose transaction is decided, as all before it are."""
-        return self._ask(dict.fromkeys(partitions, admin_module().OffsetSpec.latest()))
+        return list_ends(self.admin, partitions, self.timeout)
 
     def all_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the offset behind the last message of each partition, whether its transaction is decided or not. Raises BrokerError."""
-        return self._ask(dict.fromkeys(partitions, admin_module().OffsetSpec.latest()), is_committed=False)
+        return list_ends(self.admin, partitions, self.timeout, committed=False)
 
     def hidden(self, ends: Mapping[Partition, int]) -> dict[Partition, int]:
         """Return the partitions that have messages behind these ends, which wait for a transaction, and from which offset on."""
@@ -83,24 +80,9 @@ class TopicCluster:
     def at(self, partitions: Iterable[Partition], time: dt.datetime) -> dict[Partition, int]:
         """Return the offset of the first message of each partition since a time; of those without one, where they end."""
         listed = list(partitions)
-        found = self._ask(dict.fromkeys(listed, admin_module().OffsetSpec.for_timestamp(int(time.timestamp() * 1000))))
-        ends = self.ends(listed)
+        since = admin_module().OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
+        found, ends = list_offsets(self.admin, dict.fromkeys(listed, since), self.timeout), self.ends(listed)
         return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
-
-    def _ask(self, wanted: Mapping[Partition, Any], *, is_committed: bool = True) -> dict[Partition, int]:
-        from confluent_kafka import IsolationLevel, TopicPartition
-
-        if not wanted:
-            return {}
-        asked: dict[Any, Any] = {TopicPartition(topic, number): spec for (topic, number), spec in wanted.items()}
-        found: dict[Partition, int] = {}
-        level = IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
-        with translated(f"broker {self.source.broker}"):
-            answers = self.admin.list_offsets(asked, isolation_level=level, request_timeout=self.timeout)
-        for partition, answer in answers.items():
-            with translated(f"partition {partition.partition} of the topic {partition.topic}"):
-                found[partition.topic, partition.partition] = int(answer.result().offset)
-        return found
 
     def require(self, found: Mapping[str, Topic]) -> None:
         """Raise TopicRefused if a topic that is named is not there, or none fits a pattern that is alone."""

@@ -20,9 +20,9 @@ from auditor.pipeline.folders import Folder
 from auditor.pipeline.kafka.broker import open_consumer, translated
 from auditor.pipeline.kafka.offsets import Range, StreamOffset, TopicOffsets, count_between, from_json, ranges_between, share
 from auditor.pipeline.kafka.table_columns import read_columns, widen, write_columns
-from auditor.pipeline.kafka.topic_cluster import Partition, TopicCluster, open_cluster
+from auditor.pipeline.kafka.topic_cluster import TopicCluster, open_cluster
 from auditor.pipeline.kafka.topic_reading import CONSUMER, Gap, TaskColumns, TopicReading, read_range
-from auditor.pipeline.kafka.topics import Topic
+from auditor.pipeline.kafka.topics import Partition, Topic
 from auditor.pipeline.reader_tasks import RunsTasks
 from auditor.pipeline.spark import RunTasks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from auditor.errors import TopicRefused
 from auditor.pipeline.kafka.broker import error_of, translated
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, OffsetSpec
 
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
@@ -29,7 +29,7 @@ FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """Settings of a topic of which nothing is deleted."""
 
 
-Part = tuple[str, int]
+Partition = tuple[str, int]
 """A topic's name, and a partition of it."""
 
 
@@ -104,29 +104,41 @@ def read_settings(admin: AdminClient, names: Collection[str], timeout: float) ->
     return found
 
 
-def list_ends(admin: AdminClient, wanted: list[Part], timeout: float, *, committed: bool = True) -> dict[Part, int]:
+def list_begins(admin: AdminClient, wanted: Iterable[Partition], timeout: float) -> dict[Partition, int]:
+    """Return the first offset that each partition has. Raises BrokerError."""
+    from confluent_kafka.admin import OffsetSpec
+
+    earliest: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    return list_offsets(admin, dict.fromkeys(wanted, earliest), timeout)
+
+
+def list_ends(admin: AdminClient, wanted: Iterable[Partition], timeout: float, *, committed: bool = True) -> dict[Partition, int]:
     """Return the offsets at which the messages of partitions end, up to the first one whose transaction is under way, or all.
 
     Raises BrokerError.
     """
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
+
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return list_offsets(admin, dict.fromkeys(wanted, latest), timeout, committed=committed)
+
+
+def list_offsets(
+    admin: AdminClient, wanted: Mapping[Partition, OffsetSpec], timeout: float, *, committed: bool = True
+) -> dict[Partition, int]:
+    """Return the offset that each partition has for what is asked of it. Raises BrokerError."""
+    from confluent_kafka import IsolationLevel, TopicPartition
 
     if not wanted:
         return {}
-    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    asked = {TopicPartition(topic, number): spec for (topic, number), spec in wanted.items()}
     with translated("the cluster"):
-        asked = admin.list_offsets(
-            {TopicPartition(topic, number): latest for topic, number in wanted},
-            isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=timeout,
-        )
-    found: dict[Part, int] = {}
-    for place, answer in asked.items():
-        try:
-            found[place.topic, place.partition] = answer.result().offset
-        except KafkaException as error:
-            raise error_of(f"topic {place.topic}", error.args[0]) from error
+        answers = admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
+    found: dict[Partition, int] = {}
+    for place, answer in answers.items():
+        with translated(f"partition {place.partition} of topic {place.topic}"):
+            found[place.topic, place.partition] = int(answer.result().offset)
     return found
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from auditor.config import Broker
-from auditor.errors import TopicRefused
+from auditor.errors import BrokerUnreachable, TopicRefused
 from auditor.pipeline.kafka.broker import error_of, open_consumer, translated
 from auditor.pipeline.kafka.position_record import MOMENT, TablePosition
-from auditor.pipeline.kafka.topics import Part, Topic, describe_topics, list_ends
+from auditor.pipeline.kafka.topics import Partition, Topic, describe_topics, list_begins, list_ends
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -47,7 +48,7 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
                 " or the broker, was restored from an earlier time; restore it, or let the target begin anew in other topics"
             )
     beyond = {part: end for part, end in known.items() if whose[part[0]] not in refused and ends[part] > end + MARKERS}
-    for topic, number in _written_by_others(broker, beyond):
+    for topic, number in _written_by_others(broker, admin, beyond):
         refused[whose[topic]] = TopicRefused(
             f"topic {topic}: partition {number} has messages that this pipeline did not write; let nobody else write there, or give the"
             " table a topic of its own (tables: name)"
@@ -55,9 +56,9 @@ def check_written(broker: Broker, admin: AdminClient, tables: Mapping[str, Table
     return refused
 
 
-def has_messages(broker: Broker, topic: Topic) -> bool:
+def has_messages(broker: Broker, admin: AdminClient, topic: Topic) -> bool:
     """Return whether a topic has committed messages. Raises BrokerError."""
-    return bool(_written_by_others(broker, {(topic.name, number): 0 for number in range(topic.partitions)}))
+    return bool(_written_by_others(broker, admin, {(topic.name, number): 0 for number in range(topic.partitions)}))
 
 
 def refuse_changed(found: Topic | None, name: str, topic_id: str, partitions: int) -> str:
@@ -75,33 +76,51 @@ def refuse_changed(found: Topic | None, name: str, topic_id: str, partitions: in
     return ""
 
 
-def _written_by_others(broker: Broker, beyond: Mapping[Part, int]) -> list[Part]:
-    """Return the partitions that have committed messages from these offsets on; what else is there are markers, and what was aborted."""
-    if not beyond:
-        return []
+def _written_by_others(broker: Broker, admin: AdminClient, beyond: Mapping[Partition, int]) -> list[Partition]:
+    """Return the partitions that have committed messages from these offsets on; what else is there are markers, and what was aborted.
+
+    Raises BrokerError.
+    """
     from confluent_kafka import TopicPartition
 
+    begins, ends = list_begins(admin, beyond, broker.timeout), list_ends(admin, beyond, broker.timeout)
+    starts = {part: max(offset, begins[part]) for part, offset in beyond.items()}  # what retention deleted cannot be read
+    left = {part: ends[part] for part, start in starts.items() if start < ends[part]}
+    if not left:
+        return []
     consumer = open_consumer(broker, "auditor.reader")
     try:
         with translated("the cluster"):
-            consumer.assign([TopicPartition(topic, number, offset) for (topic, number), offset in beyond.items()])
-        return _read_to_ends(consumer, set(beyond))
+            consumer.assign([TopicPartition(topic, number, starts[topic, number]) for topic, number in left])
+        return _find_messages(consumer, left, broker.timeout)
     finally:
         consumer.close()
 
 
-def _read_to_ends(consumer: Consumer, left: set[Part]) -> list[Part]:
+def _find_messages(consumer: Consumer, left: dict[Partition, int], timeout: float) -> list[Partition]:
+    """Return in which partitions there are messages before these ends.
+
+    The end that a consumer reports is not enough: a partition's leader that has just begun may say an earlier one.
+    """
     from confluent_kafka import KafkaError
 
-    found: list[Part] = []
+    found: list[Partition] = []
+    heard = time.monotonic()
     while left:
         with translated("the cluster"):
             messages = consumer.consume(1000, MOMENT)
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() > heard + timeout:
+            topic, number = min(left)
+            raise BrokerUnreachable(f"partition {number} of topic {topic} cannot be read: the broker says nothing for {timeout:g} s")
         for message in messages:
             part, error = (message.topic() or "", message.partition() or 0), message.error()
             if error is None and part in left:
                 found.append(part)
+                del left[part]
             elif error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise error_of(f"topic {part[0]}", error)
-            left.discard(part)
+            elif error is not None and (message.offset() or 0) >= left.get(part, 0):
+                left.pop(part, None)
     return found
