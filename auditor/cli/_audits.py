@@ -29,7 +29,7 @@ from auditor.cli._output import (
     with_known_groups,
     worst_exit_code,
 )
-from auditor.config import find_unverified, select_audits
+from auditor.config import find_unverified, find_unverified_brokers, select_audits
 from auditor.connections import prefetch
 from auditor.errors import AuditorError, ConfigError, QueueFull, StoreError
 from auditor.escaping import shell_word
@@ -68,7 +68,7 @@ def check(options: argparse.Namespace) -> int:
         for result in results:
             if result.plan:
                 console().print(text.plan(result.plan, options.verbose))
-    for where, sentence in find_unverified(configured.urls):
+    for where, sentence in (*find_unverified(configured.urls), *find_unverified_brokers(configured.brokers)):
         print(f"auditor: warning: {'.'.join(where)}: {sentence}", file=sys.stderr)
     problems |= {result.audit: result.error for result in results if result.error}
     failures = [*problems.items(), *(("evidence", error) for error in broken)]
