@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
 POLL = 0.05
-"""Seconds between two looks whether a topic that was made is known."""
+"""Seconds between two looks whether a topic that was made is known, or a partition has a leader."""
 
 MISSING = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
+
+WITHOUT_LEADER = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART")
+"""What a broker says of a partition while it has not heard that it leads it, as of a topic that was made just now."""
 
 LONGEST_MESSAGE = "max.message.bytes"
 
@@ -126,19 +129,23 @@ def list_ends(admin: AdminClient, wanted: Iterable[Partition], timeout: float, *
 def list_offsets(
     admin: AdminClient, wanted: Mapping[Partition, OffsetSpec], timeout: float, *, committed: bool = True
 ) -> dict[Partition, int]:
-    """Return the offset that each partition has for what is asked of it. Raises BrokerError."""
-    from confluent_kafka import IsolationLevel, TopicPartition
+    """Return the offset that each partition has for what is asked of it, once it has a leader that knows of it. Raises BrokerError."""
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
-    if not wanted:
-        return {}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    asked = {TopicPartition(topic, number): spec for (topic, number), spec in wanted.items()}
-    with translated("the cluster"):
-        answers = admin.list_offsets(asked, isolation_level=level, request_timeout=timeout)
     found: dict[Partition, int] = {}
-    for place, answer in answers.items():
-        with translated(f"partition {place.partition} of topic {place.topic}"):
-            found[place.topic, place.partition] = int(answer.result().offset)
+    until = time.monotonic() + timeout
+    while left := {TopicPartition(*part): spec for part, spec in wanted.items() if part not in found}:
+        with translated("the cluster"):
+            answers = admin.list_offsets(left, isolation_level=level, request_timeout=timeout)
+        for place, answer in answers.items():
+            try:
+                found[place.topic, place.partition] = int(answer.result().offset)
+            except KafkaException as error:
+                if error.args[0].name() not in WITHOUT_LEADER or time.monotonic() > until:
+                    raise error_of(f"partition {place.partition} of topic {place.topic}", error.args[0]) from error
+        if len(found) < len(wanted):
+            time.sleep(POLL)
     return found
 
 
