@@ -74,8 +74,8 @@ GROUPS = {
     "SparkSubmit": "Spark's Java",
     "python_streaming_source_runner": "planner",  # of measurements from when Spark's streaming planned the batches
     "pyspark": "Python workers",
-    "loader_process": "loader of DuckDB",
-    "publisher_process": "publisher",
+    "target_process loader": "loader of DuckDB",
+    "target_process publisher": "publisher",
 }
 """What the command line of a process contains, and what it is; the driver has none of these."""
 

@@ -86,7 +86,6 @@ class Publisher:
     store: Store
     pipeline: str
     target: str
-    config_file: str = ""
     clock: Callable[[], float] = time.monotonic
     schemas_met: dict[str, TableSchema] = field(default_factory=dict)
     """The schemas of tables that were read from the store, by their ids."""

@@ -44,16 +44,15 @@ from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import check_staging, packed
 from auditor.pipeline.joining import Joining
 from auditor.pipeline.merge.loader import Loader
-from auditor.pipeline.merge.loader_process import LoaderProcess
 from auditor.pipeline.merge.positions import Where
 from auditor.pipeline.merge.target_identity import check_target
 from auditor.pipeline.part_deletion import PartDeleter
-from auditor.pipeline.publisher_process import PublisherProcess
 from auditor.pipeline.refresh.carrier import Carrier
 from auditor.pipeline.segments.process import segment_process
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import sweep
 from auditor.pipeline.staging import Staging
+from auditor.pipeline.target_process import TargetProcess
 from auditor.pipeline.tracker.follower import Follower
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
@@ -288,13 +287,13 @@ class Run:
         resources.callback(service.stop)
         service.start()
 
-    def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | LoaderProcess | PublisherProcess:
+    def _loader(self, session: SparkSession | None, root: Folder, target: str) -> Loader | TargetProcess:
         chosen = self.settings.pipeline(self.name).targets[target]
         if isinstance(chosen, TopicTarget):
-            return PublisherProcess(str(self.config_file), self.name, target)
+            return TargetProcess("publisher", str(self.config_file), self.name, target)
         connection = self.settings.connections[chosen.connection]
         if writing_dialect(chosen.connection, connection).writing.LOADS == "alone":
-            return LoaderProcess(str(self.config_file), self.name, target)
+            return TargetProcess("loader", str(self.config_file), self.name, target)
         config_file, run_tasks = str(self.config_file), spark.on_executors(session)
         target_place = Where(self.store, self.name, config_file, chosen.connection, chosen.schema_, str(root), run_tasks, target, chosen)
         return Loader(target_place, target, connection)

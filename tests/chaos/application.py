@@ -24,7 +24,7 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 PATTERNS: dict[str, Callable[[str, str], bool]] = {
     "worker": lambda command, parent: "pyspark.daemon" in command and "pyspark.daemon" in parent,
-    "publisher": lambda command, _: "tests.chaos.publisher" in command,
+    "publisher": lambda command, _: "tests.chaos.target_process publisher" in command,
     "JVM": lambda command, _: "org.apache.spark.deploy.SparkSubmit" in command,
 }
 """How the processes below the driver are known, by their command line and that of their parent."""

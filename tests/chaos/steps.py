@@ -17,9 +17,9 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from auditor.pipeline import publisher_process, run, source, staging
+from auditor.pipeline import run, source, staging, target_process
 from auditor.pipeline import stage_task as tasks
-from auditor.pipeline.merge import load_files, load_tasks, loader, loader_process, table_merge
+from auditor.pipeline.merge import load_files, load_tasks, loader, table_merge
 from auditor.pipeline.source import parse_options
 from auditor.points import followed
 
@@ -138,8 +138,7 @@ def installed() -> Iterator[None]:
         (loader, "HERE_BYTES", 16 << 10),  # so that some parts are loaded by tasks
         (loader, "LEAST_HERE", 8 << 10),
         (load_files, "store_file", store_file),
-        (run, "LoaderProcess", partial(loader_process.LoaderProcess, module="tests.chaos.loader")),
-        (run, "PublisherProcess", partial(publisher_process.PublisherProcess, module="tests.chaos.publisher")),
+        (run, "TargetProcess", partial(target_process.TargetProcess, module="tests.chaos.target_process")),
         (run, "Staging", _SteppedStaging),
         (run.Run, "_change_source", lambda _: SteppedBinlog),
     ):

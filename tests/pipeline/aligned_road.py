@@ -10,7 +10,7 @@ from pathlib import Path
 from auditor.background import Service
 from auditor.model import Report
 from auditor.pipeline.merge.load_tasks import close_sessions
-from auditor.pipeline.merge.loader_process import LoaderProcess
+from auditor.pipeline.target_process import TargetProcess
 from auditor.service import running
 from tests.binlog import LiveLog
 from tests.live import LiveEngine
@@ -66,7 +66,7 @@ class AlignedRoad(LiveRoad):
         load: Callable[..., Service] = self.loader.service
         if self.query_dialect == "duckdb":  # whose file two processes never share
             self.loader.close()
-            load = LoaderProcess(str(self.config_file), self.name, "wh").service
+            load = TargetProcess("loader", str(self.config_file), self.name, "wh").service
         threads = [threading.Thread(target=guarded, args=(work,)) for work in (stage, load(0.0, stopped, staged, paused).run)]
         with ExitStack() as held:
             held.enter_context(leased(self.store, self.name))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from auditor.pipeline.merge.loader_process import LoaderProcess
+from auditor.pipeline.target_process import TargetProcess
 from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline.running import PATIENCE
 from tests.pipeline_events import announce, batch, insert, table
@@ -30,7 +30,7 @@ def road(tmp_path: Path, empty_store: Path) -> Iterator[Road]:
 
 def is_loader(command: Any) -> bool:
     """Return whether a process is a loader: servers of other tests may be started at the same time."""
-    return LoaderProcess.__module__ in command
+    return TargetProcess.__module__ in command
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
 
 def test_a_loader_that_cannot_be_started_is_tried_again(road: Road, refused: list[OSError]) -> None:
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
-    loader = LoaderProcess(str(road.config_file), PIPELINE, "wh")
+    loader = TargetProcess("loader", str(road.config_file), PIPELINE, "wh")
     service = loader.service(0.0, stopped, staged, paused)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     service.start()
@@ -78,7 +78,7 @@ def test_a_loader_that_cannot_be_started_is_tried_again(road: Road, refused: lis
 
 def test_a_killed_loader_is_started_again_and_ends_with_the_driver(road: Road, children: list[subprocess.Popen[str]]) -> None:
     stopped, staged, paused = threading.Event(), threading.Event(), threading.Event()
-    loader = LoaderProcess(str(road.config_file), PIPELINE, "wh")
+    loader = TargetProcess("loader", str(road.config_file), PIPELINE, "wh")
     service = loader.service(0.0, stopped, staged, paused)
     road.stage(batch(announce(ORDERS, 1), insert(ORDERS, 10, ["1", "a"])))
     service.start()

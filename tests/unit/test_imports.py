@@ -56,7 +56,7 @@ CHAINS = (
         "auditor.service.workers": "cryptography rich",
         "auditor.cli._drill": "",
         "auditor.pipeline.run": "pyarrow",
-        "auditor.pipeline.merge.loader_process": "",
+        "auditor.pipeline.target_process": "",
         "auditor.pipeline.segments.process": "",
         "auditor.pipeline.source": "pyspark",
     },
