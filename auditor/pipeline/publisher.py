@@ -1,7 +1,7 @@
 """Publish a pipeline's stream into the topics of one target, exactly once.
 
 A transaction of the broker has whole transactions of the source, of all tables up to one position, and says so in the positions topic as
-its last message. What is published is read there, and nowhere else, whenever a producer begins.
+its last message. A producer that begins reads only there what is already published.
 """
 
 from __future__ import annotations

@@ -369,7 +369,7 @@ class _TopicEvents:
                     cleared = Change(at, -1, moment, {"ops": [{"op": "clear"}], "advances": True})
                     yield at, row, order, "", pa.RecordBatch.from_pylist([cleared.event(self._table)], ARROW_SCHEMA)
             elif id not in self._readers:
-                why = f"the pipeline that publishes says nowhere which columns {id} are"
+                why = f"the topic of schema changes does not have the schema {id}"
                 yield at, row, order, "", note_of(self._table, one, (at, at), 1, offset_of(message), why, message.timestamp()[1])
             else:
                 yield at, 2 * row + (OLD_KEY in headers), order, id, message

@@ -1,7 +1,7 @@
 """What a target that is topics says of itself: up to where each topic has its table, and all of them together.
 
 It stands in a compacted topic of one partition. Each transaction writes a record of each table whose topic it wrote into, and one of the
-pipeline as a whole as its last. So whoever reads committed messages up to such a record knows exactly what was published with it.
+pipeline as a whole as its last. A reader of committed messages up to such a record therefore knows exactly what was published with it.
 """
 
 from __future__ import annotations

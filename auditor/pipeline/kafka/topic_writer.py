@@ -78,7 +78,7 @@ class TopicWriter:
     """Seconds for which a transaction may stand open."""
     _producer: Producer = field(init=False)
     _deliveries: _Deliveries = field(default_factory=_Deliveries)
-    """Those of the transaction under way: what becomes of an aborted one's messages may be told after the next one has begun."""
+    """Those of the transaction under way: the library may report messages of an aborted one after the next has begun."""
     _is_open: bool = False
 
     def __post_init__(self) -> None:

@@ -107,7 +107,7 @@ class Loader:
     _stopped: threading.Event = field(default_factory=threading.Event)
     """Set when the loader is to end after the transaction under way."""
     _reports: TargetReports = field(init=False)
-    """What failed and waits, and what the store is told."""
+    """What failed and waits, and what is recorded in the store."""
     _holding: Holding = field(init=False)
     """What audits hold."""
     _statistics: TableStatistics = field(init=False)

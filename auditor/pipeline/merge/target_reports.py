@@ -34,7 +34,7 @@ class Failure:
 
 @dataclass(slots=True)
 class TargetReports:
-    """The failures of a target's tables, and of the target under '', and what the store is told of them and of what was merged."""
+    """The failures of a target's tables, and of the target under '', and what is recorded in the store of them and of merges."""
 
     store: Store
     pipeline: str

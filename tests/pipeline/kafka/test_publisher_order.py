@@ -1,4 +1,4 @@
-"""In which partition messages are, in which order, up to where tables are published together, and what is told of transactions."""
+"""In which partition messages are, in which order, up to where tables are published together, and what messages say of transactions."""
 
 from __future__ import annotations
 
