@@ -93,10 +93,11 @@ PostgreSQL shows them all. Statements are those of all sessions of the source, t
 that time.
 """
 PUBLISH_NOTES = """\
-Inserts, updates and deletes of ten columns as JSON without schemas, into a topic of one partition of the same broker. `auditor` publishes
-what was written before it began, exactly once: in transactions, each with its position. Its publisher is a process of its own; "all" are
-it and those that decode and stage, with their starts. Debezium embedded, whose process is Java with a plain producer, follows the log
-while it is written, at least once; its start does not count. CPU seconds are those of the tools' own processes, and not of the servers."""
+Inserts, updates and deletes of ten columns as JSON without schemas, into a topic of one partition of the same broker. Both tools have
+published a first row when the log begins to be written, and follow it; their starts do not count. `auditor` publishes exactly once: in
+transactions, each with its position. Its publisher is a process of its own; "all" are it and those that decode and stage. Debezium
+embedded, whose process is Java with a plain producer, publishes at least once. CPU seconds are those of the tools' own processes, and not
+of the servers."""
 
 SHUFFLED_NOTES = """Two equal tables of DuckDB, read in ranges of the key: statements of both sides, and seconds of the slower
 side's scan, beside one statement a side. Ranges of tables below 10^8 rows, and the seconds that are aimed at, are smaller in proportion."""

@@ -31,6 +31,7 @@ from tests.chaos.writer import Session, Writer
 from tests.servers import mysql
 from tests.servers.kafka import Broker
 from tests.servers.killable import Killable
+from tests.servers.spark_connector import run_program
 
 PIPELINE, TARGET = "shop", "events"
 VICTIMS = ("driver", "publisher", "broker", "publisher")
@@ -43,6 +44,41 @@ LONGEST_PAUSE = 3.0
 
 BEAT = 1.0
 """Seconds between two small changes while something is waited for."""
+
+SPARK_CONSUMER = """
+import sys
+
+server, *topics = sys.argv[1:]
+read = spark.read.format("kafka").option("kafka.bootstrap.servers", server).option("kafka.isolation.level", "read_committed")
+read.option("subscribe", ",".join(topics)).load().createOrReplaceTempView("messages")
+spark.sql('''
+    CREATE TEMPORARY VIEW changes AS
+    SELECT topic, partition, offset, key, get_json_object(text, '$.op') AS op,
+           get_json_object(text, '$.before') AS before, get_json_object(text, '$.after') AS after
+    FROM (SELECT *, CAST(value AS STRING) AS text FROM messages WHERE value IS NOT NULL)
+''')
+latest = spark.sql('''
+    SELECT topic, last.after AS row
+    FROM (SELECT topic, MAX_BY(STRUCT(op, after), offset) AS last FROM changes WHERE key IS NOT NULL GROUP BY topic, partition, key)
+    WHERE last.op <> 'd'
+''')
+without_key = spark.sql('''
+    SELECT topic, row
+    FROM (
+        SELECT topic, row, EXPLODE(SEQUENCE(1, total))
+        FROM (
+            SELECT topic, row, CAST(SUM(one) AS INT) AS total
+            FROM (SELECT topic, before AS row, -1 AS one FROM changes WHERE key IS NULL AND before IS NOT NULL
+                  UNION ALL SELECT topic, after, 1 FROM changes WHERE key IS NULL AND after IS NOT NULL)
+            GROUP BY topic, row
+        )
+        WHERE total > 0
+    )
+''')
+for topic, row in latest.union(without_key).toLocalIterator():
+    print(topic, row)
+"""
+"""A consumer in SQL alone: of each key the row of its last message; without a key what came less what went. One line for each row."""
 
 
 class ManyTables(Writer):
@@ -243,9 +279,15 @@ pipelines:
             return list(cursor.fetchall())
 
     def check(self) -> int:
-        """Hold every table as its topic says against the source; return the number of messages."""
+        """Hold every table as its topic says, to two consumers, against the source; return the number of messages."""
         total, ended = 0, Counter[str]()
         told = Counter[str]()
+        topics = [f"{PIPELINE}.audit.{table}" for table in self.writer.tables]
+        (scratch := self.folder / "spark").mkdir()
+        by_spark: dict[str, list[dict[str, Any]]] = {topic: [] for topic in topics}
+        for line in run_program(SPARK_CONSUMER, scratch, self.broker.server, *topics).splitlines():
+            topic, _, row = line.partition(" ")
+            by_spark[topic].append(json.loads(row))
         for table in self.writer.tables:
             messages = list(read(self.broker.server, f"{PIPELINE}.audit.{table}"))
             total += len(messages)
@@ -254,8 +296,9 @@ pipelines:
             columns = [str(row[0]) for row in self.query(f"SHOW COLUMNS FROM {table}")]
             rows = [dict(zip(columns, row, strict=True)) for row in self.query(f"SELECT * FROM {table}")]
             expected = sorted(json.dumps({name: written(value) for name, value in row.items()}) for row in rows)
-            found = sorted(json.dumps({name: as_written(name, row[name]) for name in columns}) for row in rebuild(messages))
-            assert found == expected, (table, len(found), len(expected))
+            for consumer, kept in (("plain", rebuild(messages)), ("Spark", by_spark[f"{PIPELINE}.audit.{table}"])):
+                found = sorted(json.dumps({name: as_written(name, row[name]) for name in columns}) for row in kept)
+                assert found == expected, (consumer, table, len(found), len(expected))
         for message in read(self.broker.server, f"{PIPELINE}.transactions"):
             body = json.loads(message.value() or b"")
             for one in body["data_collections"] or () if body["status"] == "END" else ():

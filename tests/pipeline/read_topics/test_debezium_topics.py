@@ -134,12 +134,13 @@ def test_topics_into_two_targets_on_spark(configured: Path, topics: Topics) -> N
     assert [one.sentence for one in findings if one.severity == "error"] == []
 
     def is_loaded() -> bool:
-        offset = pipelines.get_pipeline(store, "shop").source_offset
+        state = pipelines.get_pipeline(store, "shop")
         staged, merges = parts.list_tables(store, "shop"), pipelines.list_merges(store, "shop")
-        ends = check_once(settings, "shop", pipelines.get_pipeline(store, "shop"))
+        ends = check_once(settings, "shop", state)
         held = [merges.get(target, {}).get(table) for target in ("pg", "duck") for table in staged]
         through = [staged[table].staged_through for _ in ("pg", "duck") for table in staged]
-        return bool(offset) and ends.lag_messages == 0 and all(one and one.position >= end for one, end in zip(held, through, strict=True))
+        is_seen = ends.lag_messages == state.progress.lag_messages == 0  # now, and by the run's last look
+        return bool(state.source_offset) and is_seen and all(one and one.position >= end for one, end in zip(held, through, strict=True))
 
     def rows(target: str, table: str) -> list[tuple[Any, ...]]:
         with open_writer(target, settings.connections[target]) as session:
