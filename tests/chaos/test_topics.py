@@ -55,7 +55,9 @@ def test_every_change_is_in_the_topics_once_whatever_is_killed(chaos: TopicChaos
     if (missing := events - chaos.writer.events) > 0:
         chaos.writer.write(missing)
     chaos.writer.touch()
+    print(f"{time.monotonic() - began:6.0f} s: {chaos.writer.events:,} events are written", flush=True)
     chaos.wait_for_end()
+    print(f"{time.monotonic() - began:6.0f} s: and published", flush=True)
     assert chaos.application.terminate() == 0, chaos.application.tail()
     messages = chaos.check()
     assert messages >= events and chaos.kills == Counter(kills)

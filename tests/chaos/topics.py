@@ -51,12 +51,13 @@ import sys
 server, *topics = sys.argv[1:]
 read = spark.read.format("kafka").option("kafka.bootstrap.servers", server).option("kafka.isolation.level", "read_committed")
 read.option("subscribe", ",".join(topics)).load().createOrReplaceTempView("messages")
-spark.sql('''
-    CREATE TEMPORARY VIEW changes AS
+changes = spark.sql('''
     SELECT topic, partition, offset, key, get_json_object(text, '$.op') AS op,
            get_json_object(text, '$.before') AS before, get_json_object(text, '$.after') AS after
     FROM (SELECT *, CAST(value AS STRING) AS text FROM messages WHERE value IS NOT NULL)
 ''')
+changes.write.parquet("changes")
+spark.read.parquet("changes").createOrReplaceTempView("changes")
 latest = spark.sql('''
     SELECT topic, last.after AS row
     FROM (SELECT topic, MAX_BY(STRUCT(op, after), offset) AS last FROM changes WHERE key IS NOT NULL GROUP BY topic, partition, key)
@@ -324,20 +325,22 @@ def as_written(column: str, value: Any) -> Any:
 
 
 def read(server: str, topic: str) -> Iterator[Message]:
-    """Yield the committed messages of a topic, partition by partition."""
+    """Yield the committed messages of a topic, those of each partition in their order."""
     settings = {"bootstrap.servers": server, "group.id": "chaos", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     try:
-        for partition in sorted(consumer.list_topics(topic, timeout=20).topics[topic].partitions):
-            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            while True:
-                message = consumer.poll(20)
-                assert message is not None, f"the broker says nothing of {topic}"
-                error = message.error()
-                if error is not None:
-                    assert error.code() == KafkaError._PARTITION_EOF, error
-                    break
+        partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        ended: set[int | None] = set()
+        while len(ended) < len(partitions):
+            message = consumer.poll(20)
+            assert message is not None, f"the broker says nothing of {topic}"
+            error = message.error()
+            if error is None:
                 yield message
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(message.partition())
     finally:
         consumer.close()
 
