@@ -10,6 +10,7 @@ import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -98,15 +99,26 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def check_alive(spark: SparkSession) -> None:
-    """Raise PipelineFailed if Spark's Java process, or the session on a server, has ended: nothing can be run with it from then on."""
+    """Raise PipelineFailed if nothing can be run with a session any more.
+
+    Spark's Java process, or the session on a server, has ended; or the folder of its temporary files is gone, as cleaners of /tmp remove
+    what is some days old there (https://www.freedesktop.org/software/systemd/man/latest/tmpfiles.d.html).
+    """
+    folder = ""
     try:
         if is_connect(spark):
             in_thread(lambda: spark.version, "alive").result(durations().spark_answer)
         else:
             driver.ask_java(spark)
+            folder = driver.temporary_folder(spark)
     except Exception as error:  # py4j's own, of gRPC, or of the socket
         what = "the Spark Connect server ended its session, or does not answer" if is_connect(spark) else "Spark's Java process ended"
         raise PipelineFailed(f"{what}; start the pipeline again, which continues where it stopped") from error
+    if folder and not Path(folder).is_dir():
+        raise PipelineFailed(
+            f"Spark's temporary files, {folder}, were removed; start the pipeline again, which continues where it stopped, and let"
+            " SPARK_LOCAL_DIRS name a folder that nothing cleans"
+        )
 
 
 def close_session(spark: SparkSession) -> None:

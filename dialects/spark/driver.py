@@ -21,3 +21,8 @@ def is_running() -> bool:
 def ask_java(spark: Any) -> None:
     """Ask the Java process of a session something. Raises errors of py4j or of the socket if it has ended."""
     spark.sparkContext._jsc.sc().isStopped()
+
+
+def temporary_folder(spark: Any) -> str:
+    """Return the folder of this process in which a session keeps what its tasks are to read; it lies in ``spark.local.dir``."""
+    return str(spark.sparkContext._temp_dir)

@@ -90,6 +90,15 @@ def test_java_that_ended() -> None:
         check_alive(spark)
 
 
+def test_temporary_files_of_spark_that_were_removed(tmp_path: Path) -> None:
+    context = SimpleNamespace(_temp_dir=str(tmp_path), _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)))
+    spark: Any = SimpleNamespace(sparkContext=context)
+    check_alive(spark)
+    tmp_path.rmdir()
+    with pytest.raises(PipelineFailed, match=rf"^Spark's temporary files, {tmp_path}, were removed; start the pipeline again, which"):
+        check_alive(spark)
+
+
 def test_a_thread_that_ends_by_a_bug_ends_the_run() -> None:
     nothing: Any = None
     run = Run(nothing, Path(), nothing, "shop", [])
