@@ -185,6 +185,9 @@ class Durations:
     hold_poll: float = 0.02
     """Between two looks at the store while an audit holds a table: each of them is time for which the target stands still."""
 
+    trace_pause: float = 2.0
+    """Before the source is asked again whether it really has a row that its log does not tell."""
+
     # copying a table again
     swap_lock: float = 2.0
     """For the lock of an exchange of tables; sessions that ask for the table meanwhile wait as long."""

@@ -56,6 +56,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── PartsGone                 exit 3                parts that a target still needs were deleted
     ├── NotStaged                 exit 2     retryable  a pipeline has not staged so far yet as is asked
     ├── RebuildRefused            exit 2                a table's rows at a position are not all known from what is kept
+    ├── TraceRefused              exit 2                the rows of an audit are not carried so that they can be traced
     ├── TableStopped              exit 3                the next events of a table cannot be had or applied
     │   ├── TableShared                                     they would delete rows that another pipeline brought
     │   └── ValuesChanged                                   a statement may have changed values without events
@@ -250,6 +251,7 @@ __all__ = [
     "TableShared",
     "TableStopped",
     "TopicRefused",
+    "TraceRefused",
     "Unauthorised",
     "UnknownAudit",
     "UnknownBootstrap",
@@ -408,6 +410,12 @@ class NotStaged(AuditorError):
 
 class RebuildRefused(AuditorError):
     """The rows of a table at a position are not all known from the parts that are kept; choose a position that the message names."""
+
+    exit_code = 2
+
+
+class TraceRefused(AuditorError):
+    """Rows of an audit cannot be followed from hop to hop, because they are compared or carried otherwise than the stream tells them."""
 
     exit_code = 2
 

@@ -38,16 +38,21 @@ from auditor.api.routing import (
 )
 from auditor.api_models.access import Event
 from auditor.api_models.run import Difference, Partition, PartitionState, Run
+from auditor.api_models.trace import Trace
 from auditor.durations import durations
 from auditor.errors import AuditorError, NoReport
 from auditor.history import records
 from auditor.masking import partition_label
 from auditor.model import NULL_PARTITION, DifferenceKind, EvidenceFile, Plan, Settling, State
 from auditor.service import evidence, stored_differences, stored_runs, workers
+from auditor.service.trace import Asked, trace
 from auditor.store import events, runs
 from auditor.summary.codec import STATES, PartitionMap
 
 routes = router("runs")
+
+MOST_TRACED = 100
+"""Rows that one request traces at most."""
 
 JSON = "application/json"
 CSV = "text/csv"
@@ -174,6 +179,21 @@ def list_differences(
         return file_response(stored_differences.as_ndjson(app.store, selection), NDJSON, f"differences-{identity[:12]}.ndjson")
     page = stored_differences.list_page(app.store, selection, after, limit + 1)
     return paginate("differences", page, limit, lambda difference: difference.number)
+
+
+@routes.get("/runs/{run}/trace", response_model=Trace, **route_options("run", 404, 409, 502, 504))
+def trace_run(
+    app: App,
+    run: RunId,
+    key: Annotated[
+        list[Text],
+        Query(max_length=MOST_TRACED, description="Rows to trace, by keys as differences have them; of several columns JSON lists."),
+    ] = [],  # noqa: B006
+    limit: Annotated[int, Query(ge=1, le=MOST_TRACED, description="Differences that are traced at most, if no key is given.")] = 20,
+) -> Trace:
+    """Say at which hop of its pipeline rows of a run were lost. This reads both sides, the staged files, and perhaps the source's log."""
+    with slow_request():
+        return trace(app.configured, app.store, run, Asked(tuple(key), limit))
 
 
 @routes.get("/runs/{run}/evidence", response_model=EvidenceFile, **route_options("read", 404, 409))

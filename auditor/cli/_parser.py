@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit_commands(command)
     _add_run_commands(command)
     _add_patch_command(command)
+    _add_trace_command(command)
     _add_drill_command(command)
     _add_bootstrap_command(command)
     _add_service_commands(command)
@@ -287,6 +288,21 @@ def _add_evidence_commands(command: AddCommand) -> None:
     more = "digest of a head that was published; may be repeated. A link in the files must have it"
     verify.add_argument("--head", action="append", default=[], metavar="DIGEST", help=more)
     _add_format_option(verify, "text", "json")
+
+
+def _add_trace_command(command: AddCommand) -> None:
+    summary = "Say where rows were lost that differ: on the way into the source's log, into a pipeline's files, or into the target"
+    more = (
+        "The pipeline that carries the table is asked for each hop. It exits with 0 if no row is lost, with 1 if the hop of one is named,"
+        " and with 3 if it cannot be told."
+    )
+    trace = _with_config(command("trace", _lazy("_trace", "trace_rows"), summary, more))
+    trace.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last run)")
+    key = "trace this row instead of those that the run names; of several columns with commas between, or as a JSON list; may be repeated"
+    trace.add_argument("--key", action="append", default=[], metavar="KEY", help=key)
+    trace.add_argument("--limit", type=_count, default=20, metavar="N", help="rows that are traced at most (default: %(default)s)")
+    _add_format_option(trace, "text", "json")
+    _add_quiet_option(trace)
 
 
 def _add_drill_command(command: AddCommand) -> None:

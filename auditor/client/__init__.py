@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPException, HTTPResponse
 from itertools import islice
 from types import TracebackType
@@ -33,6 +33,7 @@ from auditor.api_models.repair import Patch, PatchRow, Repair
 from auditor.api_models.report import DayReport, RunReport
 from auditor.api_models.run import Difference, Partition, Run
 from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus, SegmentEntry
+from auditor.api_models.trace import Trace
 from auditor.client.http import MAX_ANSWER, Transport, quoted
 from auditor.durations import durations
 from auditor.errors import AuditorError, error_named
@@ -218,6 +219,11 @@ class Client:
     def differences(self, run: str, **filters: str) -> Iterator[Difference]:
         """Yield the stored differences of a run, optionally only those of one ``kind`` or ``state``."""
         return self._service.models(Difference, f"/runs/{quoted(run)}/differences", filters)
+
+    def trace(self, run: str, keys: Sequence[str] = (), limit: int = 20) -> Trace:
+        """Return at which hop of its pipeline rows of a run were lost: those of ``keys``, or else its first differences."""
+        parameters = urlencode([*(("key", key) for key in keys), ("limit", limit)])
+        return self._service.model(Trace, "GET", f"/runs/{quoted(run)}/trace?{parameters}")
 
     def differences_arrow(self, run: str, **filters: str) -> pyarrow.Table:
         """Return the same as an Arrow table, whose columns `auditor.report.difference_rows.to_arrow` describes."""

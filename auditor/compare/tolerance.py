@@ -196,7 +196,7 @@ def named_differences(
     columns = {column.name: column for column in plan.columns}
     masked = {column.name for column in plan.columns if column.masked}
     each = [
-        accounting.differences(rest, names[: plan.key], names[plan.key :], masked, _text_equalities(plan, strictly))
+        accounting.differences(rest, names[: plan.key], names[plan.key :], masked, text_equalities(plan, strictly))
         for strictly in ([False, True] if known and plan.documents else [False])
     ]
     # Documents that were not read are listed among a row's columns only where nothing else explains the row.
@@ -217,10 +217,11 @@ def _remove_tolerated(
     """
     if not plan.is_tolerant:
         return rows, []
-    return accounting.remove_tolerated(rows, [column.name for column in plan.columns[plan.key :]], _text_equalities(plan, known))
+    return accounting.remove_tolerated(rows, [column.name for column in plan.columns[plan.key :]], text_equalities(plan, known))
 
 
-def _text_equalities(plan: Plan, known: bool) -> dict[str, TextEquality]:
+def text_equalities(plan: Plan, known: bool) -> dict[str, TextEquality]:
+    """Return predicates by column, of those in which unequal texts may count as equal; documents that were not read do unless ``known``."""
     equalities = {column.name: text_equality(column) for column in plan.columns if column.tolerance}
     return equalities | {column.name: _document_equality(column, known) for column in plan.columns if column.by_value}
 

@@ -32,9 +32,9 @@ class EventPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Some events of one schema, and none of what the stream says of the table itself."""
+    """Some events of one part, and none of what the stream says of the table itself."""
 
-    schema_id: str
+    part: Part
     batch: pa.RecordBatch
 
 
@@ -82,7 +82,7 @@ class TableEvents:
                         yield self._pass(piece)
                         continue
                     self.place = EventPlace(piece["position"][-1].as_py(), piece["row"][-1].as_py())
-                    yield Events(part.schema_id, piece)
+                    yield Events(part, piece)
             self.place = EventPlace(max(part.last, self.place.position))  # its last events may have been read before
         for note in notes:
             yield self._pass(note)

@@ -64,7 +64,7 @@ class EventLines:
             stopped.wait(durations().staged_poll)
 
     def _lines(self, found: Events) -> list[bytes]:
-        schema, hidden, encoder = self._encoder(found.schema_id)
+        schema, hidden, encoder = self._encoder(found.part.schema_id)
         batch = leave_out(schema, found.batch, hidden)
         messages = encoder.encode(batch, self.clock())
         numbers, keys, values = (messages[name].to_pylist() for name in ("event", "key", "value"))

@@ -120,6 +120,7 @@ def call_all(client: Client) -> None:
     client.report(RUN)
     client.evidence(RUN)
     client.day("2026-03-01")
+    client.trace(RUN, ["7"], limit=3)
     client.differences(RUN, kind="missing", state="confirmed")
     client.differences_arrow(RUN)
     client.partitions(RUN, "unequal")

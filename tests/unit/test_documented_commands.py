@@ -76,6 +76,7 @@ ELSEWHERE = {
     "run zones": Elsewhere("needs two pipelines", "tests/pipeline/test_segment_commands.py", "auditor run zones"),
     "run orders --rescan": Elsewhere("needs a pipeline", "tests/pipeline/test_live_audits.py", '"rescan": True'),
     "bootstrap orders --spark": Elsewhere("starts Spark", "tests/repair/test_bootstrap_spark.py", "spark"),
+    "trace": Elsewhere("needs a pipeline", "tests/pipeline/test_trace.py", '"trace", "orders"'),
     "patch orders --through refresh": Elsewhere("needs a pipeline", "tests/pipeline/test_patch_through.py", '"--through", "refresh"'),
     "patch orders --through command": Elsewhere("needs what delivers", "tests/pipeline/test_patch_through.py", '"--through", "command"'),
 }

@@ -46,7 +46,7 @@ WITHOUT_JSON = {
 WITH_QUIET = {
     "init", "selftest", "certify", "diff", "run", "resume", "show", "differences", "report", "patch", "bootstrap", "demo", "token revoke",
     "evidence", "pipeline init", "pipeline refresh", "pipeline segments",
-    "pipeline events",
+    "pipeline events", "trace",
 }  # fmt: skip
 """Commands that print to standard error while nothing is wrong."""
 

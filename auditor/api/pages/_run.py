@@ -14,13 +14,14 @@ from auditor.api.dependencies import App, AppState
 from auditor.api.pages import _patch
 from auditor.api.pages._layout import file_response, redirect, render_page, url
 from auditor.api.reports import get_report
+from auditor.api.routing import slow_request
 from auditor.api_models.run import Difference
 from auditor.history import records
 from auditor.masking import redact
 from auditor.model import SIDES, Side
 from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
-from auditor.service import stored_differences, stored_runs, workers
+from auditor.service import stored_differences, stored_runs, trace, workers
 from auditor.store import Store, queue, runs
 from auditor.store.runs import StoredRun
 
@@ -46,6 +47,16 @@ def run_page(
     values = _template_values(app, run, kind, state, after)
     patching = values["report"] and _patch.build_view(app.store, values["run"], values["report"], patch, row)
     return render_page(request, "run.html", visitor=visitor, patching=patching, **values)
+
+
+@router.get("/runs/{run}/trace")
+def trace_page(request: Request, app: App, visitor: Runner, run: str, key: str = "") -> HTMLResponse:
+    """Trace a row of the run, or its first differences, and show at which hop each was lost."""
+    stored = runs.get_run(app.store, run)
+    with slow_request():
+        found = trace.trace(app.configured, app.store, stored.run, trace.Asked((key,) if key else (), PAGE_SIZE))
+    values: dict[str, Any] = {"counted": trace.count_outcomes(found), "hops": trace.HOP_NAMES, "outcomes": trace.OUTCOMES}
+    return render_page(request, "trace.html", visitor=visitor, run=stored, trace=found, **values)
 
 
 @router.get("/runs/{run}/live")
@@ -107,6 +118,7 @@ def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState
         "max_rows": MAX_ITEMS,
         "heat": build_heatmap(picture, report.plan) if picture is not None else None,
         "named": list_page(app.store, stored.run, kind, state, after) if report.differences is not None else None,
+        "is_traceable": stored.audit in app.settings.audits and trace.is_traceable(app.settings, app.settings.audits[stored.audit]),
     }
 
 

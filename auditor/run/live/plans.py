@@ -61,7 +61,16 @@ def _rows(plan: Plan) -> str:
 
 
 def _column(column: ColumnPlan, in_key: bool) -> str:
-    """Return why the text of a column cannot be computed from events."""
+    """Return why the sums cannot have a column."""
+    if why := why_not_told(column):
+        return why
+    if in_key and "source" not in column.never_null:
+        return f"{column.name} is of the key and may be NULL, which the stream cannot place; name a key without NULL"
+    return ""
+
+
+def why_not_told(column: ColumnPlan) -> str:
+    """Return why the text of a column cannot be computed from events; '' if it can."""
     native = column.native["source"]
     if column.expression["source"].startswith("("):
         return f"{column.name} is compared by expr, which only the source can compute; remove expr, or exclude the column"
@@ -69,8 +78,6 @@ def _column(column: ColumnPlan, in_key: bool) -> str:
         return f"{column.name} is taken to another zone, which the stream does not do; remove zone, or exclude the column"
     if column.kind.name not in KINDS.get(native.name, ()):
         return f"{column.name} is a {native.name} that is compared as {column.kind.name}, which the stream does not do; exclude the column"
-    if in_key and "source" not in column.never_null:
-        return f"{column.name} is of the key and may be NULL, which the stream cannot place; name a key without NULL"
     return ""
 
 

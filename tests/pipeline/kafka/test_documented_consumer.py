@@ -34,7 +34,8 @@ def publish(road: TopicRoad) -> None:
 
 def documented(road: TopicRoad, word: str) -> str:
     """Return the code of the page that has a word, for this broker and topic."""
-    [text] = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if word in block]
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    [text] = [block for block in blocks if word in block]
     return text.replace("broker1:9092", road.server).replace("shop.shop.orders", f"{road.prefix}.shop.orders")
 
 
