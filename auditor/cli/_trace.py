@@ -58,6 +58,5 @@ def _lines(found: Trace) -> Iterator[str]:
 
 
 def _event(event: TracedEvent) -> str:
-    states = [name for name, holds in (("source", event.source), ("target", event.target)) if holds]
-    now = f"; so has the {' and the '.join(states)} it now" if states else ""
-    return f"{event.time:%Y-%m-%d %H:%M:%S} UTC  {event.kind:<7}  {event.position}{now}"
+    where = " and ".join(f"the {name}" for name, holds in (("source", event.source), ("target", event.target)) if holds)
+    return f"{event.time:%Y-%m-%d %H:%M:%S} UTC  {event.kind:<7}  {event.position}{f'; still so in {where}' if where else ''}"

@@ -381,7 +381,7 @@ class _Tracing:
                         announced = events.filter(pc.equal(events["kind"], "schema"))
                         if announced.num_rows:
                             schemas[id] = TableSchema.from_json(announced["after"][0].as_py()[0])
-                        logged.take(schemas[id], events)
+                        logged.take(schemas.get(id) or self._schema(id), events)
         except TraceRefused:
             raise
         except AuditorError as error:

@@ -351,6 +351,14 @@ def test_check_shows_types_without_interpreting_markup(workdir: Path, capsys: py
     assert "ENUM('[b]', '[/i]')" in capsys.readouterr().out
 
 
+def test_check_warns_of_brokers_that_are_not_verified(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = workdir / "auditor.yaml"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "brokers": {"events": {"servers": "kafka.example:9092"}}}))
+    assert main(["check", "match"]) == 0
+    warning = "auditor: warning: brokers.events.properties: its brokers are not verified, so that anybody between could read along"
+    assert warning in capsys.readouterr().err
+
+
 def test_sql_prints_statements_for_the_selected_side_and_method(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "match"]) == 0
     both = capsys.readouterr().out
