@@ -9,8 +9,9 @@ from pydantic import Field
 
 from auditor.api_models import ApiModel
 
-Hop = Literal["log", "staging", "merge"]
-"""From the source into its log, from the log into the staged files, and from these into the target."""
+Hop = Literal["log", "staging", "publishing", "reading", "merge"]
+"""From the source into its log, from the log into the staged files, from these into a topic and from that into another pipeline's files
+where there is one between, and from files into the target."""
 
 Outcome = Literal["equal", "in_flight", "lost", "unknown"]
 
@@ -50,10 +51,11 @@ class Trace(ApiModel):
 
     audit: str
     run: str | None = Field(description="The run whose differences they are; null if keys were named.")
-    pipeline: str
+    pipeline: str = Field(description="The pipeline that merges into the target.")
+    published_by: str | None = Field(description="The pipeline that publishes the topics that it reads; null if it reads the log.")
     table: str = Field(description="The table as the stream calls it: database and table.")
     target: str = Field(description="The pipeline's name of the target.")
-    staged_through: str = Field(description="Up to where the source's log is staged.")
+    staged_through: str = Field(description="Up to where the pipeline has staged its source.")
     merged_through: str | None = Field(description="Up to where the target says that it holds the table; null if it says nothing.")
     kept_from: str | None = Field(description="Up to where staged events of the table were deleted; null if none was.")
     not_compared: dict[str, str] = Field(description="Columns of which the stream does not tell what the audit compares, with why.")

@@ -41,21 +41,47 @@ def find_carriers(
         return []
     carriers: list[Carrier] = []
     for name, pipeline in pipelines.items():
-        by = pipeline.log_source
-        if by is None or not _is_same(connections, by.connection, read.connection):
-            continue
-        home = _database(connections[by.connection])
-        database = source[-2] if len(source) > 1 else home
-        if not pipeline.replicates(source[-1], database, home):
-            continue
-        for chosen_name, chosen in pipeline.table_targets.items():
-            if not _is_same(connections, chosen.connection, target.connection):
-                continue
-            for output, where in pipeline.columns_of(source[-1]).outputs(source[-1]).items():
-                schema, table = chosen.place_in(database, output)
-                if into[-1].lower() == table.lower() and into[-2:-1] in ((), (schema,)):
-                    carriers.append(Carrier(name, database, source[-1], output, where, chosen_name, schema))
+        database = _read_database(read, pipeline, connections)
+        if database is not None:
+            carriers += find_merged(name, pipeline, database, source[-1], target, connections)
     return carriers
+
+
+def find_merged(
+    name: str, pipeline: Pipeline, database: str, table: str, target: TableRef, connections: Mapping[str, ConnectionSettings]
+) -> list[Carrier]:
+    """Return by which of its targets a pipeline brings a table that it reads to an audit's target."""
+    into, carriers = target.place.parts, list[Carrier]()
+    for chosen_name, chosen in pipeline.table_targets.items():
+        if not _is_same(connections, chosen.connection, target.connection):
+            continue
+        for output, where in pipeline.columns_of(table).outputs(table).items():
+            schema, placed = chosen.place_in(database, output)
+            if into[-1:] and into[-1].lower() == placed.lower() and into[-2:-1] in ((), (schema,)):
+                carriers.append(Carrier(name, database, table, output, where, chosen_name, schema))
+    return carriers
+
+
+def find_published(
+    read: TableRef, target: str, name: str, pipeline: Pipeline, connections: Mapping[str, ConnectionSettings]
+) -> list[Carrier]:
+    """Return as what a pipeline publishes a table of an audit's source into a target that is topics; such a target has no schema."""
+    database = _read_database(read, pipeline, connections)
+    if database is None or target not in pipeline.topic_targets:
+        return []
+    table = read.place.parts[-1]
+    outputs = pipeline.columns_of(table).outputs(table).items()
+    return [Carrier(name, database, table, output, where, target, "") for output, where in outputs]
+
+
+def _read_database(read: TableRef, pipeline: Pipeline, connections: Mapping[str, ConnectionSettings]) -> str | None:
+    """Return the database of a table of an audit's source if a pipeline reads it in the log of its server; None if it does not."""
+    source, by = read.place.parts, pipeline.log_source
+    if not source or by is None or not _is_same(connections, by.connection, read.connection):
+        return None
+    home = _database(connections[by.connection])
+    database = source[-2] if len(source) > 1 else home
+    return database if pipeline.replicates(source[-1], database, home) else None
 
 
 def find_unalignable(

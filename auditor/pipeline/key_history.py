@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.compare.accounting import Key
-from auditor.errors import TraceRefused
+from auditor.config import Settings
+from auditor.errors import AuditorError, PartDamaged, PartsGone, TableStopped, TraceRefused
 from auditor.model import ColumnPlan, Part, Plan, TableNote
 from auditor.pipeline.events import ColumnSchema, TableSchema, source_kind
+from auditor.pipeline.folders import folder_at
 from auditor.pipeline.live.images import canonical_texts, columns_of
+from auditor.pipeline.restaging import read_source_again
 from auditor.pipeline.row_expressions import RowFilter
-from auditor.pipeline.table_events import TableEvents
+from auditor.pipeline.stream_positions import place_in_stream, staged_through
+from auditor.pipeline.table_events import EventPlace, TableEvents
 from auditor.run.live.plans import why_not_told
+from auditor.store import Store, parts, table_notes
 
 Texts = Mapping[str, str | None]
 """Canonical texts of a row's compared columns, by the source's names; of a masked column the SHA-256 of its text."""
@@ -64,12 +71,6 @@ class KeyHistory:
     keys: Collection[Key]
     versions: dict[Key, list[Version]] = field(default_factory=lambda: defaultdict(list))
     _filters: dict[str, RowFilter] = field(default_factory=dict)
-
-    def read_staged(self, events: TableEvents, get_schema: Callable[[str], TableSchema]) -> None:
-        """Take everything that is staged of a table behind the place of ``events``. Raises what reading it raises, and TraceRefused."""
-        for found in events.read():
-            if not isinstance(found, TableNote):
-                self.take(get_schema(found.part.schema_id), found.batch, found.part)
 
     def take_statements(self, notes: Iterable[TableNote]) -> None:
         """Take the statements that emptied, made or dropped the table; what rows a table had that was renamed to its name is not known."""
@@ -195,3 +196,84 @@ def _lies_within(plan: Plan, key: Key, low: Sequence[str | None], high: Sequence
     numbers = tuple(int(text or 0) for text in key)
     first, last = (tuple(int(text) for text in end if text is not None) for end in (low, high))
     return (not first or numbers[: len(first)] > first) and (not last or numbers[: len(last)] <= last)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedHistory:
+    """What one pipeline has staged of keys."""
+
+    versions: Mapping[Key, Sequence[Version]]
+    through: int
+    """Up to where everything of its source is staged."""
+    pruned: int
+    """Up to where staged events of the table were deleted; 0 if none was."""
+    unread: str
+    """Why not all staged events could be read, so that what is behind them is not known; '' if all could."""
+
+    def of(self, key: Key) -> Sequence[Version]:
+        """Return the versions of a key."""
+        return self.versions.get(key, ())
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStream:
+    """One pipeline's stream of one table, asked for the versions of keys."""
+
+    settings: Settings
+    store: Store
+    pipeline: str
+    table: str
+    """The table as the stream calls it: database and table."""
+    new_history: Callable[[], KeyHistory]
+
+    def read_staged(self) -> StagedHistory:
+        """Return what is staged now. Raises TraceRefused, StagingFailed, and StoreError."""
+        through, pruned = staged_through(self.store, self.pipeline), parts.get_table(self.store, self.pipeline, self.table).pruned_through
+        root, history, unread = folder_at(self.settings.pipeline(self.pipeline).staging.path), self.new_history(), ""
+        try:
+            for found in TableEvents(self.store, self.pipeline, root, self.table, EventPlace(pruned)).read():
+                if not isinstance(found, TableNote):
+                    history.take(self._schema(found.part.schema_id), found.batch, found.part)
+        except (PartDamaged, PartsGone, TableStopped) as error:
+            unread = str(error)
+        notes = table_notes.list_notes(self.store, self.pipeline, [self.table], kind="change", after=pruned)
+        history.take_statements(note for note in notes if note.position <= through and not note.reason)
+        return StagedHistory(history.versions, through, pruned, unread)
+
+    def read_source(self, first: int, last: int) -> Mapping[Key, Sequence[Version]] | str:
+        """Return what the source, a log or topics, has from one position to another, or why it has that no more. Raises TraceRefused."""
+        history, announced = self.new_history(), dict[str, TableSchema]()
+        try:
+            with tempfile.TemporaryDirectory(prefix="auditor-trace-") as scratch:
+                for batch in read_source_again(self.settings, self.store, self.pipeline, self.table, (first, last), scratch):
+                    for id in pc.unique(batch["schema_id"]).to_pylist():
+                        events = batch.filter(pc.equal(batch["schema_id"], id))
+                        of_schema = events.filter(pc.equal(events["kind"], "schema"))
+                        if of_schema.num_rows:
+                            announced[id] = TableSchema.from_json(of_schema["after"][0].as_py()[0])
+                        history.take(announced.get(id) or self._schema(id), events)
+        except TraceRefused:
+            raise
+        except AuditorError as error:
+            return str(error)
+        return history.versions
+
+    def find_skips(self, after: int, target: str = "") -> Sequence[TableNote]:
+        """Return what somebody let the pipeline, or this target of it, go on without behind a position."""
+        notes = table_notes.list_notes(self.store, self.pipeline, [self.table], kind="poison", after=after)
+        return [note for note in notes if note.skip and note.target == target]
+
+    def place(self, version: Version) -> str:
+        """Return where an event is, for a person: FILE:POS:ROW."""
+        text = self.place_of(version.position)
+        return text if version.row < 0 else f"{text}:{version.row}"
+
+    def place_of(self, position: int) -> str:
+        """Return where a position is, for a person."""
+        return place_in_stream(self.store, self.pipeline, position)
+
+    def _schema(self, schema_id: str) -> TableSchema:
+        body = parts.get_schema(self.store, self.pipeline, schema_id)
+        if body is None:
+            raise PartsGone(f"the schema {schema_id} of a part is not in the store")
+        return TableSchema.from_json(json.dumps(body))

@@ -9,42 +9,34 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TypeAlias
-
-import pyarrow.compute as pc
 
 from auditor.api_models.trace import Hop, Outcome, Trace, TracedEvent, TracedRow
 from auditor.compare import tolerance
 from auditor.compare.accounting import Key, Row, TextEquality
-from auditor.config import Audit, Carrier, Settings, find_carriers
+from auditor.config import Audit, Carrier, Settings, TableRef, find_carriers, find_merged, find_published
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.durations import durations
-from auditor.errors import AuditorError, ConfigError, NoReport, PartDamaged, PartsGone, TableStopped, TraceRefused, UnknownRun
+from auditor.errors import AuditorError, ConfigError, NoReport, TraceRefused, UnknownRun
 from auditor.escaping import visible
 from auditor.history import records
-from auditor.model import ColumnPlan, Plan, Report, Side, Skip
+from auditor.model import ColumnPlan, Plan, Report, Side, TableNote
 from auditor.pipeline.binlog.log_connection import log_status, source_of
-from auditor.pipeline.events import Place, TableSchema
-from auditor.pipeline.folders import folder_at
-from auditor.pipeline.key_history import KeyHistory, Version
-from auditor.pipeline.restaging import read_source_again
-from auditor.pipeline.stream_positions import place_texts, staged_through
-from auditor.pipeline.table_events import EventPlace, TableEvents
+from auditor.pipeline.events import Place
+from auditor.pipeline.key_history import KeyHistory, KeyStream, StagedHistory, Version
 from auditor.planning import introspect, planner
 from auditor.repair.keys import Selection, collect_keys
 from auditor.run.fetch import Fetcher
 from auditor.run.live.plans import why_not_told
 from auditor.service import audits, definitions
 from auditor.sql.merge import POSITIONS, Positions
-from auditor.store import Store, parts, pipelines, runs, table_notes
+from auditor.store import Store, pipelines, runs
 from dialects import Session
 
 SHOWN_EVENTS = 10
@@ -53,6 +45,8 @@ SHOWN_EVENTS = 10
 HOP_NAMES: Mapping[Hop, str] = {
     "log": "lost between the source and its log",
     "staging": "lost between the log and the staged files",
+    "publishing": "lost between the staged files and the topic",
+    "reading": "lost between the topic and the files that were staged of it",
     "merge": "lost between the staged files and the target",
 }
 
@@ -95,7 +89,7 @@ def trace(settings: Settings, store: Store, what: str, asked: Asked) -> Trace:
     report = None if asked.keys and what in settings.audits else _find_report(store, what)
     name = report.audit if report else what
     audit = definitions.audit(settings, name).model_copy(update={"settle": None})
-    carrier = _find_carrier(settings, audit)
+    chain = _find_chain(settings, audit)
     names: dict[Side, str] = {"source": audit.one_source("a trace").connection, "target": audit.target.connection}
     with Reader(name, names, settings.connections, asked.on_progress).open() as reader:
         plan = planner.draft(name, audit, introspect.describe_tables(reader, audit), "exact")
@@ -105,13 +99,13 @@ def trace(settings: Settings, store: Store, what: str, asked: Asked) -> Trace:
         else:
             assert report
             keys, further = _differing(store, report, reader, asked.limit)
-        tracing = _Tracing(settings, store, audit, carrier, reader, plan, keys, asked.stopped)
+        tracing = _Tracing(settings, store, audit, chain, reader, plan, keys, asked.stopped)
         return tracing.run(name, None if asked.keys or not report else report.run, further)
 
 
 def is_traceable(settings: Settings, audit: Audit) -> bool:
     """Return whether a pipeline of the configuration carries the audit's table, so that its rows may be traced."""
-    return any(find_carriers(read, audit.target, settings.pipelines, settings.connections) for read in audit.sources)
+    return any(find_chains(settings, read, audit.target) for read in audit.sources)
 
 
 def count_outcomes(found: Trace) -> str:
@@ -154,26 +148,60 @@ def _find_report(store: Store, what: str) -> Report:
     return report
 
 
-def _find_carrier(settings: Settings, audit: Audit) -> Carrier:
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The pipelines by which a table comes into an audit's target."""
+
+    last: Carrier
+    """The one that merges into the target."""
+    feed: Carrier | None = None
+    """The one before it, which publishes the topics that the last one reads; None where that reads the source's log."""
+
+    @property
+    def first(self) -> Carrier:
+        """The one that reads the source's log."""
+        return self.feed or self.last
+
+
+def find_chains(settings: Settings, read: TableRef, target: TableRef) -> list[Chain]:
+    """Return the chains of pipelines that bring a table of an audit's source to that of its target."""
+    chains = [Chain(one) for one in find_carriers(read, target, settings.pipelines, settings.connections)]
+    for name, pipeline in settings.pipelines.items():
+        topics = pipeline.topic_source
+        feed = settings.pipelines.get(topics.published_by.pipeline) if topics and topics.published_by else None
+        if not topics or not topics.published_by or not feed:
+            continue
+        for before in find_published(read, topics.published_by.target, topics.published_by.pipeline, feed, settings.connections):
+            topic = feed.topic_targets[before.target].topic_of(before.pipeline, before.target, f"{before.database}.{before.output}")
+            if topics.find(topic) is None:
+                continue
+            database, _, table = topics.table_of(topic).partition(".")
+            chains += [Chain(one, before) for one in find_merged(name, pipeline, database, table, target, settings.connections)]
+    return chains
+
+
+def _find_chain(settings: Settings, audit: Audit) -> Chain:
+    """Return the only chain of an audit. Raises TraceRefused."""
     read = audit.one_source("a trace")
-    carriers = find_carriers(read, audit.target, settings.pipelines, settings.connections)
-    if not carriers:
+    chains = find_chains(settings, read, audit.target)
+    if not chains:
         raise TraceRefused(
             f"no pipeline of this configuration carries {read.table} of {read.connection} into {audit.target.table}, so that no hop between"
             " them is known"
         )
-    if len(carriers) > 1:
-        found = ", ".join(f"{one.target} of {one.pipeline}" for one in carriers)
+    if len(chains) > 1:
+        found = ", ".join(f"{one.last.target} of {one.last.pipeline}" for one in chains)
         raise TraceRefused(f"several targets of pipelines may hold {read.table} ({found}); write the target's table with its schema")
-    [carrier] = carriers
-    if carrier.where is not None and carrier.where != audit.where:
-        raise TraceRefused(
-            f"the pipeline {carrier.pipeline} carries only rows of {carrier.table} where {carrier.where}, and the audit compares others,"
-            " too; write the same where in the audit"
-        )
+    [chain] = chains
+    for carrier in (chain.first, chain.last):
+        if carrier.where is not None and carrier.where != audit.where:
+            raise TraceRefused(
+                f"the pipeline {carrier.pipeline} carries only rows of {carrier.table} where {carrier.where}, and the audit compares"
+                " others, too; write the same where in the audit"
+            )
     if audit.where is not None and not isinstance(audit.where, str):
         raise TraceRefused("events are filtered by one text for both sides; write where of the audit as one")
-    return carrier
+    return chain
 
 
 def _differing(store: Store, report: Report, reader: Reader, limit: int) -> tuple[list[Key], int]:
@@ -196,24 +224,21 @@ class _Sides:
     """Where the log ended before the source's rows were read."""
     changing: set[Key]
     """Keys whose row in the source changed while it was read."""
-    staged: int
     merged: int | None
+    """Up to where the target says that it holds the table; None if it says nothing."""
     behind: str
     """Why not everything is staged that the log had; '' if it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What one look at all hops but the log found."""
+class _Look:
+    """What one look found, at all hops that keep what they had."""
 
     sides: _Sides
-    history: KeyHistory
-    unread: str
-    """Why not all staged events could be read."""
-    pruned: int
-    """Up to where staged events were deleted."""
-    doubted: Sequence[Key]
-    """Keys whose row in the source is not as its last staged event left it."""
+    first: StagedHistory
+    """What the pipeline has staged that reads the log."""
+    last: StagedHistory
+    """What the pipeline has staged that merges: the same, where there is no other."""
 
 
 @dataclass(slots=True)
@@ -221,14 +246,15 @@ class _Tracing:
     settings: Settings
     store: Store
     audit: Audit
-    carrier: Carrier
+    chain: Chain
     reader: Reader
     plan: Plan
     keys: Sequence[Key]
     stopped: threading.Event
     left_out: dict[str, str] = field(default_factory=dict)
     """Why columns are not compared with the stream."""
-    _place: Callable[[int], str] = field(init=False)
+    first: KeyStream = field(init=False)
+    last: KeyStream = field(init=False)
 
     def __post_init__(self) -> None:
         if any(column.masked for column in self.plan.key_columns):
@@ -236,63 +262,54 @@ class _Tracing:
         session = self.reader.session("target")
         if session.dialect.is_written and session.dialect.writing.WRITES_COMMITS:
             raise TraceRefused(f"{session.dialect.name} tables are written by commits of single tables, and rows in them are not traced")
-        self._place = place_texts(self.store, self.carrier.pipeline)
-
-    @property
-    def table(self) -> str:
-        """The table as the stream calls it."""
-        return f"{self.carrier.database}.{self.carrier.output}"
+        names = self._rename({column.name: column.name for column in self.plan.columns}, self.chain.first)
+        told = self._choose_columns(names)
+        self.first = self.last = self._stream(self.chain.first, names, told)
+        if self.chain.feed:
+            self.last = self._stream(self.chain.last, self._rename(names, self.chain.last), told)
 
     def run(self, name: str, run: str | None, further: int) -> Trace:
         """Trace the keys."""
-        told = self._choose_columns()
-        found = self._look(told)
-        if found.doubted and not found.sides.behind:  # the source may show what its log has a moment later, as where replicas confirm it
+        look = self._look()
+        if self._doubted(look) and not look.sides.behind:
+            # The source may show what its log has a moment later, as where replicas have to confirm it.
             self.stopped.wait(durations().trace_pause)
-            found = self._look(told)
-        log = self._read_log(found, told) if not (found.unread or found.sides.behind) else None
-        sides, pruned = found.sides, found.pruned
-        rows = [_Judgement(self, key, found, found.history.versions.get(key, []), log).row() for key in self.keys]
+            look = self._look()
+        log, topic = self._read_log(look), self._read_topic(look)
         return Trace(
             audit=name,
             run=run,
-            pipeline=self.carrier.pipeline,
-            table=self.table,
-            target=self.carrier.target,
-            staged_through=self._place(sides.staged),
-            merged_through=None if sides.merged is None else self._place(sides.merged),
-            kept_from=self._place(pruned) if pruned else None,
+            pipeline=self.last.pipeline,
+            published_by=self.first.pipeline if self.chain.feed else None,
+            table=self.last.table,
+            target=self.chain.last.target,
+            staged_through=self.last.place_of(look.last.through),
+            merged_through=None if look.sides.merged is None else self.last.place_of(look.sides.merged),
+            kept_from=self.last.place_of(look.last.pruned) if look.last.pruned else None,
             not_compared=self.left_out,
-            rows=rows,
+            rows=[_Judgement(self, key, look, log, topic).row() for key in self.keys],
             further=further,
         )
 
-    def _look(self, told: Sequence[ColumnPlan]) -> _Found:
-        """Read the rows of both sides, and what is staged of them."""
-        sides, history, unread = self._read_sides(), self._new_history(told), ""
-        pruned = parts.get_table(self.store, self.carrier.pipeline, self.table).pruned_through
-        events = TableEvents(self.store, self.carrier.pipeline, folder_at(self._staging), self.table, EventPlace(pruned))
-        try:
-            history.read_staged(events, cache(self._schema))
-        except (PartDamaged, PartsGone, TableStopped) as error:  # what is behind that is not known
-            unread = str(error)
-        changes = table_notes.list_notes(self.store, self.carrier.pipeline, [self.table], kind="change", after=pruned)
-        history.take_statements(note for note in changes if note.position <= sides.staged and not note.reason)
-        doubted = [key for key, versions in history.versions.items() if versions and not self.is_in_source(sides, key, versions[-1])]
-        return _Found(sides, history, unread, pruned, doubted)
+    def _rename(self, names: Mapping[str, str], carrier: Carrier) -> dict[str, str]:
+        """Return what columns are called behind a pipeline, by what the source calls them; ``names`` are those before it."""
+        rename = self.settings.pipeline(carrier.pipeline).columns_of(carrier.table).rename
+        lowered = {old.lower(): new for old, new in rename.items()}
+        return {column: lowered.get(name.lower(), name) for column, name in names.items()}
 
-    @property
-    def _staging(self) -> str:
-        return self.settings.pipeline(self.carrier.pipeline).staging.path
+    def _choose_columns(self, names: Mapping[str, str]) -> list[ColumnPlan]:
+        """Return the columns of which events tell what the audit compares; ``names`` are those that the first pipeline gives them.
 
-    def _choose_columns(self) -> list[ColumnPlan]:
-        """Return the columns of which events tell what the audit compares. Raises TraceRefused if one of the key is none of them."""
-        rules = self.settings.pipeline(self.carrier.pipeline).columns_of(self.carrier.table)
-        masked, excluded = ({name.lower() for name in names} for names in (rules.mask, rules.exclude))
+        Raises TraceRefused if one of the key is none of them.
+        """
         for column in self.plan.columns:
             why = why_not_told(column)
-            if column.name.lower() in masked | excluded:
-                why = f"the pipeline {'masks' if column.name.lower() in masked else 'excludes'} {column.name}"
+            read = [(self.chain.first, column.name), *([(self.chain.last, names[column.name])] if self.chain.feed else [])]
+            for carrier, name in read:
+                rules = self.settings.pipeline(carrier.pipeline).columns_of(carrier.table)
+                for verb, hidden in (("masks", rules.mask), ("excludes", rules.exclude)):
+                    if name.lower() in {one.lower() for one in hidden}:
+                        why = f"the pipeline {carrier.pipeline} {verb} {name}"
             if column.pieces:
                 why = f"of {column.name} the databases tell only digests of long values"
             if why:
@@ -301,16 +318,46 @@ class _Tracing:
             raise TraceRefused(f"rows are followed by their key, and {why}")
         return [column for column in self.plan.columns if column.name not in self.left_out]
 
-    def _new_history(self, told: Sequence[ColumnPlan]) -> KeyHistory:
-        renamed = self.settings.pipeline(self.carrier.pipeline).columns_of(self.carrier.table).rename
-        names = {column.name: new for column in self.plan.columns for old, new in renamed.items() if old.lower() == column.name.lower()}
-        return KeyHistory(self.plan, names, told, str(self.audit.where or ""), frozenset(self.keys))
+    def _stream(self, carrier: Carrier, names: Mapping[str, str], told: Sequence[ColumnPlan]) -> KeyStream:
+        def new_history() -> KeyHistory:
+            return KeyHistory(self.plan, names, told, str(self.audit.where or ""), frozenset(self.keys))
 
-    def _schema(self, schema_id: str) -> TableSchema:
-        body = parts.get_schema(self.store, self.carrier.pipeline, schema_id)
-        if body is None:
-            raise PartsGone(f"the schema {schema_id} of a part is not in the store")
-        return TableSchema.from_json(json.dumps(body))
+        return KeyStream(self.settings, self.store, carrier.pipeline, f"{carrier.database}.{carrier.output}", new_history)
+
+    def _look(self) -> _Look:
+        """Read the rows of both sides, and what is staged of them."""
+        sides = self._read_sides()
+        first = self.first.read_staged()
+        return _Look(sides, first, self.last.read_staged() if self.chain.feed else first)
+
+    def _doubted(self, look: _Look) -> dict[Key, Version]:
+        """Return the last versions of keys whose row in the source is not as their last staged event left it."""
+        last = {key: versions[-1] for key in self.keys if (versions := look.first.of(key))}
+        return {key: version for key, version in last.items() if not self.is_in_source(look.sides, key, version)}
+
+    def _read_log(self, look: _Look) -> Mapping[Key, Sequence[Version]] | str | None:
+        """Return what the log has of doubted keys, from their last staged events on, or why that cannot be read; None if none is."""
+        doubted = self._doubted(look)
+        if not doubted or look.first.unread or look.sides.behind:
+            return None
+        return self.first.read_source(min(version.position for version in doubted.values()), look.first.through)
+
+    def _read_topic(self, look: _Look) -> Mapping[Key, Sequence[Version]] | str | None:
+        """Return what the topic has of keys of which the last pipeline did not stage what the first one did; None if there is none."""
+        if not self.chain.feed or look.first.unread or look.last.unread:
+            return None
+        sent = {key: version for key in self.keys if (version := self.last_before(look.first.of(key), look.last.through))}
+        parted = [version.position for key, version in sent.items() if not self.is_staged(look, key, version)]
+        return self.last.read_source(min(parted), look.last.through) if parted else None
+
+    def last_before(self, versions: Sequence[Version], position: int) -> Version | None:
+        """Return the last of a key's versions up to a position; None if there is none."""
+        return next((version for version in reversed(versions) if version.position <= position), None)
+
+    def is_staged(self, look: _Look, key: Key, version: Version) -> bool:
+        """Return whether the last pipeline has as a key's last version the one that the first one has."""
+        staged = self.last_before(look.last.of(key), look.last.through)
+        return staged is not None and staged.position == version.position and is_same_row(staged, version)
 
     def _read_sides(self) -> _Sides:
         """Read the rows of both sides, the source's until they stay as they are, and wait until the log up to there is staged."""
@@ -319,16 +366,13 @@ class _Tracing:
             changing = {key for key in self.keys if _digits(before, key) != _digits(source, key)}
             if not changing or attempt == ATTEMPTS - 1:
                 break
-        behind, epoch = (
-            self._wait_for(end),
-            int((pipelines.get_pipeline(self.store, self.carrier.pipeline).source_offset or {}).get("epoch", 0)),
-        )
+        behind = self._wait_for(end)
+        offset = pipelines.get_pipeline(self.store, self.first.pipeline).source_offset or {}
         merged, target = self.reader.ask_side("target", self._read_target, fresh=True)
-        staged = staged_through(self.store, self.carrier.pipeline)
-        return _Sides(source, target, began.position(epoch).pack(), changing, staged, merged, behind)
+        return _Sides(source, target, began.position(int(offset.get("epoch", 0))).pack(), changing, merged, behind)
 
     def _log_end(self) -> Place:
-        with closing(source_of(self.settings, self.carrier.pipeline).connect()) as connection:
+        with closing(source_of(self.settings, self.first.pipeline).connect()) as connection:
             return log_status(connection).end
 
     def _rows(self, side: Side) -> Rows:
@@ -342,51 +386,28 @@ class _Tracing:
 
     def _read_target(self, side: Side, session: Session) -> tuple[int | None, Rows]:
         """Return up to where the target says that it holds the table, and its rows, in the snapshot that is open."""
-        positions = Positions(session.dialect, self.carrier.schema, self.carrier.pipeline)
+        schema = self.chain.last.schema
         try:
-            listed = session.query(positions.list())
+            listed = session.query(Positions(session.dialect, schema, self.last.pipeline).list())
         except AuditorError as error:
             raise TraceRefused(
-                f"the target does not say what it holds ({error}); let the audit's user read {self.carrier.schema}.{POSITIONS} there"
+                f"the target does not say what it holds ({error}); let the audit's user read {schema}.{POSITIONS} there"
             ) from error
-        held = next((int(position) for table, position, _ in listed if str(table) == self.table), None)
+        held = next((int(position) for table, position, _ in listed if str(table) == self.last.table), None)
         return held, self._fetch(side, session)
 
     def _wait_for(self, end: Place) -> str:
         """Wait until the log up to a place is staged; return why it is not."""
         until = time.monotonic() + durations().hold_reach
         while True:
-            state = pipelines.get_pipeline(self.store, self.carrier.pipeline)
+            state = pipelines.get_pipeline(self.store, self.first.pipeline)
             offset = state.source_offset
             if offset and Place(offset["file"], int(offset["position"])).order >= end.order:
                 return ""
-            is_running = state.progress.at and (dt.datetime.now(dt.UTC) - state.progress.at).total_seconds() < durations().pipeline_fresh
+            seen = state.progress.at
+            is_running = seen and (dt.datetime.now(dt.UTC) - seen).total_seconds() < durations().pipeline_fresh
             if state.paused or not is_running or time.monotonic() > until or self.stopped.wait(durations().hold_poll):
                 return f"the log up to {end} is not staged yet"
-
-    def _read_log(self, found: _Found, told: Sequence[ColumnPlan]) -> KeyHistory | str | None:
-        """Return what the source's log has of the keys that are doubted, from their last staged events on, or why it has nothing any more.
-
-        None where no row is doubted: the log is not read then.
-        """
-        if not found.doubted:
-            return None
-        logged, schemas = self._new_history(told), dict[str, TableSchema]()
-        within = min(found.history.versions[key][-1].position for key in found.doubted), found.sides.staged
-        try:
-            with tempfile.TemporaryDirectory(prefix="auditor-trace-") as scratch:
-                for batch in read_source_again(self.settings, self.store, self.carrier.pipeline, self.table, within, scratch):
-                    for id in pc.unique(batch["schema_id"]).to_pylist():
-                        events = batch.filter(pc.equal(batch["schema_id"], id))
-                        announced = events.filter(pc.equal(events["kind"], "schema"))
-                        if announced.num_rows:
-                            schemas[id] = TableSchema.from_json(announced["after"][0].as_py()[0])
-                        logged.take(schemas.get(id) or self._schema(id), events)
-        except TraceRefused:
-            raise
-        except AuditorError as error:
-            return str(error)
-        return logged
 
     def is_in_source(self, sides: _Sides, key: Key, version: Version) -> bool:
         """Return whether the source's row is as an event left it, in the columns that events tell."""
@@ -415,35 +436,12 @@ class _Tracing:
             if column.name in texts
         )
 
-    def place_of(self, position: int) -> str:
-        """Return a position, for a person."""
-        return self._place(position)
 
-    def place(self, version: Version) -> str:
-        """Return where an event is, for a person."""
-        text = self._place(version.position)
-        return text if version.row < 0 else f"{text}:{version.row}"
-
-    def left_out_behind(self, position: int) -> str:
-        """Return who let the pipeline go on without events of the table behind a position, as a clause; '' if nobody did."""
-        notes = table_notes.list_notes(self.store, self.carrier.pipeline, [self.table], kind="poison", after=position)
-        skipped = next((note for note in notes if note.skip and not note.target), None)
-        if skipped is None or skipped.skip is None:
-            return ""
-        return f"{skipped.skip.by} let the pipeline go on without events at {self._place(skipped.position)}: {skipped.skip.reason}"
-
-    def skip_of(self, version: Version) -> Skip | None:
-        """Return why somebody let the target go on without an event; None if nobody did."""
-        notes = table_notes.list_notes(self.store, self.carrier.pipeline, [self.table], after=version.position - 1)
-        for note in notes:
-            if (
-                note.skip
-                and note.position == version.position
-                and note.row in (-1, version.row)
-                and note.target in ("", self.carrier.target)
-            ):
-                return note.skip
-        return None
+def is_same_row(version: Version, other: Version) -> bool:
+    """Return whether two events left the same row, in the columns that both tell."""
+    if version.texts is None or other.texts is None:
+        return version.texts is other.texts
+    return all(version.texts[name] == other.texts[name] for name in version.texts.keys() & other.texts.keys())
 
 
 def _is_same(text: str | None, other: str | None) -> bool:
@@ -454,20 +452,29 @@ def _digits(rows: Rows, key: Key) -> list[str]:
     return sorted(row.digits for row in rows.get(key, ()))
 
 
+Read: TypeAlias = Mapping[Key, Sequence[Version]] | str | None
+"""What a log, or a topic, was found to have of keys, or why it cannot be read; None where it was not asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Judgement:
     """What is known of one row, and what follows."""
 
     tracing: _Tracing
     key: Key
-    found: _Found
-    versions: Sequence[Version]
-    log: KeyHistory | str | None
+    look: _Look
+    log: Read
+    topic: Read
 
     @property
     def sides(self) -> _Sides:
         """The rows of both sides."""
-        return self.found.sides
+        return self.look.sides
+
+    @property
+    def versions(self) -> Sequence[Version]:
+        """What the pipeline has staged that reads the log."""
+        return self.look.first.of(self.key)
 
     def row(self) -> TracedRow:
         """Return at which hop the row was lost."""
@@ -478,7 +485,7 @@ class _Judgement:
 
     def _event(self, version: Version) -> TracedEvent:
         return TracedEvent(
-            position=self.tracing.place(version),
+            position=self.tracing.first.place(version),
             time=version.time,
             kind=version.kind,
             file=version.part.path if version.part else None,
@@ -495,71 +502,102 @@ class _Judgement:
             return "equal", None, "both sides have it alike by now"
         if self.key in self.sides.changing or (self.versions and self.versions[-1].position > self.sides.began):
             return _in_flight("the source's row changed while it was traced; trace it again")
-        if why := self._why_unknown():
+        if why := self._why_unknown(self.look.first, self.tracing.first):
             return _unknown(why)
         last = self.versions[-1]
-        if self.tracing.is_in_source(self.sides, self.key, last):
-            return self._behind_staging(last)
-        if self.sides.behind:
-            return _in_flight(f"the source has another row than its last staged event, {self._text(last)}, and {self.sides.behind}")
-        return self._before_staging(last)
+        if not self.tracing.is_in_source(self.sides, self.key, last):
+            if self.sides.behind:
+                return _in_flight(f"the source has another row than its last staged event, {self._text(last)}, and {self.sides.behind}")
+            return self._before_staging(last)
+        if self.tracing.chain.feed:
+            return self._behind_publishing(last)
+        return self._behind_staging(self.versions)
 
-    def _why_unknown(self) -> str:
-        if self.found.unread:
-            return f"not all staged events can be read: {self.found.unread}"
-        if not self.versions and self.sides.behind:
+    def _why_unknown(self, staged: StagedHistory, stream: KeyStream) -> str:
+        """Return why what a pipeline has staged does not tell the row; '' if it does."""
+        versions, of_pipeline = staged.of(self.key), f"the pipeline {stream.pipeline}"
+        if staged.unread:
+            return f"not all events that {of_pipeline} has staged can be read: {staged.unread}"
+        if not versions and self.sides.behind:
             return f"no event of it is staged, and {self.sides.behind}"
-        if not self.versions and self.found.pruned:
-            return f"no staged event of it is kept; those up to {self.tracing.place_of(self.found.pruned)} were deleted (staging: keep)"
-        if not self.versions:
+        if not versions and staged.pruned:
+            return f"no staged event of it is kept; those up to {stream.place_of(staged.pruned)} were deleted (staging: keep)"
+        if not versions:
             return (
-                "no event of it was staged under the table's name since the pipeline began: the source had the row before, and it was not"
-                " copied, or the source's log does not hold what made it"
+                f"no event of it was staged under the table's name since {of_pipeline} began: the source had the row before, and it was"
+                " not copied, or the source's log does not hold what made it"
             )
-        if not self.versions[-1].is_known:
+        if not versions[-1].is_known:
             return (
-                f"the refresh at {self.tracing.place(self.versions[-1])} may have left no row of it: in which of its intervals a key of"
-                " this kind lies only the source knows"
+                f"the refresh at {stream.place(versions[-1])} may have left no row of it: in which of its intervals a key of this kind"
+                " lies only the source knows"
             )
         return ""
 
     def _before_staging(self, last: Version) -> Answer:
         """Say whether the log or the staging lost what made the source's row."""
-        if not isinstance(self.log, KeyHistory):
+        if not isinstance(self.log, Mapping):
             left = f"the source's row is not as its last staged event, {self._text(last)}, left it"
             return _unknown(f"{left}, and the log cannot be read from there: {self.log}")
-        logged = [version for version in self.log.versions.get(self.key, []) if version.place >= last.place]
+        logged = [version for version in self.log.get(self.key, ()) if version.place >= last.place]
         same = next((version for version in logged if version.place == last.place), None)
         if last.kind != "clear" and same is None:
             return _unknown(f"the log does not yield {self._text(last)} any more, which was staged")
-        if left_out := self.tracing.left_out_behind(last.position):
-            return _unknown(f"{left_out}, and they may have been of this row")
+        if skipped := next(iter(self.tracing.first.find_skips(last.position)), None):
+            return _unknown(f"{self._skipped('the pipeline', skipped)}, and they may have been of this row")
         if newer := next((version for version in logged if version.place > last.place), None):
             return _lost("staging", f"{self._text(newer)} is in the source's log, and in none of the staged files")
-        if same and same.texts != last.texts:
+        if same and not is_same_row(same, last):
             return _lost("staging", f"the staged file {self._file(last)} does not have what the log says of {self._text(last)}")
         causes = "with sql_log_bin = 0, by a cascade, or where the server filters its log"
         left = f"the source's row is not as the last event of it in the log left it, {self._text(last)}"
         return _lost("log", f"{left}: it was changed without the log, as {causes}")
 
-    def _behind_staging(self, last: Version) -> Answer:
+    def _behind_publishing(self, last: Version) -> Answer:
+        """Say whether the row was lost on its way into the topic, out of it, or behind that."""
+        tracing, feed, pipeline = self.tracing, self.tracing.first.pipeline, self.tracing.last.pipeline
+        through = tracing.last.place_of(self.look.last.through)
+        sent = tracing.last_before(self.versions, self.look.last.through)
+        if sent is None:
+            return _in_flight(f"{self._text(last)} is staged by {feed}, and {pipeline} has read the topics up to {through}")
+        if why := self.look.last.unread:
+            return _unknown(f"not all events that the pipeline {pipeline} has staged can be read: {why}")
+        if sent.position <= self.look.last.pruned:
+            return _unknown(f"what {pipeline} staged up to {tracing.last.place_of(self.look.last.pruned)} was deleted (staging: keep)")
+        if not tracing.is_staged(self.look, self.key, sent):
+            if not isinstance(self.topic, Mapping):
+                return _unknown(f"{pipeline} has not staged {self._text(sent)}, and its topic cannot be read from there: {self.topic}")
+            if skip := self._find_skip(sent, tracing.first, tracing.chain.first.target):
+                return _lost("publishing", self._skipped("the topic", skip))
+            found = tracing.last_before(self.topic.get(self.key, ()), self.look.last.through)
+            if found and found.position == sent.position and is_same_row(found, sent):
+                return _lost("reading", f"{self._text(sent)} is in the topic, and not in the files that {pipeline} staged up to {through}")
+            staged = f"{self._text(sent)} is in the file {self._file(sent)} that {feed} staged"
+            return _lost("publishing", f"{staged}, and not in the topic, in which {pipeline} has read everything up to {through}")
+        if sent is not last and tracing.is_in_target(self.sides, self.key, sent):
+            return _in_flight(f"{self._text(last)} is staged by {feed}, and {pipeline} has read the topics up to {through}")
+        return self._behind_staging(self.look.last.of(self.key))
+
+    def _behind_staging(self, versions: Sequence[Version]) -> Answer:
         """Say whether the merge lost what was staged."""
         if self.sides.merged is None:
-            return _in_flight(f"{self._text(last)} is staged, and nothing of the table was merged into the target yet")
-        holds = f"the target says that it holds everything up to {self.tracing.place_of(self.sides.merged)}"
-        merged = [version for version in self.versions if version.position <= self.sides.merged]
-        pending = next((version for version in self.versions if version.position > self.sides.merged), None)
+            return _in_flight(f"{self._text(versions[-1])} is staged, and nothing of the table was merged into the target yet")
+        holds = f"the target says that it holds everything up to {self.tracing.last.place_of(self.sides.merged)}"
+        merged = [version for version in versions if version.position <= self.sides.merged]
+        pending = next((version for version in versions if version.position > self.sides.merged), None)
         if pending and (not merged or self.tracing.is_in_target(self.sides, self.key, merged[-1])):
             return _in_flight(f"{self._text(pending)} is staged, and not merged yet: {holds}")
         held = merged[-1]
         if not held.is_known:
-            return _unknown(f"the refresh at {self.tracing.place(held)} may have left no row of it, and what followed is not merged yet")
+            return _unknown(
+                f"the refresh at {self.tracing.last.place(held)} may have left no row of it, and what followed is not merged yet"
+            )
         if self.tracing.is_in_target(self.sides, self.key, held):
             others = "; ".join(self.tracing.left_out.values()) or "those that the table got later"
             return _unknown(f"the row differs only in columns of which the stream does not tell what the audit compares: {others}")
         lost = self._find_lost(merged)
-        if skip := self.tracing.skip_of(lost or held):
-            return _lost("merge", f"{skip.by} let the target go on without {self._text(lost or held)}: {skip.reason}")
+        if skip := self._find_skip(lost or held, self.tracing.last, self.tracing.chain.last.target):
+            return _lost("merge", self._skipped("the target", skip))
         if lost:
             before = f"the target's row is as before {self._text(lost)}, which is in the staged file {self._file(lost)}"
             return _lost("merge", f"{before}: it was not applied, or undone in the target by others; {holds}")
@@ -576,9 +614,19 @@ class _Judgement:
     def _was_target(self, version: Version) -> bool:
         return version.is_known and self.tracing.is_in_target(self.sides, self.key, version)
 
+    def _find_skip(self, version: Version, stream: KeyStream, target: str) -> TableNote | None:
+        """Return the note by which somebody let a target go on without an event; None if nobody did."""
+        notes = stream.find_skips(version.position - 1, target)
+        return next((note for note in notes if note.position == version.position and note.row in (-1, version.row)), None)
+
+    def _skipped(self, what: str, note: TableNote) -> str:
+        assert note.skip
+        place = self.tracing.first.place_of(note.position)
+        return f"{note.skip.by} let {what} go on without events at {place}: {note.skip.reason}"
+
     def _text(self, version: Version) -> str:
         what = "statement that emptied the table" if version.kind == "clear" else version.kind
-        return f"the {what} at {self.tracing.place(version)} ({version.time:%Y-%m-%d %H:%M:%S} UTC)"
+        return f"the {what} at {self.tracing.first.place(version)} ({version.time:%Y-%m-%d %H:%M:%S} UTC)"
 
     def _file(self, version: Version) -> str:
         return version.part.path if version.part else "of the statement"

@@ -188,7 +188,7 @@ def test_what_is_not_kept_cannot_be_told(road: LossyRoad, engine: LiveEngine) ->
     (road.root / staged[-1].path).write_bytes(b"damaged")
     rows = traced(road, "1", "2")
     assert {row.outcome for row in rows.values()} == {"unknown"}
-    assert all("not all staged events can be read" in row.sentence for row in rows.values())
+    assert all("not all events that the pipeline shop has staged can be read" in row.sentence for row in rows.values())
     parts.delete_passed(road.store, road.name, 0.0, targets=["wh"], segmented=False)
     rows = traced(road, "1", "2")
     assert {row.outcome for row in rows.values()} == {"unknown"}
