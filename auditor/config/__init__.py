@@ -26,7 +26,7 @@ from auditor.config._audit import (
 )
 from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, parse_duration
 from auditor.config._broker import Broker, find_unverified_brokers
-from auditor.config._carriers import Carrier, find_carriers, find_merged, find_published, why_not_aligned
+from auditor.config._carriers import Carrier, Chain, find_carriers, find_chains, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._in_flight import Recheck, Settle
@@ -71,6 +71,7 @@ __all__ = [
     "Broker",
     "Budget",
     "Carrier",
+    "Chain",
     "Channel",
     "Columns",
     "Computed",
@@ -128,9 +129,8 @@ __all__ = [
     "add_audits",
     "computed_kind",
     "find_carriers",
+    "find_chains",
     "find_file",
-    "find_merged",
-    "find_published",
     "find_secrets",
     "find_unverified",
     "find_unverified_brokers",

@@ -43,11 +43,11 @@ def find_carriers(
     for name, pipeline in pipelines.items():
         database = _read_database(read, pipeline, connections)
         if database is not None:
-            carriers += find_merged(name, pipeline, database, source[-1], target, connections)
+            carriers += _find_merged(name, pipeline, database, source[-1], target, connections)
     return carriers
 
 
-def find_merged(
+def _find_merged(
     name: str, pipeline: Pipeline, database: str, table: str, target: TableRef, connections: Mapping[str, ConnectionSettings]
 ) -> list[Carrier]:
     """Return by which of its targets a pipeline brings a table that it reads to an audit's target."""
@@ -62,7 +62,7 @@ def find_merged(
     return carriers
 
 
-def find_published(
+def _find_published(
     read: TableRef, target: str, name: str, pipeline: Pipeline, connections: Mapping[str, ConnectionSettings]
 ) -> list[Carrier]:
     """Return as what a pipeline publishes a table of an audit's source into a target that is topics; such a target has no schema."""
@@ -82,6 +82,40 @@ def _read_database(read: TableRef, pipeline: Pipeline, connections: Mapping[str,
     home = _database(connections[by.connection])
     database = source[-2] if len(source) > 1 else home
     return database if pipeline.replicates(source[-1], database, home) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The pipelines by which a table comes into an audit's target."""
+
+    last: Carrier
+    """The one that merges into the target."""
+    feed: Carrier | None = None
+    """The one before it, which publishes the topics that the last one reads; None where that reads the source's log."""
+
+    @property
+    def first(self) -> Carrier:
+        """The one that reads the source's log."""
+        return self.feed or self.last
+
+
+def find_chains(
+    read: TableRef, target: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+) -> list[Chain]:
+    """Return the chains of pipelines that bring a table of an audit's source to that of its target."""
+    chains = [Chain(one) for one in find_carriers(read, target, pipelines, connections)]
+    for name, pipeline in pipelines.items():
+        topics = pipeline.topic_source
+        feed = pipelines.get(topics.published_by.pipeline) if topics and topics.published_by else None
+        if not topics or not topics.published_by or not feed:
+            continue
+        for before in _find_published(read, topics.published_by.target, topics.published_by.pipeline, feed, connections):
+            topic = feed.topic_targets[before.target].topic_of(before.pipeline, before.target, f"{before.database}.{before.output}")
+            if topics.find(topic) is None:
+                continue
+            database, _, table = topics.table_of(topic).partition(".")
+            chains += [Chain(one, before) for one in _find_merged(name, pipeline, database, table, target, connections)]
+    return chains
 
 
 def find_unalignable(

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor import telemetry
-from auditor.config import Audit, Pipeline, Settings, find_carriers
+from auditor.config import Audit, Pipeline, Settings, find_carriers, find_chains
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import NotResumable, StoreError
-from auditor.escaping import shell_word
+from auditor.escaping import command, shell_word
 from auditor.history import records
 from auditor.history.checkpoint import StoreCheckpoint
 from auditor.history.handover import EarlierRuns, Outcome
@@ -254,7 +254,10 @@ def _not_stored(report: Report, why: str) -> Report:
 
 
 def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Outcome) -> Report:
-    """Return a run's report with suggestions where rows differ; unchanged for an audit not configured, of a dump, or of shards."""
+    """Return a run's report with suggestions where rows differ, and how to ask where they were lost.
+
+    It is unchanged for an audit not configured, of a dump, or of shards.
+    """
     report, target = outcome.report, outcome.schema.get("target")
     if report.audit not in settings.audits or audit.via or audit.shards or audit.target.connection not in settings.connections:
         return report
@@ -266,7 +269,18 @@ def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Ou
     rates = Rates(patched=measured) if measured else Rates()
     target_key = target["primary_key"] if target else None
     suggestions = suggest(report, audit, settings.connections[audit.target.connection], rates, target_key)
-    return dataclasses.replace(report, suggestions=suggestions)
+    notes = report.notes
+    if suggestions and is_traceable(settings, report.audit):
+        notes = (*notes, f"at which hop of the pipeline rows were lost: {command('auditor', 'trace', report.run[:12])}")
+    return dataclasses.replace(report, suggestions=suggestions, notes=notes)
+
+
+def is_traceable(settings: Settings, name: str) -> bool:
+    """Return whether pipelines of the configuration bring an audit's table to its target, so that its rows can be traced."""
+    audit = settings.audits.get(name)
+    if audit is None or audit.via or audit.shards:
+        return False
+    return len(find_chains(audit.one_source("a trace"), audit.target, settings.pipelines, settings.connections)) == 1
 
 
 def notes_on_pipelines(settings: Settings, store: Store, audit: Audit) -> tuple[str, ...]:

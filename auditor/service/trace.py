@@ -20,7 +20,7 @@ from typing import TypeAlias
 from auditor.api_models.trace import Hop, Outcome, Trace, TracedEvent, TracedRow
 from auditor.compare import tolerance
 from auditor.compare.accounting import Key, Row, TextEquality
-from auditor.config import Audit, Carrier, Settings, TableRef, find_carriers, find_merged, find_published
+from auditor.config import Audit, Carrier, Chain, Settings, find_chains
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, NoReport, TraceRefused, UnknownRun
@@ -103,11 +103,6 @@ def trace(settings: Settings, store: Store, what: str, asked: Asked) -> Trace:
         return tracing.run(name, None if asked.keys or not report else report.run, further)
 
 
-def is_traceable(settings: Settings, audit: Audit) -> bool:
-    """Return whether a pipeline of the configuration carries the audit's table, so that its rows may be traced."""
-    return any(find_chains(settings, read, audit.target) for read in audit.sources)
-
-
 def count_outcomes(found: Trace) -> str:
     """Return how many rows were lost at which hop, and how many were not: as a clause."""
     counts = Counter(HOP_NAMES[row.hop] if row.hop else OUTCOMES[row.outcome] for row in found.rows)
@@ -148,42 +143,12 @@ def _find_report(store: Store, what: str) -> Report:
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The pipelines by which a table comes into an audit's target."""
-
-    last: Carrier
-    """The one that merges into the target."""
-    feed: Carrier | None = None
-    """The one before it, which publishes the topics that the last one reads; None where that reads the source's log."""
-
-    @property
-    def first(self) -> Carrier:
-        """The one that reads the source's log."""
-        return self.feed or self.last
-
-
-def find_chains(settings: Settings, read: TableRef, target: TableRef) -> list[Chain]:
-    """Return the chains of pipelines that bring a table of an audit's source to that of its target."""
-    chains = [Chain(one) for one in find_carriers(read, target, settings.pipelines, settings.connections)]
-    for name, pipeline in settings.pipelines.items():
-        topics = pipeline.topic_source
-        feed = settings.pipelines.get(topics.published_by.pipeline) if topics and topics.published_by else None
-        if not topics or not topics.published_by or not feed:
-            continue
-        for before in find_published(read, topics.published_by.target, topics.published_by.pipeline, feed, settings.connections):
-            topic = feed.topic_targets[before.target].topic_of(before.pipeline, before.target, f"{before.database}.{before.output}")
-            if topics.find(topic) is None:
-                continue
-            database, _, table = topics.table_of(topic).partition(".")
-            chains += [Chain(one, before) for one in find_merged(name, pipeline, database, table, target, settings.connections)]
-    return chains
-
-
 def _find_chain(settings: Settings, audit: Audit) -> Chain:
     """Return the only chain of an audit. Raises TraceRefused."""
+    if audit.via:
+        raise TraceRefused("the audit compares a dump, which is older than its source; audit the source itself, and trace that")
     read = audit.one_source("a trace")
-    chains = find_chains(settings, read, audit.target)
+    chains = find_chains(read, audit.target, settings.pipelines, settings.connections)
     if not chains:
         raise TraceRefused(
             f"no pipeline of this configuration carries {read.table} of {read.connection} into {audit.target.table}, so that no hop between"

@@ -18,7 +18,7 @@ from auditor.api.routing import slow_request
 from auditor.api_models.run import Difference
 from auditor.history import records
 from auditor.masking import redact
-from auditor.model import SIDES, Side
+from auditor.model import SIDES, Side, Verdict
 from auditor.report import html, render
 from auditor.report.heatmap import build_heatmap
 from auditor.service import stored_differences, stored_runs, trace, workers
@@ -118,7 +118,7 @@ def _template_values(app: AppState, run: str, kind: Kind, state: DifferenceState
         "max_rows": MAX_ITEMS,
         "heat": build_heatmap(picture, report.plan) if picture is not None else None,
         "named": list_page(app.store, stored.run, kind, state, after) if report.differences is not None else None,
-        "is_traceable": stored.audit in app.settings.audits and trace.is_traceable(app.settings, app.settings.audits[stored.audit]),
+        "is_traceable": report.verdict == Verdict.MISMATCH and stored_runs.is_traceable(app.settings, stored.audit),
     }
 
 
