@@ -24,8 +24,8 @@ StoredSums = bytes
 Place = tuple[int, int]
 """Where an event stands: by the position in the log, or by the number of its global id; and its row within the transaction."""
 
-ComparedBy = Literal["position", "gtid"]
-"""What places are of: positions, where both sides read one server, or numbers of global ids."""
+ComparedBy = Literal["position", "gtid", "offset"]
+"""What places are of: positions, where both sides read one server or what one pipeline published, numbers of global ids, or offsets."""
 
 NoteKind = Literal["poison", "change"]
 """``poison``: events that could not be decoded, staged or merged. ``change``: a statement that changed the table itself."""

@@ -419,10 +419,11 @@ def _describe(finding: Finding, sides: Sequence[str]) -> str:
 
 def place_range(finding: Finding) -> str:
     """Return from where to where a finding goes, as positions of the log."""
-    from auditor.pipeline.events import place_text
+    from auditor.pipeline.events import stream_place
 
     entries = [entry for some in finding.segments for entry in some]
-    return f"{place_text(min(entry.first for entry in entries))} to {place_text(max(entry.last for entry in entries))}"
+    first, last = min(entry.first for entry in entries), max(entry.last for entry in entries)
+    return f"{stream_place(finding.table, first)} to {stream_place(finding.table, last)}"
 
 
 def _segments(count: int) -> str:
