@@ -162,6 +162,11 @@ def table_of_stream(stream: str) -> str:
     return found[1] if found else stream
 
 
+def is_partition(stream: str) -> bool:
+    """Return whether a stream is one partition of a topic."""
+    return _OF_PARTITION.fullmatch(stream) is not None
+
+
 def is_of_table(stream: str, name: str | None) -> bool:
     """Return whether a person means a stream by a name: of itself, or of its table, with or without the database. None means every one."""
     table = table_of_stream(stream)
@@ -170,7 +175,7 @@ def is_of_table(stream: str, name: str | None) -> bool:
 
 def stream_place(stream: str, position: int, file: str = "") -> str:
     """Return a position in a stream for people: an offset of a partition, else as `place_text` has it."""
-    return f"offset {position}" if _OF_PARTITION.fullmatch(stream) else place_text(position, file)
+    return f"offset {position}" if is_partition(stream) else place_text(position, file)
 
 
 FIRST_OFFSET = 4

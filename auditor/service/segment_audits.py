@@ -317,6 +317,8 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
 
     Raises UnknownAudit and StoreError.
     """
+    from auditor.pipeline.events import is_partition
+
     audit = settings.segment_audit(name)
     tables, refused = compare(settings, store, name)
     sides = segment_register.list_sides(store, name) or audit.sides
@@ -329,8 +331,9 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     elif not compared and not unknown:
         unknown.append("no two segments are equal yet, so nothing was verified")
     rows, count = sum(state.matched_rows for state in compared), sum(state.matches for state in compared)
+    streams = "partition" if compared and all(is_partition(state.table) for state in compared) else "table"
     equal = (
-        f"{plural(count, 'segment')} with {plural(rows, 'event')} of {plural(len(compared), 'table')} {'is' if count == 1 else 'are'} equal"
+        f"{plural(count, 'segment')} with {plural(rows, 'event')} of {plural(len(compared), streams)} {'is' if count == 1 else 'are'} equal"
     )
     moments = [comparison.state.matched_through for comparison in tables]
     through = min(at for at in moments if at) if moments and all(moments) else None

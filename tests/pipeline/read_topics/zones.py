@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from auditor import config
 from auditor.model import Report, Segment
 from auditor.pipeline.batch_driver import BatchDriver
+from auditor.pipeline.events import ARROW_SCHEMA
 from auditor.pipeline.folders import Folder, folder_at
 from auditor.pipeline.incarnation import packed
 from auditor.pipeline.kafka.topic_sources import source_and_begin
@@ -23,6 +26,7 @@ from auditor.service.segment_files import Verified
 from auditor.store import Store, open_store, parts, pipelines, salt, segments
 from tests.pipeline.read_topics.topics import Topics
 from tests.pipeline.road import run_here
+from tests.staged_files import Rows
 
 AUDIT = "zones"
 
@@ -73,6 +77,23 @@ store: {{url: "{store or f"sqlite:///{folder}/auditor.db"}"}}
     return path
 
 
+class WrongStaging(Staging):
+    """Stages other events than were read, as a pipeline does that is wrong."""
+
+    change: Callable[[Rows], Rows] | None = None
+
+    def writer(self) -> Callable[[Any], Any]:
+        """Return what changes a task's events and writes their parts."""
+        write, change = super().writer(), self.change
+        if change is None:
+            return write
+
+        def changed(batches: Iterable[pa.RecordBatch]) -> Any:
+            return write(pa.RecordBatch.from_pylist(change(batch.to_pylist()), ARROW_SCHEMA) for batch in batches)
+
+        return changed
+
+
 class Zone:
     """A pipeline from topics whose batches are planned, read, staged and cut in this process."""
 
@@ -87,8 +108,8 @@ class Zone:
             offset = begin().to_json()
             parts.record_batch(store, name, [], {}, offset, topics_through=packed(offset))
         options = {"config": str(config_file), "pipeline": name, "start": json.dumps(offset)}
-        staging = Staging(store, name, self.root, TableRules(self.pipeline, salt.get_salt(store)))
-        self.driver = BatchDriver(source, options, staging, run_tasks, 0.01)
+        self.staging = WrongStaging(store, name, self.root, TableRules(self.pipeline, salt.get_salt(store)))
+        self.driver = BatchDriver(source, options, self.staging, run_tasks, 0.01)
         self.writer = self.open_writer()
 
     def open_writer(self) -> SegmentWriter:
