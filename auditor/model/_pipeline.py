@@ -175,13 +175,17 @@ class ValueDifferences:
     """Whose events differ in a stretch that two sides do not have alike."""
 
     by: str
-    """The source's column with the values."""
+    """The source's column with the values; '' if the settings name none."""
     values: tuple[ValueDifference, ...] = ()
     """Those with most events that differ, in this order."""
     more: int = 0
     """How many values more have events that differ."""
     refused: str = ""
     """Why the values are not known; empty if they are."""
+    lacking: tuple[str, ...] = ()
+    """Why a side may lack messages of a topic that the other one has."""
+    unexplained: str = ""
+    """Why that is not known; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True)

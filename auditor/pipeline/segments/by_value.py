@@ -10,20 +10,21 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from auditor.compare.segment_findings import Finding
 from auditor.config import Settings
-from auditor.errors import SegmentFailed
+from auditor.errors import AuditorError, SegmentFailed
 from auditor.masking import MASK
 from auditor.model import ComparedBy, RegisteredSegment, ValueDifference, ValueDifferences
 from auditor.pipeline.binlog.whole_log import GlobalId
-from auditor.pipeline.events import table_of_stream
+from auditor.pipeline.events import is_partition, table_of_stream
 from auditor.pipeline.segments.buckets import BucketColumns, Bucketed, find_buckets, hashes_of, values_of
 from auditor.pipeline.segments.event_text import TEXTS
+from auditor.pipeline.segments.lacking import explain_lacking
 from auditor.pipeline.segments.sides import Side, find_file, is_masked
 from auditor.store import Store, segment_register
 
@@ -85,7 +86,20 @@ class Opening:
         return is_masked(self.settings, self.sides[0].pipeline, table_of_stream(table), column)
 
     def open(self, finding: Finding) -> ValueDifferences | None:
-        """Return whose events differ in a finding; None if its table has no column for that. Raises StoreError."""
+        """Return whose events differ in a finding, and why a side may lack messages of a topic; None if nothing can say it.
+
+        Raises StoreError.
+        """
+        found = self._open_by_value(finding)
+        if not is_partition(finding.table):
+            return found
+        found = found or ValueDifferences("")
+        try:
+            return replace(found, lacking=tuple(explain_lacking(self.settings, self.store, self.sides, finding)))
+        except AuditorError as error:
+            return replace(found, unexplained=f"whether the topic still has what a side lacks is not known: {error}")
+
+    def _open_by_value(self, finding: Finding) -> ValueDifferences | None:
         by = self.column_of(finding.table)
         if by is None:
             return None

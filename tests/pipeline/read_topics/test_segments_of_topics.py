@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from auditor.model import Verdict
+from auditor.pipeline.kafka.offsets import Range
+from auditor.pipeline.kafka.topic_reading import Gap, read_range
 from auditor.service import segment_files
+from auditor.store import parts, pipelines
 from tests.pipeline.read_topics.topics import Topics, plain
 from tests.pipeline.read_topics.zones import AUDIT, EAST, Zones, configure
 from tests.staged_files import Rows
@@ -86,7 +90,7 @@ DAMAGES: dict[Callable[[Rows], Rows], tuple[tuple[str, str, str], ...]] = {
 
 def test_two_zones_cut_each_partition_alike(topics: Topics, make_zones: Callable[..., Zones]) -> None:
     """Whatever their batches are; the files are the same bytes."""
-    topic = topics.make("shop.orders", partitions=4)
+    topic = topics.make("shop.orders", partitions=4, retention_ms="-1")
     zones = make_zones(by="tenant_id")
     for first in range(0, 800, 100):
         send(topics, topic, first, 100)
@@ -102,7 +106,7 @@ def test_two_zones_cut_each_partition_alike(topics: Topics, make_zones: Callable
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_one_zone_staged_otherwise_is_named(topics: Topics, make_zones: Callable[..., Zones], damage: Callable[[Rows], Rows]) -> None:
-    topic = topics.make("shop.orders", partitions=4)
+    topic = topics.make("shop.orders", partitions=4, retention_ms="-1")
     zones = make_zones(by="tenant_id")
     zones.west.staging.change = damage
     send(topics, topic, 0, 400)
@@ -122,7 +126,7 @@ def test_what_one_zone_staged_otherwise_is_named(topics: Topics, make_zones: Cal
 
 def test_columns_that_came_in_another_order_are_no_difference(topics: Topics, make_zones: Callable[..., Zones]) -> None:
     """One zone sees a column in an early batch that the other sees in all of its batches, or in none."""
-    topic = topics.make("shop.orders", partitions=2)
+    topic = topics.make("shop.orders", partitions=2, retention_ms="-1")
     source = f"messages: {{values: plain}}\ntopics:\n  {topic}: {{table: shop.orders}}"
     zones = make_zones(source, by="tenant_id", segment="rows: 20, offsets: 5, age: 1h")
     for first in range(0, 100, 10):
@@ -144,3 +148,92 @@ def embedded(row: dict[str, Any]) -> bytes:
         {"field": name, "type": "int64" if isinstance(value, int) else "string", "optional": name != "id"} for name, value in row.items()
     ]
     return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": row}).encode()
+
+
+def remove_before(topics: Topics, topic: str, offset: int) -> None:
+    """Delete the messages of partition 0 before an offset, as retention does."""
+    [gone] = topics.admin.delete_records([TopicPartition(topic, 0, offset)]).values()
+    gone.result()
+
+
+def test_what_retention_removed_before_one_side_read_it_is_said(topics: Topics, make_zones: Callable[..., Zones]) -> None:
+    topic = topics.make("shop.orders", partitions=1, retention_ms="-1")
+    zones = make_zones(segment="rows: 20, offsets: 10, age: 1h")
+    send(topics, topic, 0, 50, seconds=1, partitions=1)
+    zones.work()
+    send(topics, topic, 50, 50, seconds=1, partitions=1)
+    zones.east.work()
+    remove_before(topics, topic, 57)
+    zones.west.work()
+    send(topics, topic, 100, 50, seconds=1, partitions=1)
+    zones.work()
+    report = zones.run()
+    assert report.verdict is Verdict.MISMATCH and len(report.reasons) == 2
+    assert report.reasons[0].startswith("shop.orders partition 0, offset 40 to offset 59: other events in east and west (20 and 13)")
+    gone = "the messages from offset 50 to 56 were removed, by retention or by hand, before they were read"
+    assert f"; west noted of offsets 50 to 56: partition 0 of the topic {topic}: {gone}" in report.reasons[0]
+
+
+def test_what_compaction_removed_before_one_side_read_it_is_said(topics: Topics, make_zones: Callable[..., Zones]) -> None:
+    """And what it left is compared as before; a message that the topic still has was lost by the pipeline, and nothing else is said."""
+    settings = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.001", "max_compaction_lag_ms": "100"}
+    topic = topics.make("shop.orders", partitions=1, **settings)
+    zones = make_zones(segment="rows: 20, offsets: 10, age: 1h", by="tenant_id")
+    rows = [(f'{{"id": {key}}}'.encode(), f'{{"id": {key}, "tenant_id": "t{key}"}}'.encode()) for key in range(60)]
+    topics.send(topic, *rows[:40])
+    zones.east.work()
+    topics.send(topic, *rows[22:25], *rows[40:])
+    zones.west.staging.change = lambda found: [one for one in found if not one["after"] or one["after"][0] != "30"]
+
+    def is_compacted() -> bool:
+        topics.send(topic, rows[0])  # which begins another file of the log
+        with Consumer({"bootstrap.servers": topics.server, "group.id": topics.prefix, "log_level": 0}) as consumer:
+            found = list(read_range(consumer, Range(topic, 0, 0, 40, 0)))
+        return {22, 23, 24}.isdisjoint(one.offset() for one in found if not isinstance(one, Gap))
+
+    topics.wait(is_compacted)
+    topics.send(topic, *rows[:40])
+    zones.work()
+    report = zones.run()
+    [reason] = [one for one in report.reasons if "offset 20 to offset 39" in one]
+    assert "; by tenant_id: 't22': west lacks 1 event; 't23': west lacks 1 event; 't24': west lacks 1 event; 't30': west lacks" in reason
+    assert "; the topic no longer has 3 messages that west lacks, at offsets 22 to 24: compaction or retention may have removed" in reason
+
+
+def test_a_topic_that_was_made_again_ends_the_segments_of_its_table(topics: Topics, make_zones: Callable[..., Zones]) -> None:
+    """Offsets are others then; no message is taken for one of before, and the verdict says why."""
+    source = plain(topics, "shop.orders", "shop.items", **COLUMNS)
+    orders, items = (topics.make(table, partitions=1, retention_ms="-1") for table in ("shop.orders", "shop.items"))
+    zones = make_zones(source, segment="rows: 20, offsets: 10, age: 1h")
+    for topic in (orders, items):
+        send(topics, topic, 0, 50, seconds=1, partitions=1)
+    zones.work()
+    assert zones.run().verdict is Verdict.MATCH
+    topics.remove(orders)
+    topics.make("shop.orders", partitions=1, retention_ms="-1")
+    for topic in (orders, items):
+        send(topics, topic, 50, 50, seconds=1, partitions=1)
+    zones.east.work()
+    report = zones.run()
+    assert (
+        report.verdict is Verdict.UNKNOWN and f"segments of shop.orders ended, because the topic {orders} was deleted" in report.reasons[0]
+    )
+    segment_files.reset(zones.settings, zones.store, AUDIT, by="ada")
+    zones.again(EAST).work()
+    zones.west.work()
+    assert [one.last for one in zones.east.listed("shop.orders partition 0")] == [19, 39]
+    assert [one.last for one in zones.east.listed("shop.items partition 0")] == [19, 39, 59, 79]
+    assert zones.run().verdict is Verdict.UNKNOWN
+
+
+def test_one_zone_of_another_cluster_is_refused(topics: Topics, make_zones: Callable[..., Zones]) -> None:
+    topic = topics.make("shop.orders", partitions=1, retention_ms="-1")
+    zones = make_zones(segment="rows: 20, offsets: 10, age: 1h")
+    send(topics, topic, 0, 50, seconds=1, partitions=1)
+    zones.east.work()
+    body = {**pipelines.get_pipeline(zones.store, "west").source_offset, "server": "another"}
+    parts.record_batch(zones.store, "west", [], {}, body)
+    report = zones.run()
+    assert (
+        report.verdict is Verdict.UNKNOWN and "cluster another in west), whose messages have other offsets even where" in report.reasons[0]
+    )

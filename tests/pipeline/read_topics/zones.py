@@ -1,9 +1,15 @@
-"""Two zones that read the same topics, each by a pipeline of its own with segments, and the audit of both; without Spark."""
+"""Two zones that read the same topics, each by a pipeline of its own with segments, and the audit of both; without Spark.
+
+``python -m tests.pipeline.read_topics.zones CONFIG PIPELINE UNTIL LOST`` is the process of one: it stages and cuts what comes, begins again
+where the store is away, and ends once the file UNTIL is there and nothing is left. It loses the rows of the ids LOST, with commas between.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from auditor import config
+from auditor.errors import IncarnationsDiffer, StoreError
 from auditor.model import Report, Segment
 from auditor.pipeline.batch_driver import BatchDriver
 from auditor.pipeline.events import ARROW_SCHEMA
@@ -182,3 +189,35 @@ class Zones:
         self.east.close()
         self.west.close()
         self.store.close()
+
+
+def lose(ids: Iterable[str]) -> Callable[[Rows], Rows]:
+    """Return what loses the rows whose first column has one of these values."""
+    gone = set(ids)
+    return lambda rows: [one for one in rows if one["kind"] == "schema" or not one["after"] or one["after"][0] not in gone]
+
+
+def main(config_file: Path, name: str, until: Path, lost: str) -> None:
+    """Stage and cut until a file is there."""
+    settings = config.load(config_file)
+    assert settings.store
+    zone: Zone | None = None
+    while True:
+        is_last = until.exists()
+        try:
+            if zone is None:
+                zone = Zone(config_file, open_store(settings.store.url), name)
+                zone.staging.change = lose(lost.split(","))
+            zone.work()
+            if is_last:
+                return
+        except (StoreError, IncarnationsDiffer) as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+            if zone is not None:
+                zone.close()
+            zone = None
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4])
