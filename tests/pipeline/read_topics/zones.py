@@ -144,9 +144,10 @@ class Zone:
         return segments.list_segments(self.store, self.name, stream)
 
     def files(self) -> dict[str, bytes]:
-        """The files of the archive, by their paths in it."""
+        """The files of the archive, by their paths in it, but for those that a writer had not finished when it was killed."""
         root = Path(str(self.writer.folder.url))
-        return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+        found = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "unfinished"]
+        return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
     def close(self) -> None:
         """End the driver."""
