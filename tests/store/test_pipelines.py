@@ -80,7 +80,7 @@ def test_parts_are_deleted_once_they_are_passed_and_old(store: Store, pipeline: 
     pipelines.report_merges(store, pipeline, "lake", {"shop.orders": MergeNews(8, "merged")})
     assert parts.delete_passed(store, pipeline, 3600, targets=both) == []
     assert parts.delete_passed(store, pipeline, -1, targets=both, segmented=True) == [], "nothing was cut yet"
-    segments.record_cut(store, pipeline, [], segments.Cut(5, 0, {"shop.orders": 4, "shop.items": 5}))
+    segments.record_cut(store, pipeline, [], segments.Cut(5, 0, {"shop.orders": 4, "shop.items": 5}), 0)
     assert parts.delete_passed(store, pipeline, -1, targets=both, segmented=True) == []
     assert parts.delete_passed(store, pipeline, -1, segmented=True) == [part(3, 4, "shop.items")], "of what is read for segments alone"
     assert parts.delete_passed(store, pipeline, -1, targets=both) == [part(1, 5)]

@@ -109,15 +109,13 @@ def test_zones_killed_at_random(topics: Topics, tmp_path: Path, server: Killable
                 time.sleep(chance.uniform(0.1, 0.7))
             if kill % 3 == 2:
                 server.kill()
-                time.sleep(chance.uniform(0.1, 1))
+                time.sleep(20 if kill == 5 else chance.uniform(0.1, 1))  # longer than its clients try again by themselves
                 server.start()
             time.sleep(chance.uniform(1.0, 3.0))
             died["zones"] += (east.poll() is None) + (west.poll() is None)
     assert died["zones"] == 2 * KILLS, "none ended by itself"
     finish(config_file)
     check(config_file, sent)
-    for name in (EAST, WEST):
-        assert "store" in (tmp_path / f"{name}.log").read_text(), "it was without its store, and said so"
 
 
 def test_the_store_is_restored_to_an_earlier_time(topics: Topics, tmp_path: Path, server: Killable) -> None:
