@@ -43,12 +43,18 @@ def zone_process(config_file: Path, name: str) -> Iterator[subprocess.Popen[byte
         LOST[name],
     ]
     with (config_file.parent / f"{name}.log").open("ab") as said:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=said)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=said)
     try:
         yield process
     finally:
         process.kill()
         process.wait()
+
+
+def await_both(*processes: subprocess.Popen[bytes]) -> None:
+    """Wait until both have begun to read."""
+    for process in processes:
+        assert process.stdout and process.stdout.readline() == b"begins\n"
 
 
 def finish(config_file: Path) -> None:
@@ -103,19 +109,22 @@ def test_zones_killed_at_random(topics: Topics, tmp_path: Path, server: Killable
     sent, died = 0, Counter[str]()
     for kill in range(KILLS):
         with zone_process(config_file, EAST) as east, zone_process(config_file, WEST) as west:
+            await_both(east, west)
             for _ in range(3):
                 send(topics, topic, sent, 100)
                 sent += 100
-                time.sleep(chance.uniform(0.1, 0.7))
+                time.sleep(chance.uniform(0, 0.5))
             if kill % 3 == 2:
                 server.kill()
                 time.sleep(20 if kill == 5 else chance.uniform(0.1, 1))  # longer than its clients try again by themselves
                 server.start()
-            time.sleep(chance.uniform(1.0, 3.0))
+            time.sleep(chance.uniform(0, 1.5))
             died["zones"] += (east.poll() is None) + (west.poll() is None)
     assert died["zones"] == 2 * KILLS, "none ended by itself"
     finish(config_file)
     check(config_file, sent)
+    for name in (EAST, WEST):
+        assert "store" in (tmp_path / f"{name}.log").read_text(), "it was without its store, and said so"
 
 
 def test_the_store_is_restored_to_an_earlier_time(topics: Topics, tmp_path: Path, server: Killable) -> None:
@@ -131,6 +140,7 @@ def test_the_store_is_restored_to_an_earlier_time(topics: Topics, tmp_path: Path
     subprocess.run(["cp", "-a", str(server.home / "data"), str(saved)], check=True)
     server.start()
     with zone_process(config_file, EAST) as east, zone_process(config_file, WEST) as west:
+        await_both(east, west)
         send(topics, topic, 1500, 1200)
         time.sleep(8)
         server.kill()
@@ -142,3 +152,5 @@ def test_the_store_is_restored_to_an_earlier_time(topics: Topics, tmp_path: Path
         assert east.poll() is None and west.poll() is None
     finish(config_file)
     check(config_file, 3300)
+    for name in (EAST, WEST):
+        assert "the store says that it staged up to messages." in (tmp_path / f"{name}.log").read_text()

@@ -209,6 +209,7 @@ def main(config_file: Path, name: str, until: Path, lost: str) -> None:
             if zone is None:
                 zone = Zone(config_file, open_store(settings.store.url), name)
                 zone.staging.change = lose(lost.split(","))
+                print("begins", flush=True)
             zone.work()
             if is_last:
                 return
