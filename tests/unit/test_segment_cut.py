@@ -130,11 +130,12 @@ def test_partitions_are_cut_by_their_messages_alone(drawn: list[tuple[int, int, 
     found, begun = list[int](), None
     bounds = sorted({0, len(offsets), *(place for place in batches if place < len(offsets))})
     for start, end in pairwise(bounds):
-        read = (np.array(some[start:end], np.int64) for some in (offsets, sizes, times))
-        ends, begun = find_partition_ends(*read, begun, rule)
+        numbers, lengths, moments = (np.array(some[start:end], np.int64) for some in (offsets, sizes, times))
+        ends, begun = find_partition_ends(numbers, lengths, moments, begun, rule)
         found += [start + place for place in ends]
     assert found == expected
     again = expected[len(expected) // 2] if expected else 0
-    taken_up, left = find_partition_ends(*(np.array(some[again:], np.int64) for some in (offsets, sizes, times)), None, rule)
+    numbers, lengths, moments = (np.array(some[again:], np.int64) for some in (offsets, sizes, times))
+    taken_up, left = find_partition_ends(numbers, lengths, moments, None, rule)
     assert [again + place for place in taken_up] == [place for place in expected if place > again]
     assert isinstance(left, OpenPartition) and left == begun
