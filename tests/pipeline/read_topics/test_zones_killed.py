@@ -42,13 +42,12 @@ def zone_process(config_file: Path, name: str) -> Iterator[subprocess.Popen[byte
         str(config_file.parent / "until"),
         LOST[name],
     ]
-    with (config_file.parent / f"{name}.log").open("ab") as said:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=said)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    log = (config_file.parent / f"{name}.log").open("ab")
+    with log as said, subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=said) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def await_both(*processes: subprocess.Popen[bytes]) -> None:
