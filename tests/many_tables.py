@@ -94,7 +94,7 @@ def create(store: Store, tables: int, now: dt.datetime | None = None, batches: i
         schema_changes.record_migration(store, pipeline, migration)
         refreshes.request_refresh(store, pipeline, table, refreshes.RefreshScope(), "ada")
     ended = [Segment(table, 1, 0, 9, 3, 5, 500, table, "00" * 32, 1, f"{table}/1", old, at, None) for table in listed]
-    segments.record_cut(store, pipeline, ended, segments.Cut(last, 0, dict.fromkeys(listed, before)))
+    segments.record_cut(store, pipeline, ended, segments.Cut(last, 0, dict.fromkeys(listed, before)), 0)
     pipelines.set_progress(store, pipeline, progress(at))
     return listed
 

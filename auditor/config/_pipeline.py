@@ -202,11 +202,14 @@ class SegmentSettings(Strict):
     format: Literal["parquet", "csv"] = "parquet"
     """The format of an archive's files."""
     rows: int = Field(10_000, ge=1)
-    """Events of a segment at most."""
+    """Events of a segment at most; of a topic's partition offsets from which it ends."""
     bytes: Size = 64_000_000
     """Bytes of its events' texts from which a segment ends."""
     age: Duration = Field(60.0, ge=1)
-    """Seconds: segments of all tables end where the stream's commit time passes a multiple of it."""
+    """Seconds: segments of all tables end where the stream's commit time passes a multiple of it; those of a topic's partition where the
+    times of its own messages do."""
+    offsets: int = Field(100, ge=1)
+    """Offsets of a topic's partition, at whose multiples alone it is seen whether its segment ends; of topics without ``published_by``."""
     kms_key: str | None = None
     """The key of AWS KMS by which an archive's files on S3 are encrypted."""
     by: str | dict[str, str] | None = Field(None, min_length=1)
@@ -416,6 +419,12 @@ class Pipeline(Strict):
         return self
 
     @model_validator(mode="after")
+    def _segmented_by_offsets(self) -> Pipeline:
+        if self.segment and "offsets" in self.segment.model_fields_set and not self.reads_partitions:
+            raise ValueError("segment: offsets are those of topics without published_by; its segments are cut by positions: remove it")
+        return self
+
+    @model_validator(mode="after")
     def _routes_apart(self) -> Pipeline:
         """Check that each route has a name of its own among the source's tables that are named, and the routes of all tables."""
         patterns = (pattern.rpartition(".")[2] for pattern in self.source.tables)
@@ -455,6 +464,11 @@ class Pipeline(Strict):
     def topic_source(self) -> TopicSource | None:
         """The source if it is topics of a broker; None if it is the log of a database."""
         return self.source if isinstance(self.source, TopicSource) else None
+
+    @property
+    def reads_partitions(self) -> bool:
+        """Whether its stream has no order but that of each partition of a topic: topics without ``published_by``."""
+        return self.topic_source is not None and self.topic_source.published_by is None
 
     @property
     def source_name(self) -> str:
@@ -555,8 +569,6 @@ def _problems_of_topics(
                 yield where, f"format: {messages.format} needs a registry; add registry: {{url: ...}} to the broker {source.broker}"
     if pipeline.tracker:
         yield (*place, "tracker"), "it knows the columns of a database's log, and messages bring their own; remove it"
-    if pipeline.segment:
-        yield (*place, "segment"), "the partitions of topics have no order in which two writers could be compared; remove it"
     for target, chosen in pipeline.table_targets.items():
         if chosen.consistency == "target" and source.published_by is None:
             sentence = (
@@ -656,14 +668,18 @@ def find_segment_problems(
 def _problems(audit: SegmentAudit, chosen: list[Pipeline]) -> list[str]:
     if len(set(audit.pipelines)) < len(audit.pipelines):
         return [f"{audit.pipelines[0]!r} cannot be compared with itself; name another pipeline, or this one alone"]
-    if read := [name for name, pipeline in zip(audit.pipelines, chosen, strict=True) if pipeline.log_source is None]:
-        return [f"the pipeline {read[0]!r} reads topics, whose partitions have no order in which two writers could be compared"]
+    if len(chosen) == 1 and chosen[0].topic_source:
+        return [
+            f"the pipeline {audit.pipelines[0]!r} reads topics, and only a database's log is read again; name another pipeline beside it"
+        ]
     if none := [name for name, pipeline in zip(audit.pipelines, chosen, strict=True) if pipeline.segment is None]:
         return [f"the pipeline {none[0]!r} keeps no segments; add segment: {{}} to it"]
     both, (first, *others) = " and ".join(map(repr, audit.pipelines)), chosen
-    sentences = []
+    sentences: list[str] = []
     for other in others:
-        for setting in ("rows", "bytes", "age"):
+        if (of_topics := [one.topic_source for one in (first, other)]) != [None, None]:
+            sentences += _problems_of_two_topics(both, *of_topics)
+        for setting in ("rows", "bytes", "age", "offsets"):
             if getattr(first.segment, setting) != getattr(other.segment, setting):
                 sentences.append(f"{both} cut at other places; give both the same segment: {setting}")
         if first.segment and other.segment and first.segment.by != other.segment.by:
@@ -675,6 +691,17 @@ def _problems(audit: SegmentAudit, chosen: list[Pipeline]) -> list[str]:
         if first.columns != other.columns:
             sentences.append(f"{both} have other columns; give both the same columns:")
     return sentences
+
+
+def _problems_of_two_topics(both: str, first: TopicSource | None, other: TopicSource | None) -> Iterator[str]:
+    """Yield why the messages of two sources, of which one at least is topics, are not the same events."""
+    if first is None or other is None:
+        yield f"{both} read a log and topics, whose events have no place in common; let both read topics, or the log"
+        return
+    if first.published_by != other.published_by:
+        yield f"{both} read topics that different pipelines publish, or one reads them as if none did; give both the same published_by"
+    if first.topics != other.topics or first.messages != other.messages:
+        yield f"{both} read other topics, or read them otherwise; give both the same topics: and messages:"
 
 
 def _skipped(pipeline: Pipeline) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ StoredSums = bytes
 Place = tuple[int, int]
 """Where an event stands: by the position in the log, or by the number of its global id; and its row within the transaction."""
 
-ComparedBy = Literal["position", "gtid"]
-"""What places are of: positions, where both sides read one server, or numbers of global ids."""
+ComparedBy = Literal["position", "gtid", "offset"]
+"""What places are of: positions, where both sides read one server or what one pipeline published, numbers of global ids, or offsets."""
 
 NoteKind = Literal["poison", "change"]
 """``poison``: events that could not be decoded, staged or merged. ``change``: a statement that changed the table itself."""
@@ -175,13 +175,17 @@ class ValueDifferences:
     """Whose events differ in a stretch that two sides do not have alike."""
 
     by: str
-    """The source's column with the values."""
+    """The source's column with the values; '' if the settings name none."""
     values: tuple[ValueDifference, ...] = ()
     """Those with most events that differ, in this order."""
     more: int = 0
     """How many values more have events that differ."""
     refused: str = ""
     """Why the values are not known; empty if they are."""
+    lacking: tuple[str, ...] = ()
+    """Why a side may lack messages of a topic that the other one has."""
+    unexplained: str = ""
+    """Why that is not known; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class BatchDriver:
         if self._staging.stopping() or self._stopped.is_set():
             return NEVER
         began = time.monotonic()
-        events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end)
+        events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end, offset)
         reader.commit(end)
         self._offset, self.batches = end, self.batches + 1
         return (

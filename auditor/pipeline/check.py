@@ -126,6 +126,7 @@ def _check_topics(settings: Settings, name: str, salt: bytes) -> list[Finding]:
                     findings.append(Finding("warning", about, schema))
                     continue
                 findings += _check_columns(pipeline, f"table {schema.database}.{schema.table}", schema)
+                findings += _check_buckets(pipeline, f"table {schema.database}.{schema.table}", schema)
                 try:
                     schemas += [projection.schema for projection in TableRules(pipeline, salt).project(schema)]
                 except AuditorError as error:
@@ -352,13 +353,19 @@ def _read_tables(session: Session, pipeline: Pipeline, salt: bytes) -> Iterator[
             if is_old_time(column.type):
                 yield Finding("error", subject, refuse_old_time(table, column.name, column.type))
         yield from _check_columns(pipeline, subject, schema)
-        known = {name.lower() for name in (*(column.name for column in schema.columns), *pipeline.columns_of(schema.table).computed_kinds)}
-        if pipeline.segment and (by := pipeline.segment.column_of(table)) and by.lower() not in known:
-            yield Finding("error", subject, refuse_missing_column(table, by, [column.name for column in schema.columns]))
+        yield from _check_buckets(pipeline, subject, schema)
         try:
             yield from (projection.schema for projection in TableRules(pipeline, salt).project(schema))
         except AuditorError as error:
             yield Finding("error", subject, str(error))
+
+
+def _check_buckets(pipeline: Pipeline, subject: str, schema: TableSchema) -> Iterator[Finding]:
+    """Yield that a table has not the column by whose values its segments have digests."""
+    table = f"{schema.database}.{schema.table}"
+    known = {name.lower() for name in (*(column.name for column in schema.columns), *pipeline.columns_of(schema.table).computed_kinds)}
+    if pipeline.segment and (by := pipeline.segment.column_of(table)) and by.lower() not in known:
+        yield Finding("error", subject, refuse_missing_column(table, by, [column.name for column in schema.columns]))
 
 
 def _check_columns(pipeline: Pipeline, subject: str, schema: TableSchema) -> Iterator[Finding]:

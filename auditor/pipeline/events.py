@@ -139,6 +139,45 @@ def place_text(position: int, file: str = "") -> str:
     return f"{base}.{short}" if base else short
 
 
+PARTITION = " partition "
+"""What stands between a table and the number in the name of a stream that is one partition of its topic."""
+
+_OF_PARTITION = re.compile(rf"(.+){PARTITION}(\d+)")
+
+
+def name_partition(table: str, partition: int) -> str:
+    """Return the name of the stream that is one partition of the topic of a table, ``database.table``."""
+    return f"{table}{PARTITION}{partition}"
+
+
+def split_stream(stream: str) -> tuple[str, int]:
+    """Return the table and the number of a stream that is one partition of a topic."""
+    table, _, number = stream.rpartition(PARTITION)
+    return table, int(number)
+
+
+def table_of_stream(stream: str) -> str:
+    """Return the table of a stream, which is the stream itself where that is not one partition of a topic."""
+    found = _OF_PARTITION.fullmatch(stream)
+    return found[1] if found else stream
+
+
+def is_partition(stream: str) -> bool:
+    """Return whether a stream is one partition of a topic."""
+    return _OF_PARTITION.fullmatch(stream) is not None
+
+
+def is_of_table(stream: str, name: str | None) -> bool:
+    """Return whether a person means a stream by a name: of itself, or of its table, with or without the database. None means every one."""
+    table = table_of_stream(stream)
+    return name in (None, stream, stream.partition(".")[2], table, table.partition(".")[2])
+
+
+def stream_place(stream: str, position: int, file: str = "") -> str:
+    """Return a position in a stream for people: an offset of a partition, else as `place_text` has it."""
+    return f"offset {position}" if is_partition(stream) else place_text(position, file)
+
+
 FIRST_OFFSET = 4
 """Where the first event of a file begins, after the file's four magic bytes."""
 

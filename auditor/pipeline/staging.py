@@ -53,27 +53,31 @@ class Staging:
         """Return what writes the parts of a task's events, and yields their entries; it is pickled, and runs in the task."""
         return partial(stage_task, str(self.root), self.rules)
 
-    def stage(self, run: Callable[[], Iterable[Any]], batch_id: int, offset: Any) -> int:
+    def stage(self, run: Callable[[], Iterable[Any]], batch_id: int, offset: Any, begin: Any = None) -> int:
         """Run the tasks of a batch that ends at ``offset``, which return the entries of its parts, and list these.
 
-        Returns the number of events. Raises AuditorError.
+        ``begin`` is the offset at which it begins; None if it is not checked that the batch before ended there. Returns the number of
+        events. Raises AuditorError.
         """
         began = time.monotonic()
         make_room(self.store, self.pipeline, self.rules.pipeline, self.root)
         found, notes = read_entries(run())
-        self.record_batch(found, offset, notes)
+        self.record_batch(found, offset, notes, begin)
         self._report(batch_id, [one.part for one in found if one.part.rows], time.monotonic() - began, offset)
         rows, self.size = parts.totals([one.part for one in found if one.part.rows])
         return rows
 
-    def record_batch(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = ()) -> None:
-        """List a batch's parts in the manifest, with the offset at which the batch ends and notes on tables. Raises StoreError."""
+    def record_batch(self, found: list[WrittenPart], offset: Any, notes: Sequence[TableNote] = (), begin: Any = None) -> None:
+        """List a batch's parts in the manifest, with the offset at which the batch ends and notes on tables.
+
+        ``begin`` as `stage` has it. Raises StoreError, and IncarnationsDiffer if the batch before ended elsewhere.
+        """
         schemas = {
             one.part.schema_id: json.loads(one.schema_json) for one in found if one.schema_json and one.part.schema_id not in self._recorded
         }
         listed, catalogue = [one.part for one in found if one.part.rows], self._complete(schemas)
         through = packed(offset) if is_of_topics(offset) else None
-        parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue, through)
+        parts.record_batch(self.store, self.pipeline, listed, schemas, offset, self._of_each_table(notes), catalogue, through, begin)
         self._recorded.update(schemas)
         report_poison(self.pipeline, notes)
         self.staged()

@@ -19,6 +19,7 @@ from auditor.escaping import shell_word
 from auditor.pipeline import check as checks
 from auditor.pipeline.batch_driver import PLANNED
 from auditor.pipeline.check import Finding
+from auditor.pipeline.events import is_of_table
 from auditor.pipeline.executors import check_executors
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.incarnation import NOTE, show
@@ -308,7 +309,7 @@ def list_segments(settings: Settings, store: Store, name: str, table: str | None
     """
     pipeline = settings.pipeline(name)
     known = sorted(segments.last_places(store, name))
-    chosen = [full_name for full_name in known if table in (None, full_name, full_name.partition(".")[2])]
+    chosen = [full_name for full_name in known if is_of_table(full_name, table)]
     if table and not chosen:
         raise ConfigError(f"pipeline {name!r} has no segments of {table!r}; it has of {', '.join(known) or 'no table yet'}")
     checked: list[CheckedSegment] = []

@@ -13,6 +13,7 @@ from auditor.history import key_digests
 from auditor.history.key_digests import Digest
 from auditor.masking import MASK, MASKED_KEYS, partition_label, redact_plan
 from auditor.model import Chunk, Differences, Measure, Plan, Report, Side, is_shard, shard_number
+from auditor.pipeline.events import table_of_stream
 from auditor.pipeline.segments.sides import is_masked
 from auditor.planning.columns import are_mentioned, masked_columns
 from auditor.service import evidence
@@ -81,9 +82,9 @@ def _scrub_run(settings: Settings, store: Store, run: StoredRun, digest: Digest,
 def _scrub_segments(settings: Settings, store: Store, run: StoredRun, report: Report, seal: Seal | None) -> bool:
     """Remove the reasons of a run of a segment audit that name values of columns which are masked now; False if it has none."""
     pipelines = run.definition.get("segments", {}).get("pipelines", ())
-    connections = {settings.pipelines[name].source_name for name in pipelines if name in settings.pipelines}
+    chosen = [settings.pipelines[name] for name in pipelines if name in settings.pipelines]
     named = [place for reason in report.reasons if (place := _named_by(reason))]
-    if not any(is_masked(settings, connection, *place) for place in named for connection in connections):
+    if not any(is_masked(settings, pipeline, *place) for place in named for pipeline in chosen):
         return False
     body = _REPORT.dump_json(replace(report, reasons=(REMOVED,)))
     scrubbing.replace_run(store, run.run, report=body, reasons=(REMOVED,), details={}, keep_map=True, seal=seal)
@@ -94,7 +95,7 @@ def _scrub_segments(settings: Settings, store: Store, run: StoredRun, report: Re
 def _named_by(reason: str) -> tuple[str, str] | None:
     """Return the table and the column whose values a reason names, as `segment_audits.describe` writes it; None if it names none."""
     column, _, values = reason.partition("; by ")[2].partition(": ")
-    return (reason.partition(", ")[0], column) if values and not values.startswith(MASK) else None
+    return (table_of_stream(reason.partition(", ")[0]), column) if values and not values.startswith(MASK) else None
 
 
 def _mask_plan(settings: Settings, run: StoredRun, plan: Plan) -> Plan:

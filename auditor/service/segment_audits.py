@@ -115,13 +115,13 @@ def compare(settings: Settings, store: Store, name: str) -> tuple[list[TableComp
 
 
 def _opening(settings: Settings, store: Store, name: str) -> Opening | None:
-    """Return what opens findings by value; None if the pipelines of the audit name no column for that."""
+    """Return what opens findings; None if the pipelines of the audit name no column for that, and read no topics' partitions."""
     from auditor.pipeline.segments.by_value import Opening
     from auditor.pipeline.segments.registering import register_of
     from auditor.pipeline.segments.sides import side_of
 
     first = settings.pipeline(settings.segment_audit(name).pipelines[0])
-    if first.segment is None or not first.segment.by:
+    if first.segment is None or not (first.segment.by or first.reads_partitions):
         return None
     names = segment_register.list_sides(store, name) or settings.segment_audit(name).sides
     sides = side_of(settings, name, names[0]), side_of(settings, name, names[1])
@@ -132,7 +132,7 @@ def _from_json(body: Any) -> ValueDifferences | None:
     if body is None:
         return None
     found = [ValueDifference(value, (lacking[0], lacking[1]), altered) for value, lacking, altered in body["values"]]
-    return ValueDifferences(body["by"], tuple(found), body["more"], body["refused"])
+    return ValueDifferences(body["by"], tuple(found), body["more"], body["refused"], tuple(body["lacking"]), body["unexplained"])
 
 
 def _open_values(settings: Settings, store: Store, name: str) -> None:
@@ -146,11 +146,12 @@ def _open_values(settings: Settings, store: Store, name: str) -> None:
     for state in segment_register.list_tables(store, name):
         for finding in list_findings(store, name, state, with_buckets=True)[:MOST_TOLD]:
             digest = opening.digest_of(finding)
-            if digest in known and not known[digest]["refused"]:
+            if digest in known and not known[digest]["refused"] and not known[digest]["unexplained"]:
                 values[digest] = known[digest]
             elif found := opening.open(finding):
                 listed = [[one.value, list(one.lacking), one.altered] for one in found.values]
                 values[digest] = {"by": found.by, "values": listed, "more": found.more, "refused": found.refused}
+                values[digest] |= {"lacking": list(found.lacking), "unexplained": found.unexplained}
     if values != known:
         segment_register.replace_values(store, name, values)
 
@@ -317,6 +318,8 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
 
     Raises UnknownAudit and StoreError.
     """
+    from auditor.pipeline.events import is_partition
+
     audit = settings.segment_audit(name)
     tables, refused = compare(settings, store, name)
     sides = segment_register.list_sides(store, name) or audit.sides
@@ -329,8 +332,9 @@ def conclude(settings: Settings, store: Store, name: str) -> tuple[Verdict, tupl
     elif not compared and not unknown:
         unknown.append("no two segments are equal yet, so nothing was verified")
     rows, count = sum(state.matched_rows for state in compared), sum(state.matches for state in compared)
+    streams = "partition" if compared and all(is_partition(state.table) for state in compared) else "table"
     equal = (
-        f"{plural(count, 'segment')} with {plural(rows, 'event')} of {plural(len(compared), 'table')} {'is' if count == 1 else 'are'} equal"
+        f"{plural(count, 'segment')} with {plural(rows, 'event')} of {plural(len(compared), streams)} {'is' if count == 1 else 'are'} equal"
     )
     moments = [comparison.state.matched_through for comparison in tables]
     through = min(at for at in moments if at) if moments and all(moments) else None
@@ -373,11 +377,13 @@ def _awaited(tables: Sequence[TableComparison], sides: Sequence[str], limit: flo
 
 def describe(finding: Finding, sides: Sequence[str]) -> str:
     """Return what is wrong in a stretch, with its positions, and whose events differ, if that is known."""
-    return _describe(finding, sides) + _by_value(finding, sides)
+    values = finding.values
+    lacking = [*values.lacking, *([values.unexplained] if values.unexplained else [])] if values else []
+    return _describe(finding, sides) + _by_value(finding, sides) + "".join(f"; {one}" for one in lacking)
 
 
 def _by_value(finding: Finding, sides: Sequence[str]) -> str:
-    unequal, values = finding.unequal_buckets, finding.values
+    unequal, values = finding.unequal_buckets, finding.values if finding.values and finding.values.by else None
     if values and not values.refused:
         said = [_value(one, finding, sides) for one in values.values]
         said += [f"and {values.more:,} values more"] if values.more else []
@@ -419,10 +425,11 @@ def _describe(finding: Finding, sides: Sequence[str]) -> str:
 
 def place_range(finding: Finding) -> str:
     """Return from where to where a finding goes, as positions of the log."""
-    from auditor.pipeline.events import place_text
+    from auditor.pipeline.events import stream_place
 
     entries = [entry for some in finding.segments for entry in some]
-    return f"{place_text(min(entry.first for entry in entries))} to {place_text(max(entry.last for entry in entries))}"
+    first, last = min(entry.first for entry in entries), max(entry.last for entry in entries)
+    return f"{stream_place(finding.table, first)} to {stream_place(finding.table, last)}"
 
 
 def _segments(count: int) -> str:
@@ -493,7 +500,7 @@ def _compared_table(table: TableComparison, sides: Sequence[str]) -> ComparedTab
                 kind=finding.kind,
                 side=_wrong_side(finding, sides),
                 sentence=describe(finding, sides),
-                by=finding.values.by if finding.values else None,
+                by=(finding.values.by or None) if finding.values else None,
                 buckets=list(unequal[1]) if (unequal := finding.unequal_buckets) else None,
                 values=different_values(finding, sides),
                 more_values=finding.values.more if finding.values else 0,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from auditor.compare.segment_findings import Finding
 from auditor.config import ANEW, Settings
 from auditor.errors import ConfigError, SegmentFailed
+from auditor.pipeline.events import is_of_table
 from auditor.pipeline.segments.checking import check_files, first_difference, list_findings, list_incomparable
 from auditor.pipeline.segments.repair import describe, mend, repair_hint
 from auditor.pipeline.segments.sides import list_files, side_of
@@ -46,7 +47,7 @@ def verify(settings: Settings, store: Store, audit: str, table: str | None = Non
     """
     sides = sides_of(settings, store, audit)
     tables = segment_register.list_tables(store, audit)
-    chosen = [state for state in tables if table in (None, state.table, state.table.partition(".")[2])]
+    chosen = [state for state in tables if is_of_table(state.table, table)]
     if table and not chosen:
         raise ConfigError(f"{audit} has no segments of {table!r}; it has of {', '.join(state.table for state in tables) or 'no table yet'}")
     for state in chosen:

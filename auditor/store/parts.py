@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from auditor.errors import IncarnationsDiffer
 from auditor.model import Part, TableNote
 from auditor.store import pipelines, schema_changes, segments, table_notes, topic_batches
 from auditor.store.database import Store, database_time
@@ -106,16 +108,25 @@ def record_batch(
     notes: Sequence[TableNote] = (),
     catalogue: Mapping[str, Any] | None = None,
     topics_through: int | None = None,
+    begin: Any = None,
 ) -> None:
     """List the parts of a batch, replacing those with the same table and first position, the schemas they have, by id, and notes.
 
     ``offset`` is the end of the batch as the source wrote it; None if it is not known. ``catalogue`` is what the source's catalogue says
     of columns, by schema id. ``topics_through`` is the position at which the batch ends, if that is found in topics again by ``offset``.
+    ``begin`` is the offset at which the batch begins; None if that is not checked.
 
-    One transaction: either all parts of the batch are listed or none. Raises StoreError.
+    One transaction: either all parts of the batch are listed or none. Raises StoreError, and IncarnationsDiffer if the store says that the
+    batch before ended elsewhere, as one does that was restored to an earlier time: what was staged in between would be in no batch.
     """
 
     def work(connection: Connection) -> None:
+        if begin is not None and (known := pipelines.lock_offset(connection, pipeline)) not in (None, json.loads(json.dumps(begin))):
+            places = [f"{offset['file']}:{offset['position']}" for offset in (known, begin)]
+            raise IncarnationsDiffer(
+                f"pipeline {pipeline}: the store says that it staged up to {places[0]}, and this process up to {places[1]}: the store was"
+                " restored to another time, or another process stages; start the pipeline again, which continues from what the store says"
+            )
         at = database_time(connection)
         _write_schemas(connection, pipeline, schemas)
         passed = [(note.table, note.position) for note in notes if note.body.get("advances")]

@@ -161,6 +161,12 @@ def note_staged(
     _write(connection, pipeline, reason="", **staged, **ended)
 
 
+def lock_offset(connection: Connection, pipeline: str) -> Any:
+    """Return within a transaction the offset at the end of a pipeline's last batch, which none other changes until this one ends."""
+    locked = select(pipelines.c.source_offset).where(pipelines.c.pipeline == pipeline).with_for_update()
+    return connection.execute(locked).scalar_one_or_none()
+
+
 def note_joined(connection: Connection, pipeline: str, through: int) -> None:
     """Record within a transaction up to which position the files of batches were joined."""
     connection.execute(update(pipelines).where(pipelines.c.pipeline == pipeline).values(joined_through=through))

@@ -31,9 +31,9 @@ segment_registers = Table(
     Column("versions", Json()),
     **MYSQL,
 )
-"""The registers of segment audits: the names of their two sides, whether these are compared by position or by global id, the sequence that
-the numbers of the global ids belong to, why segments are not comparable ('' if they are), and which versions of the events' text the writer
-of each side makes. Who enters a segment locks its register."""
+"""The registers of segment audits: the names of their two sides, whether these are compared by position, global id or offset, the sequence
+that the numbers of the global ids belong to, or what positions and offsets of topics do, why segments are not comparable ('' if they are),
+and which versions of the events' text the writer of each side makes. Who enters a segment locks its register."""
 
 registered_segments = Table(
     "auditor_registered_segments",
@@ -133,13 +133,19 @@ def refuse(connection: Connection, audit: str, sentence: str) -> None:
 
 
 def take_sequence(connection: Connection, audit: str, sequence: str) -> str:
-    """Return the sequence that the register's global ids belong to; ``sequence``, if there was none. '' without a register."""
+    """Return the sequence that the register's places belong to; ``sequence``, if there was none. '' without a register."""
     header = connection.execute(_header(audit).with_for_update()).one_or_none()
     if header is None:
         return ""
     if header.sequence is None:
         connection.execute(update(segment_registers).where(segment_registers.c.audit == audit).values(sequence=sequence))
     return header.sequence or sequence
+
+
+def find_gtid(connection: Connection, audit: str, table: str) -> str | None:
+    """Return the global id of a segment that either side registered of a table; None if there is none."""
+    of_table = and_(registered_segments.c.audit == audit, registered_segments.c.table_name == table)
+    return connection.execute(select(registered_segments.c.gtid).where(of_table).limit(1)).scalar_one_or_none()
 
 
 def announce(store: Store, audit: str, side: str, versions: Iterable[int]) -> None:

@@ -89,17 +89,24 @@ def get_cut(store: Store, pipeline: str) -> Cut:
 
 
 def record_cut(
-    store: Store, pipeline: str, ended: Sequence[Segment], cut: Cut, also: Sequence[Callable[[Connection, Sequence[Segment]], object]] = ()
+    store: Store,
+    pipeline: str,
+    ended: Sequence[Segment],
+    cut: Cut,
+    before: int,
+    also: Sequence[Callable[[Connection, Sequence[Segment]], object]] = (),
 ) -> bool:
     """List segments that ended, and how far the stream was cut with them; ``also`` is done with them in this one transaction.
 
-    Does nothing and returns False if segments of the pipeline were replaced since the cut before, so that the next ones begin elsewhere.
-    Raises StoreError.
+    ``before`` is the position up to which the stream was cut before. Does nothing and returns False if the store says another one, as after
+    it was restored to an earlier time, or if segments of the pipeline were replaced since: the next ones begin elsewhere then. Raises
+    StoreError.
     """
 
     def work(connection: Connection) -> bool:
-        known = select(segment_progress.c.replacements).where(segment_progress.c.pipeline == pipeline).with_for_update()
-        if (connection.execute(known).scalar_one_or_none() or 0) != cut.replacements:
+        known = select(segment_progress).where(segment_progress.c.pipeline == pipeline).with_for_update()
+        row = connection.execute(known).one_or_none()
+        if ((row.through, row.replacements) if row else (0, 0)) != (before, cut.replacements):
             return False
         _write_ended(connection, pipeline, ended)
         _replace(connection, segment_progress, {"pipeline": pipeline}, {"through": cut.through, "latest_commit": cut.latest_commit})

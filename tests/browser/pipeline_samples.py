@@ -93,7 +93,7 @@ def _stage(store: Store, now: dt.datetime) -> None:
                 now - dt.timedelta(minutes=100 - n), now - dt.timedelta(minutes=99 - n), f"0-1-{n}")
         for n in range(1, 46)
     ]  # fmt: skip
-    segments.record_cut(store, "shop", ended, segments.Cut(2400, 0, {}))
+    segments.record_cut(store, "shop", ended, segments.Cut(2400, 0, {}), 0)
 
 
 def _merge(store: Store, now: dt.datetime) -> None:

@@ -113,15 +113,15 @@ class _SteppedStream(source.BinlogStream):
 
 
 class _SteppedStaging(staging.Staging):
-    def stage(self, run: Any, batch_id: int, offset: Any) -> int:
+    def stage(self, run: Any, batch_id: int, offset: Any, begin: Any = None) -> int:
         reach("driver: begun")
-        events = super().stage(run, batch_id, offset)
+        events = super().stage(run, batch_id, offset, begin)
         reach("driver: listed")
         return events
 
-    def record_batch(self, found: Any, offset: Any, notes: Any = ()) -> None:
+    def record_batch(self, found: Any, offset: Any, notes: Any = (), begin: Any = None) -> None:
         reach("driver: written")
-        super().record_batch(found, offset, notes)
+        super().record_batch(found, offset, notes, begin)
 
 
 def _reach_of_loader(step: str) -> None:

@@ -35,14 +35,14 @@ class Killable:
     """A server. Its ``url`` stays the same across restarts."""
 
     def __init__(self, url: str, home: Path, command: Sequence[str | Path], check_answer: Callable[[], None], account: str | None) -> None:
-        self.url = url
-        self._home, self._command, self._check_answer, self._account = home, command, check_answer, account
+        self.url, self.home = url, home
+        self._command, self._check_answer, self._account = command, check_answer, account
         self._daemon: _Daemon | None = None
         self.start()
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        self._daemon = _Daemon(self._command, self._home, account=self._account)
+        self._daemon = _Daemon(self._command, self.home, account=self._account)
         self._daemon.wait(self._answer, (pymysql.MySQLError, psycopg2.Error))  # type: ignore[arg-type]
 
     def kill(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from auditor.api_models.pipeline import PipelineProgress
+from auditor.errors import IncarnationsDiffer
 from auditor.model import Part
 from auditor.store import Store, parts, pipelines, schema_changes, segments
 from auditor.store.parts import Pile, StagedTable
@@ -80,7 +81,7 @@ def test_parts_are_deleted_once_they_are_passed_and_old(store: Store, pipeline: 
     pipelines.report_merges(store, pipeline, "lake", {"shop.orders": MergeNews(8, "merged")})
     assert parts.delete_passed(store, pipeline, 3600, targets=both) == []
     assert parts.delete_passed(store, pipeline, -1, targets=both, segmented=True) == [], "nothing was cut yet"
-    segments.record_cut(store, pipeline, [], segments.Cut(5, 0, {"shop.orders": 4, "shop.items": 5}))
+    segments.record_cut(store, pipeline, [], segments.Cut(5, 0, {"shop.orders": 4, "shop.items": 5}), 0)
     assert parts.delete_passed(store, pipeline, -1, targets=both, segmented=True) == []
     assert parts.delete_passed(store, pipeline, -1, segmented=True) == [part(3, 4, "shop.items")], "of what is read for segments alone"
     assert parts.delete_passed(store, pipeline, -1, targets=both) == [part(1, 5)]
@@ -164,3 +165,21 @@ def test_reports_of_targets_are_added_up(store: Store, pipeline: str) -> None:
     assert state == pipelines.PipelineState(paused=True, reason="the disk is full", paused_at=state.paused_at)
     pipelines.forget(store, pipeline)
     assert pipelines.list_merges(store, pipeline) == {} and pipelines.get_pipeline(store, pipeline) == pipelines.PipelineState()
+
+
+def test_a_batch_that_does_not_follow_the_one_before_is_refused(store: Store) -> None:
+    """As from a process that goes on after the store was restored to an earlier time; nothing of it is listed."""
+    places = [{"file": "binlog.000007", "position": position, "topics": {"a": {"id": "x", "offsets": [1]}}} for position in (4, 100, 200)]
+    parts.record_batch(store, "p", [], {}, places[0])
+    parts.record_batch(store, "p", [], {}, places[1], begin=places[0])
+    with pytest.raises(IncarnationsDiffer, match=r"staged up to binlog.000007:100, and this process up to binlog.000007:4"):
+        parts.record_batch(store, "p", [], {}, places[2], begin=places[0])
+    assert pipelines.get_pipeline(store, "p").source_offset == places[1]
+    parts.record_batch(store, "p", [], {}, places[2], begin={**places[1], "topics": {"a": {"id": "x", "offsets": (1,)}}})
+
+
+def test_a_cut_that_does_not_follow_the_one_before_is_not_recorded(store: Store) -> None:
+    assert segments.record_cut(store, "p", [], segments.Cut(10, 0, {"shop.orders": 10}), 0)
+    assert segments.record_cut(store, "p", [], segments.Cut(20, 0, {"shop.orders": 20}), 10)
+    assert not segments.record_cut(store, "p", [], segments.Cut(30, 0, {"shop.orders": 30}), 10)
+    assert segments.get_cut(store, "p").through == 20

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.errors import SegmentFailed
-from auditor.pipeline.segments.buckets import find_buckets, sums_of
+from auditor.pipeline.segments.buckets import Bucketed, find_buckets, sums_of
 from auditor.pipeline.segments.event_text import TEXTS, choose_versions
 from auditor.summary.bucket_sums import BUCKETS, BucketSums, SegmentSums, bucket_of, find_unequal
 from tests.pipeline_events import absent, batch, delete, event, insert, table, update
@@ -49,7 +49,7 @@ def images_of(kind: str, old: str | None, new: str | None) -> set[str | None]:
 
 def sums(events: list[dict[str, object]], start: int = 0, end: int | None = None) -> BucketSums:
     found = batch(events)[start:end]
-    return sums_of(TEXTS[1](found), *find_buckets(found, 1))
+    return sums_of(TEXTS[1](found), *find_buckets(found, Bucketed("item", 1)))
 
 
 def stored(events: list[dict[str, object]], by: str = "tenant_id", version: int = 1) -> bytes:

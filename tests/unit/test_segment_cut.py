@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.pipeline.segments.cut import Open, Rule, find_ends, find_ticks
+from auditor.pipeline.segments.cut import Open, OpenPartition, PartitionRule, Rule, find_ends, find_partition_ends, find_ticks
 
 
 @dataclass(frozen=True)
@@ -98,3 +99,43 @@ def test_writers_that_begin_at_different_events_agree_from_the_next_multiple_of_
     after = [one for one in whole if one[0] >= tick]
     assert after and after == [one for one in later if one[0] >= tick]
     assert [one for one in whole if one[0] < tick] != [one for one in later if one[0] < tick]
+
+
+messages = st.lists(st.tuples(st.integers(1, 12), st.integers(-3, 9), st.integers(1, 9)), min_size=1, max_size=60)
+partition_rules = st.builds(PartitionRule, st.integers(1, 30), st.integers(1, 25), st.sampled_from([1.0, 4.0]), st.integers(1, 9))
+
+
+def cut_one_by_one(offsets: list[int], sizes: list[int], times: list[int], rule: PartitionRule) -> list[int]:
+    """Before which messages segments end, by looking at one after the other."""
+    ends: list[int] = []
+    start, each = 0, round(rule.age * 1e6)
+    for place in range(1, len(offsets)):
+        if offsets[place] // rule.offsets == offsets[place - 1] // rule.offsets:
+            continue
+        passed = offsets[place] // rule.offsets - offsets[start] // rule.offsets
+        is_late = max(times[start : place + 1]) // each > times[start] // each
+        if passed * rule.offsets >= rule.rows or sum(sizes[start:place]) >= rule.bytes or is_late:
+            ends.append(place)
+            start = place
+    return ends
+
+
+@given(messages, partition_rules, st.lists(st.integers(0, 60), max_size=5))
+def test_partitions_are_cut_by_their_messages_alone(drawn: list[tuple[int, int, int]], rule: PartitionRule, batches: list[int]) -> None:
+    """In whichever batches they come, and by whom the cutting is taken up behind a segment."""
+    steps, later, sizes = (list(some) for some in zip(*drawn, strict=True))
+    offsets = np.cumsum(steps).tolist()
+    times = [max(0, one) * 1_000_000 for one in np.cumsum(later).tolist()]
+    expected = cut_one_by_one(offsets, sizes, times, rule)
+    found, begun = list[int](), None
+    bounds = sorted({0, len(offsets), *(place for place in batches if place < len(offsets))})
+    for start, end in pairwise(bounds):
+        numbers, lengths, moments = (np.array(some[start:end], np.int64) for some in (offsets, sizes, times))
+        ends, begun = find_partition_ends(numbers, lengths, moments, begun, rule)
+        found += [start + place for place in ends]
+    assert found == expected
+    again = expected[len(expected) // 2] if expected else 0
+    numbers, lengths, moments = (np.array(some[again:], np.int64) for some in (offsets, sizes, times))
+    taken_up, left = find_partition_ends(numbers, lengths, moments, None, rule)
+    assert [again + place for place in taken_up] == [place for place in expected if place > again]
+    assert isinstance(left, OpenPartition) and left == begun

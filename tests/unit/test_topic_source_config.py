@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from auditor import config
 from auditor.errors import ConfigError
@@ -76,7 +80,6 @@ def test_a_list_of_topics_and_places_to_begin_at(tmp_path: Path) -> None:
         ("values: plain", "values: plain, format: avro", "format: avro needs a registry; add registry: {url: ...} to the broker kafka"),
         ("schema: shop}", "schema: shop, consistency: target}", "which the partitions of topics do not know"),
         ("    staging:", "    tracker: {url: 'mysql://t/t'}\n    staging:", "shop.tracker: it knows the columns of a database's log"),
-        ("    staging:", "    segment: {}\n    staging:", "shop.segment: the partitions of topics have no order"),
         ("schema: shop}", 'schema: shop}, out: {broker: kafka, topic: "shop.public.{table}"}', "which it publishes itself"),
         ("broker: kafka", "broker: kafka\n      tables: [orders]", "unknown setting 'tables'"),
     ],
@@ -88,10 +91,41 @@ def test_what_is_wrong(tmp_path: Path, old: str, new: str, sentence: str) -> Non
     assert ".topics.topics" not in str(raised.value)
 
 
-def test_segment_audits_of_topics_are_refused(tmp_path: Path) -> None:
-    text = GOOD + "segments: {two: {pipelines: [shop]}}\n"
-    with pytest.raises(ConfigError, match="the pipeline 'shop' reads topics, whose partitions have no order"):
-        load(tmp_path, text)
+def two_zones(tmp_path: Path, change: Callable[[dict[str, Any]], object], **audit: Any) -> None:
+    """Load a configuration of two pipelines with segments, of which the second one is changed, and an audit of both."""
+    body = yaml.safe_load(GOOD)
+    shop = {**body["pipelines"]["shop"], "segment": {}}
+    other = copy.deepcopy({**shop, "staging": {"path": "/other"}})
+    change(other)
+    body["pipelines"] = {"shop": shop, "other": other}
+    load(tmp_path, yaml.safe_dump({**body, "segments": {"zones": {"pipelines": ["shop", "other"], **audit}}}))
+
+
+def test_two_pipelines_of_topics_can_be_compared(tmp_path: Path) -> None:
+    two_zones(tmp_path, lambda other: None)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda other: other["segment"].update(offsets=7), "give both the same segment: offsets"),
+        (lambda other: other["source"].update(messages={"values": "flat"}), "read other topics, or read them otherwise"),
+        (lambda other: other["source"].update(published_by={"pipeline": "a", "target": "b"}), "give both the same published_by"),
+        (
+            lambda other: (other["source"].update(published_by={"pipeline": "a", "target": "b"}), other["segment"].update(offsets=7)),
+            "segment: offsets are those of topics without published_by",
+        ),
+    ],
+)
+def test_pipelines_of_topics_that_cannot_be_compared(tmp_path: Path, change: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        two_zones(tmp_path, change)
+    assert sentence in str(raised.value)
+
+
+def test_topics_are_not_read_again(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="only a database's log is read again; name another pipeline beside it"):
+        two_zones(tmp_path, lambda other: None, pipelines=["shop"])
 
 
 def test_topics_of_the_auditor_itself_may_be_at_one_moment(tmp_path: Path) -> None:

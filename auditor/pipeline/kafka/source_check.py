@@ -56,7 +56,7 @@ def check_source_topics(settings: Settings, name: str) -> Iterator[Result]:
             yield "error", f"topic {topic}", "its name has no database and table; name it under source: topics with table: database.table"
         elif (other := tables.setdefault(table.lower(), topic)) != topic:
             yield "error", f"topic {topic}", f"it has the table {table}, as the topic {other} does, and both have no order; leave one out"
-    yield from _check_retention(cluster, found)
+    yield from _check_retention(cluster, found, bool(settings.pipeline(name).segment))
     yield from _check_registry(cluster)
     if published := source.published_by:
         own = published.positions_topic, published.statements_topic
@@ -64,8 +64,8 @@ def check_source_topics(settings: Settings, name: str) -> Iterator[Result]:
             yield "error", f"topic {topic}", f"the pipeline {published.pipeline} has not made it yet; start that pipeline first"
 
 
-def _check_retention(cluster: TopicCluster, found: Mapping[str, Topic]) -> Iterator[Result]:
-    """Yield which topics forget messages before a pipeline that stood still for a night has read them."""
+def _check_retention(cluster: TopicCluster, found: Mapping[str, Topic], is_segmented: bool) -> Iterator[Result]:
+    """Yield which topics forget messages before a pipeline that stood still for a night has read them, or one with segments has."""
     try:
         settings = read_settings(cluster.admin, list(found), cluster.timeout) if found else {}
     except BrokerDenied as error:
@@ -79,6 +79,11 @@ def _check_retention(cluster: TopicCluster, found: Mapping[str, Topic]) -> Itera
                 f"its messages are deleted after {kept:,.0f} s; a pipeline that is stopped for longer misses some, and its table stops"
             )
             yield "warning", f"topic {topic}", f"{sentence}; raise retention.ms"
+        if "compact" in policy and is_segmented:
+            sentence = (
+                "it is compacted: of messages that it forgot before one side of a segment audit read them, the segments of both differ"
+            )
+            yield "warning", f"topic {topic}", f"{sentence}; raise min.compaction.lag.ms, so that both read them before"
         tombstones = int(values.get("delete.retention.ms") or 0) / 1000
         if "compact" in policy and tombstones < LEAST_RETENTION:
             sentence = (

@@ -52,7 +52,7 @@ CONSUMER: dict[str, Any] = {
 """Properties of the consumers of tasks, unless the broker's say otherwise."""
 
 PRIMING = 200
-"""Offsets before a range of which the messages say the columns, where it begins with a tombstone."""
+"""Offsets before a range of which the messages say what it is, where it begins with a tombstone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,6 @@ class _RangeEvents:
         self._consumer, self._range, self._columns = consumer, wanted, columns
         self._reader = reader_of(source, broker, wanted.topic)
         self._table = source.table_of(wanted.topic)
-        self._is_declared = bool((source.find(wanted.topic) or ReadTopic()).columns)
         self._waiting: list[Message] = []
         self._bytes = 0
 
@@ -225,12 +224,15 @@ class _RangeEvents:
         yield from self._flush()
 
     def _messages(self) -> Iterator[list[Message] | Gap]:
-        """Yield the messages, once the reader knows the columns of a range that begins with a tombstone: those before it say them."""
+        """Yield the messages, once the reader knows those before a range that begins with a tombstone.
+
+        They say the columns, and whether it follows the delete of its key: so what it is does not depend on where ranges begin.
+        """
         messages = read_together(self._consumer, self._range)
         first = next(messages, None)
         if first is None:
             return
-        if isinstance(first, Gap) or first[0].value() is not None or self._is_declared or not self._range.start:
+        if isinstance(first, Gap) or first[0].value() is not None or not self._range.start:
             yield first
         else:
             before = replace(self._range, start=max(0, self._range.start - PRIMING), end=self._range.start)

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import Pipeline
+from auditor.pipeline.events import table_of_stream
+from auditor.pipeline.segments.partitions import NAMED, value_named
 from auditor.store import Store, parts
 from auditor.summary.bucket_sums import HASH_BYTES, BucketSums, bucket_of
 
@@ -43,9 +45,16 @@ class Bucketed:
     by: str
     """The source's name of the column."""
     index: int | None
-    """The number of its value in an event; None if the table has no such column."""
+    """The number of its value in an event; None if the table has no such column, or events bring the names of their columns."""
     refused: str = ""
     """Why there is none."""
+    name: str = ""
+    """What events call it that bring the names of their columns: those of a topic's partition."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether events have the column, as far as is known."""
+        return not self.refused
 
 
 @dataclass(slots=True)
@@ -63,6 +72,7 @@ class BucketColumns:
 
         The settings name the source's column, and events have the target's name of it. Logs once of a schema that it has none.
         """
+        table = table_of_stream(table)
         by = self.pipeline.segment.column_of(table) if self.pipeline.segment else None
         if by is None:
             return None
@@ -74,27 +84,32 @@ class BucketColumns:
         return self._found[table, schema_id]
 
     def _find(self, table: str, schema_id: str, by: str) -> Bucketed:
-        body = parts.get_schema(self.store, self.listed_as, schema_id)
-        names = [str(column["name"]) for column in body["columns"]] if isinstance(body, dict) and "columns" in body else []
         renamed = {old.lower(): new for old, new in self.pipeline.columns_of(table.partition(".")[2]).rename.items()}
         wanted = renamed.get(by.lower(), by).lower()
+        if schema_id == NAMED:
+            return Bucketed(by, None, name=wanted)
+        body = parts.get_schema(self.store, self.listed_as, schema_id)
+        names = [str(column["name"]) for column in body["columns"]] if isinstance(body, dict) and "columns" in body else []
         index = next((number for number, name in enumerate(names) if name.lower() == wanted), None)
         return Bucketed(by, index, "" if index is not None else refuse_missing_column(table, by, names))
 
 
-def values_of(events: pa.RecordBatch, index: int) -> Iterator[tuple[npt.NDArray[np.bool_], pa.Array]]:
+def values_of(events: pa.RecordBatch, bucketed: Bucketed) -> Iterator[tuple[npt.NDArray[np.bool_], pa.Array]]:
     """Yield for the rows before and after whether each is there, and its value of a column; NULL for one that is not."""
     for name in ("before", "after"):
         rows = events[name]
         is_there = rows.is_valid().to_numpy(zero_copy_only=False)
+        if (index := bucketed.index) is None:
+            yield is_there, value_named(rows, bucketed.name)
+            continue
         has_value = is_there & (pc.fill_null(pc.list_value_length(rows), 0).to_numpy(zero_copy_only=False) > index)
         places = rows.offsets.to_numpy()[:-1].astype(np.int64) + index
         yield is_there, pc.take(rows.values, pa.array(places, mask=~has_value))
 
 
-def find_buckets(events: pa.RecordBatch, index: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def find_buckets(events: pa.RecordBatch, bucketed: Bucketed) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the numbers of events and the bucket of each; an event whose row comes from another bucket has two."""
-    before, after = (_buckets(is_there, values) for is_there, values in values_of(events, index))
+    before, after = (_buckets(is_there, values) for is_there, values in values_of(events, bucketed))
     after[(before == NONE) & (after == NONE)] = bucket_of(None)
     numbers = np.arange(len(before))
     left = (before != NONE) & (before != after)

@@ -10,19 +10,21 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from auditor.compare.segment_findings import Finding
 from auditor.config import Settings
-from auditor.errors import SegmentFailed
+from auditor.errors import AuditorError, SegmentFailed
 from auditor.masking import MASK
 from auditor.model import ComparedBy, RegisteredSegment, ValueDifference, ValueDifferences
 from auditor.pipeline.binlog.whole_log import GlobalId
-from auditor.pipeline.segments.buckets import BucketColumns, find_buckets, hashes_of, values_of
+from auditor.pipeline.events import is_partition, table_of_stream
+from auditor.pipeline.segments.buckets import BucketColumns, Bucketed, find_buckets, hashes_of, values_of
 from auditor.pipeline.segments.event_text import TEXTS
+from auditor.pipeline.segments.lacking import explain_lacking
 from auditor.pipeline.segments.sides import Side, find_file, is_masked
 from auditor.store import Store, segment_register
 
@@ -62,7 +64,7 @@ class Opening:
     def column_of(self, table: str) -> str | None:
         """Return the column by whose values findings of a table are opened; None if the settings name none."""
         segment = self.sides[0].pipeline.segment
-        return segment.column_of(table) if segment else None
+        return segment.column_of(table_of_stream(table)) if segment else None
 
     def digest_of(self, finding: Finding) -> str:
         """Return what a finding is known by in the store: another one if its segments change, or the column, or whether that is masked."""
@@ -81,10 +83,23 @@ class Opening:
         return hashlib.sha256(said.encode()).hexdigest()
 
     def _is_masked(self, table: str, column: str) -> bool:
-        return is_masked(self.settings, self.sides[0].pipeline.source_name, table, column)
+        return is_masked(self.settings, self.sides[0].pipeline, table_of_stream(table), column)
 
     def open(self, finding: Finding) -> ValueDifferences | None:
-        """Return whose events differ in a finding; None if its table has no column for that. Raises StoreError."""
+        """Return whose events differ in a finding, and why a side may lack messages of a topic; None if nothing can say it.
+
+        Raises StoreError.
+        """
+        found = self._open_by_value(finding)
+        if not is_partition(finding.table):
+            return found
+        found = found or ValueDifferences("")
+        try:
+            return replace(found, lacking=tuple(explain_lacking(self.settings, self.store, self.sides, finding)))
+        except AuditorError as error:
+            return replace(found, unexplained=f"whether the topic still has what a side lacks is not known: {error}")
+
+    def _open_by_value(self, finding: Finding) -> ValueDifferences | None:
         by = self.column_of(finding.table)
         if by is None:
             return None
@@ -163,26 +178,26 @@ class Opening:
             bucketed = columns.find(entry.table, entry.schema_id)
             if file is None:
                 raise SegmentFailed(f"the manifest of {side.name} no longer lists the segment of {entry.table} that ends at {entry.last}")
-            if bucketed is None or bucketed.index is None:
+            if bucketed is None or not bucketed.is_known:
                 raise SegmentFailed(bucketed.refused if bucketed else f"{side.name} has no column for {entry.table}")
             for batch in side.folder.read(file).to_batches():
-                for each in self._events(_in_buckets(batch, bucketed.index, buckets), bucketed.index):
+                for each in self._events(_in_buckets(batch, bucketed, buckets), bucketed):
                     yield _Event(each.identity, each.place, each.hash, frozenset({MASK}) if is_hidden else each.values)
 
-    def _events(self, batch: pa.RecordBatch, index: int) -> Iterator[_Event]:
+    def _events(self, batch: pa.RecordBatch, bucketed: Bucketed) -> Iterator[_Event]:
         hashes = hashes_of(TEXTS[max(TEXTS)](batch))
-        images = [(is_there.tolist(), values.to_pylist()) for is_there, values in values_of(batch, index)]
+        images = [(is_there.tolist(), values.to_pylist()) for is_there, values in values_of(batch, bucketed)]
         places = zip(*(batch[name].to_pylist() for name in ("gtid", "position", "row")), strict=True)
         for number, (gtid, position, row) in enumerate(places):
             values = {_cut(found[number]) for is_there, found in images if is_there[number]} or {None}
-            at = position if self.compared_by == "position" else GlobalId.parse(gtid).number
+            at = GlobalId.parse(gtid).number if self.compared_by == "gtid" else position
             yield _Event((gtid or position, row), (at, row), hashes[number], frozenset(values))
 
 
-def _in_buckets(batch: pa.RecordBatch, index: int, buckets: Sequence[int] | None) -> pa.RecordBatch:
+def _in_buckets(batch: pa.RecordBatch, bucketed: Bucketed, buckets: Sequence[int] | None) -> pa.RecordBatch:
     if buckets is None:
         return batch
-    numbers, of_events = find_buckets(batch, index)
+    numbers, of_events = find_buckets(batch, bucketed)
     return batch.take(pa.array(np.unique(numbers[np.isin(of_events, buckets)])))
 
 

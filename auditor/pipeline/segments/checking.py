@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from auditor.compare.segment_findings import Finding, find_differences
 from auditor.config import Settings
 from auditor.errors import SegmentFailed
 from auditor.model import RegisteredSegment, Segment, SegmentVerdict
+from auditor.pipeline.events import table_of_stream
+from auditor.pipeline.segments.partitions import NAMED, spread
 from auditor.pipeline.segments.sides import Side, column_names, find_file, is_masked, list_files, read_events
 from auditor.pipeline.segments.verifying import EventDifference, check_segment, find_first_difference
 from auditor.store import Store, segment_register
 from auditor.store.segment_register import FIRST, TableState
 
 Place = tuple[int, int]
+
+IMAGES = ("before", "after")
 
 MOST_FINDINGS = 1000
 """Segments of a side and table that do not match and are looked at, from the first one on."""
@@ -110,13 +115,20 @@ def first_difference(settings: Settings, store: Store, sides: tuple[Side, Side],
     found = [_events(store, side, some) for side, some in zip(sides, finding.segments, strict=True)]
     ids = {one.schema_id for some in finding.segments for one in some}
     names = next((names for side in sides for one in sorted(ids) if (names := column_names(store, side, one))), [])
-    renamed = {new: old for old, new in sides[0].pipeline.columns_of(finding.table.partition(".")[2]).rename.items()}
-    connection = sides[0].pipeline.source_name
-    masked = {name for name in names if is_masked(settings, connection, finding.table, renamed.get(name, name))}
+    if ids == {NAMED}:
+        names = sorted({name for some in found for event in some for row in _images(event) for name in row[::2]})
+        found = [[{**event, **{image: spread(event[image], names) for image in IMAGES}} for event in some] for some in found]
+    table = table_of_stream(finding.table)
+    renamed = {new: old for old, new in sides[0].pipeline.columns_of(table.partition(".")[2]).rename.items()}
+    masked = {name for name in names if is_masked(settings, sides[0].pipeline, table, renamed.get(name, name))}
     return find_first_difference((sides[0].name, sides[1].name), (found[0], found[1]), names, masked)
 
 
-def _events(store: Store, side: Side, entries: Sequence[RegisteredSegment]) -> list[dict[str, object]]:
+def _images(event: Mapping[str, Any]) -> list[list[str]]:
+    return [event[image] for image in IMAGES if event[image] is not None]
+
+
+def _events(store: Store, side: Side, entries: Sequence[RegisteredSegment]) -> list[dict[str, Any]]:
     files = []
     for one in entries:
         file = find_file(store, side, one)

@@ -4,6 +4,12 @@ A table's segment ends before an event of another schema; when it has as many ro
 transaction of the stream, whatever its tables, at which the stream's own clock passes a multiple of ``age``. That clock is the latest
 commit so far: it never goes back. So quiet tables' segments end as well, and writers that began at different places, and count different
 rows at first, agree from the next multiple of ``age`` on.
+
+Of topics each partition is a stream of its own, which only its messages' offsets and times cut. Whether its segment ends is seen before
+the first message at or behind each multiple of ``offsets``, and at no other: so a message that one writer lost seldom moves a cut. The
+segment ends there if it has so many offsets or bytes, or if the latest time in it, or that of the message, is behind a multiple of
+``age`` that its first message is not behind. That depends on the segment's own messages alone, so that writers which cut at one place once
+go on alike.
 """
 
 from __future__ import annotations
@@ -25,6 +31,28 @@ class Rule:
     """Bytes of the events' texts; the event that reaches them is the segment's last."""
     age: float
     """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRule(Rule):
+    """When a segment of a topic's partition ends; ``rows`` are offsets, with those of no message."""
+
+    offsets: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPartition:
+    """What the open segment of a topic's partition has so far."""
+
+    first: int
+    """The offset of its first message."""
+    began: int
+    """The first message's time, in microseconds since 1970."""
+    last: int
+    """The offset of its last message."""
+    latest: int
+    """The latest time of its messages."""
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +104,36 @@ def find_ends(
         end = min(start + rule.rows - held.rows, max(enough, start + 1), count, *forced[:1])
         held = Open(held.rows + end - start, held.bytes + int(total[end] - total[start]), schema_ids[start])
         start = end
+
+
+def find_partition_ends(
+    offsets: Numbers, sizes: Numbers, microseconds: Numbers, begun: OpenPartition | None, rule: PartitionRule
+) -> tuple[list[int], OpenPartition | None]:
+    """Return before which of a partition's next messages its segments end, and what the segment that stays open then has.
+
+    ``sizes`` are bytes of text. There is one message at least, and 0 stands for an end before the first of them.
+    """
+    each, checks = round(rule.age * 1e6), offsets // rule.offsets
+    before = np.concatenate([[begun.last // rule.offsets if begun else checks[0]], checks[:-1]])
+    total = np.concatenate([[0], np.cumsum(sizes)])
+    ends: list[int] = []
+    held, start = begun, 0
+    for place in [*np.flatnonzero(checks != before).tolist(), len(offsets)]:
+        if place > start:
+            held = _longer(held, offsets[start:place], microseconds[start:place], int(total[place] - total[start]))
+            start = place
+        if place == len(offsets) or held is None:
+            continue
+        passed = int(checks[place]) - held.first // rule.offsets
+        latest = max(held.latest, int(microseconds[place]))
+        if passed * rule.offsets >= rule.rows or held.bytes >= rule.bytes or latest // each > held.began // each:
+            ends.append(place)
+            held = None
+    return ends, held
+
+
+def _longer(held: OpenPartition | None, offsets: Numbers, microseconds: Numbers, size: int) -> OpenPartition:
+    first, began, latest, before = (
+        (held.first, held.began, held.latest, held.bytes) if held else (int(offsets[0]), int(microseconds[0]), 0, 0)
+    )
+    return OpenPartition(first, began, int(offsets[-1]), max(latest, int(microseconds.max())), before + size)

@@ -141,8 +141,24 @@ class Archive(SegmentFolder):
 
 def _write_parquet(handle: Any, batches: Iterable[pa.RecordBatch]) -> None:
     with pq.ParquetWriter(handle, ARROW_SCHEMA, compression="zstd") as writer:
-        for batch in batches:
-            writer.write_batch(batch, row_group_size=ROWS_PER_GROUP)
+        for group in _groups(batches):
+            writer.write_table(group, row_group_size=ROWS_PER_GROUP)
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield events in groups of a fixed number, so that a file's bytes do not depend on the batches in which they were staged."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        left = batch
+        while rows + left.num_rows >= ROWS_PER_GROUP:
+            wanted = ROWS_PER_GROUP - rows
+            yield pa.Table.from_batches([*held, left.slice(0, wanted)]).combine_chunks()
+            held, rows, left = [], 0, left.slice(wanted)
+        if left.num_rows:
+            held, rows = [*held, left], rows + left.num_rows
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
 
 
 def _write_csv(handle: Any, batches: Iterable[pa.RecordBatch]) -> None:

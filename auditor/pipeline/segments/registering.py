@@ -14,8 +14,9 @@ from auditor.errors import ConfigError
 from auditor.escaping import shell_word
 from auditor.model import ComparedBy, RegisteredSegment, Segment
 from auditor.pipeline.binlog.whole_log import GlobalId
+from auditor.pipeline.kafka.offsets import from_json, is_of_topics
 from auditor.pipeline.segments.event_text import TEXTS, choose_versions
-from auditor.store import Store, segment_register, segments
+from auditor.store import Store, pipelines, segment_register, segments
 from auditor.store.segment_register import Register
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,12 @@ class Registration:
 
     def enter(self, connection: Any, ended: Iterable[Segment]) -> int:
         """Register segments within a transaction of the store, and return how many are new; or record why they are not comparable."""
-        if self.register.by == "position":
-            return segment_register.enter(connection, self.register.audit, self.side, [by_position(one) for one in ended])
+        if self.register.by != "gtid":
+            entries = [by_position(one) for one in ended]
+            if self.register.by == "offset" and (sentence := self._other_topic(connection, entries)):
+                segment_register.refuse(connection, self.register.audit, sentence)
+                return 0
+            return segment_register.enter(connection, self.register.audit, self.side, entries)
         found: list[RegisteredSegment] = []
         for one in ended:
             entry = self._by_global_id(connection, one)
@@ -43,6 +48,34 @@ class Registration:
                 return 0
             found.append(entry)
         return segment_register.enter(connection, self.register.audit, self.side, found)
+
+    def _other_topic(self, connection: Any, entries: Sequence[RegisteredSegment]) -> str:
+        """Return that a partition's segments are of another topic than those in the register, which was made again; '' if none is."""
+        for entry in {one.table: one for one in entries}.values():
+            known = segment_register.find_gtid(connection, self.register.audit, entry.table)
+            if known and entry.gtid and known.rpartition(":")[0] != entry.gtid.rpartition(":")[0]:
+                return (
+                    f"the topic of {entry.table} was made again: {self.side} has messages of the topic {entry.gtid.partition(':')[0]}, and"
+                    f" registered are some of {known.partition(':')[0]}; forget these: auditor segments reset"
+                    f" {shell_word(self.register.audit)}"
+                )
+        return ""
+
+    def refuse(self, connection: Any, ended: Iterable[Segment], *, sentence: str) -> None:
+        """Record within the transaction that registers segments why the sides are no longer comparable."""
+        del ended
+        segment_register.refuse(connection, self.register.audit, f"{self.side}: {sentence}")
+
+    def take_stream(self, connection: Any, stream: str) -> None:
+        """Take what the topics of this side belong to for that of both, or record that the other side's belong to something else."""
+        known = segment_register.take_sequence(connection, self.register.audit, stream)
+        if known and known != stream:
+            sentence = (
+                f"the two sides read different topics ({known}, and {stream} in {self.side}), whose messages have other offsets even where"
+                " one cluster is a mirror of the other; let both read the same, and then: auditor segments reset"
+                f" {shell_word(self.register.audit)}"
+            )
+            segment_register.refuse(connection, self.register.audit, sentence)
 
     def _by_global_id(self, connection: Any, one: Segment) -> RegisteredSegment | str:
         """Return a segment whose places are numbers of global ids, or why it has none."""
@@ -63,7 +96,7 @@ class Registration:
 
 
 def by_position(one: Segment) -> RegisteredSegment:
-    """Return a segment as it is registered where both sides read one server."""
+    """Return a segment as it is registered where both sides read one server, or the same topics."""
     return _entry(one, (one.first, one.first_row), (one.last, one.last_row))
 
 
@@ -77,6 +110,9 @@ def _entry(one: Segment, start: tuple[int, int], end: tuple[int, int]) -> Regist
 def register_of(settings: Settings, audit: str) -> Register:
     """Return the register of a segment audit. Raises UnknownAudit and BadUrl."""
     found = settings.segment_audit(audit)
+    first = settings.pipeline(found.pipelines[0])
+    if first.topic_source:
+        return Register(audit, found.sides, "offset" if first.reads_partitions else "position")
     connections = [settings.pipeline(name).of_log("a segment audit").connection for name in found.pipelines]
     servers = {_server(settings.connections[name].url) for name in connections}
     by: ComparedBy = "position" if len(servers) == 1 else "gtid"
@@ -97,6 +133,8 @@ def read_anew(settings: Settings, audit: str) -> Registration:
 def catch_up(store: Store, pipeline: str, registration: Registration) -> int:
     """Register what a pipeline's manifest lists behind the last registered segment, and return how many. Raises ConfigError, StoreError."""
     segment_register.open_register(store, registration.register)
+    if stream := stream_identity(pipelines.get_pipeline(store, pipeline).source_offset):
+        store.write(partial(registration.take_stream, stream=stream))
     entered = 0
     for table in segments.last_places(store, pipeline):
         after = (segment_register.last_end(store, registration.register.audit, registration.side, table), -1)
@@ -104,6 +142,20 @@ def catch_up(store: Store, pipeline: str, registration: Registration) -> int:
             entered += store.write(partial(registration.enter, ended=page))
             after = (page[-1].last, page[-1].last_row)
     return entered
+
+
+def stream_identity(offset: Any) -> str:
+    """Return what the places of messages belong to that were read up to an offset; '' if that is not known, or of a log.
+
+    The cluster; of topics that a pipeline publishes also that pipeline's incarnation, whose positions they have.
+    """
+    if not is_of_topics(offset):
+        return ""
+    known = from_json(offset)
+    if known.published is None:
+        return f"cluster {known.cluster}"
+    incarnation = known.published.get("incarnation")
+    return f"cluster {known.cluster}, published by incarnation {incarnation}" if incarnation else ""
 
 
 def begin(store: Store, pipeline: str, registrations: Sequence[Registration]) -> tuple[Registration, ...]:

@@ -17,7 +17,7 @@ from auditor.config import Settings
 from auditor.errors import ConfigError, SegmentFailed
 from auditor.escaping import shell_word
 from auditor.model import RegisteredSegment, Segment
-from auditor.pipeline.events import place_text
+from auditor.pipeline.events import is_of_table, stream_place, table_of_stream
 from auditor.pipeline.segments.checking import check_files, list_findings
 from auditor.pipeline.segments.folders import Stretch
 from auditor.pipeline.segments.log_again import LogAgain
@@ -57,7 +57,7 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
     register = register_of(settings, audit)
     good = side_of(settings, audit, good_name)
     bad = side_of(settings, audit, next(name for name in register.sides if name != good_name))
-    if register.by != "position":
+    if register.by == "gtid":
         raise ConfigError(
             f"the sides of {audit} read different servers, so that positions in their files differ; copy the table anew instead:"
             f" auditor pipeline refresh {shell_word(bad.name)} --table TABLE"
@@ -68,7 +68,7 @@ def mend(settings: Settings, store: Store, audit: str, good_name: str, table: st
         again = LogAgain(settings, store, bad.name, Path(scratch)) if good.is_anew else None
         planned: list[tuple[_Mending, _Copy]] = []
         for state in segment_register.list_tables(store, audit):
-            if table in (None, state.table, state.table.partition(".")[2]):
+            if is_of_table(state.table, table):
                 wrong = [(one.start, one.end) for one in list_findings(store, audit, state)]
                 wrong += [(one.start, one.end) for one in check_files(store, audit, bad, state.table)]
                 stretches = _Stretches(store, audit, state.table, good.name, bad.name)
@@ -165,7 +165,7 @@ class _Mending:
         if planned.refused:
             return replace(named, refused=planned.refused)
         copies = [self._write(one) for one in planned.sources]
-        registrations = [one for one in registrations_of(self.settings, self.bad.name) if one.register.by == "position"]
+        registrations = [one for one in registrations_of(self.settings, self.bad.name) if one.register.by != "gtid"]
         also = partial(_register, registrations, self.table, start, end, copies)
         gone = segments.replace_listed(self.store, self.bad.listed_as, self.table, (start, end), copies, also)
         emptied = {one.path for one in gone} - segments.find_listed(self.store, self.bad.listed_as, {one.path for one in gone})
@@ -230,6 +230,7 @@ def _overlapping(entries: Sequence[RegisteredSegment], start: Place, end: Place)
 
 def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
     """Return the commands that mend a table of a pipeline's target that was built from wrong events."""
+    table = table_of_stream(table)
     name = table.partition(".")[2]
     chosen = settings.pipeline(bad).table_targets.get(target)
     place = (chosen.connection, ".".join(chosen.place_of(table))) if chosen else None
@@ -240,4 +241,4 @@ def repair_hint(settings: Settings, bad: str, target: str, table: str) -> str:
 
 def describe(one: Mended, file: str) -> str:
     """Return where a stretch stands; ``file`` is any file of the log."""
-    return f"{one.table} {place_text(one.first, file)} to {place_text(one.last, file)}"
+    return f"{one.table} {stream_place(one.table, one.first, file)} to {stream_place(one.table, one.last, file)}"

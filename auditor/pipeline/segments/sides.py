@@ -48,11 +48,21 @@ def side_of(settings: Settings, audit: str, name: str) -> Side:
     return Side(name, f"{audit}/{ANEW}", pipeline.model_copy(update={"staging": staging, "segment": segment}), is_anew=True)
 
 
-def is_masked(settings: Settings, connection: str, table: str, column: str) -> bool:
-    """Return whether values of a source's column are not shown: its connection masks it, or an audit that reads the table."""
-    place = TablePlace(tuple(table.split(".", 1)))
-    if masked_columns(settings.connections[connection].mask, place, [column]):
-        return True
+def is_masked(settings: Settings, pipeline: Pipeline, table: str, column: str) -> bool:
+    """Return whether values of a source's column are not shown: its connection masks it, or an audit that reads the table.
+
+    Behind topics there is no connection: there it is that of a target, under the table's name in that.
+    """
+    places = [(pipeline.source_name, TablePlace(tuple(table.split(".", 1))))]
+    if pipeline.topic_source:
+        places = [(target.connection, TablePlace(target.place_of(table))) for target in pipeline.table_targets.values()]
+    return any(
+        masked_columns(settings.connections[connection].mask, place, [column]) or _audit_masks(settings, connection, place, column)
+        for connection, place in places
+    )
+
+
+def _audit_masks(settings: Settings, connection: str, place: TablePlace, column: str) -> bool:
     return any(
         override.mask and name.lower() == column.lower()
         for audit in settings.audits.values()
@@ -84,6 +94,9 @@ def read_events(side: Side, found: list[Segment]) -> list[dict[str, Any]]:
 
 
 def column_names(store: Store, side: Side, schema_id: str) -> list[str]:
-    """Return the names of the values of a side's events; none if their schema is not known any more. Raises StoreError."""
+    """Return the names of the values of a side's events; none if their schema is not known any more, or they bring them themselves.
+
+    Raises StoreError.
+    """
     body = parts.get_schema(store, side.listed_as, schema_id)
     return [column["name"] for column in body["columns"]] if isinstance(body, dict) and "columns" in body else []

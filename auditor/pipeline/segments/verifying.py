@@ -13,9 +13,10 @@ import pyarrow as pa
 from auditor.errors import SegmentFailed
 from auditor.masking import MASK
 from auditor.model import Segment
-from auditor.pipeline.events import place_text
+from auditor.pipeline.events import place_text, table_of_stream
 from auditor.pipeline.segments.event_text import TEXTS, text_bytes
 from auditor.pipeline.segments.folders import SegmentFolder
+from auditor.pipeline.segments.partitions import NAMED
 
 LENGTH = 60
 """Characters of a value that are shown."""
@@ -51,7 +52,7 @@ def _check_places(folder: SegmentFolder, segment: Segment, events: pa.Table) -> 
     names = {f"{database}.{table}" for database, table in zip(listed["database"], listed["table"], strict=True)}
     places = list(zip(listed["position"], listed["row"], strict=True))
     wrong = [
-        *(["tables"] if names != {segment.table} else []),
+        *(["tables"] if names != {table_of_stream(segment.table)} else []),
         *(["schema ids"] if set(listed["schema_id"]) != {segment.schema_id} else []),
         *(["positions"] if places != sorted(places) or (places[0], places[-1]) != _bounds(segment) else []),
         *(["times"] if (listed["time"][0], listed["time"][-1]) != (segment.began, segment.ended) else []),
@@ -131,5 +132,7 @@ def _text(value: Any) -> str:
 
 
 def _place(event: Mapping[str, Any]) -> str:
+    if event["schema_id"] == NAMED:
+        return f"offset {event['position']}"
     gtid = f", {event['gtid']}" if event["gtid"] else ""
     return f"{place_text(event['position'])} row {event['row']}{gtid}"

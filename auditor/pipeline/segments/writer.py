@@ -5,27 +5,33 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.config import Pipeline
+from auditor.errors import SegmentFailed
+from auditor.escaping import shell_word
 from auditor.model import Part, Segment
+from auditor.pipeline.events import name_partition, split_stream
 from auditor.pipeline.folders import Folder as StagingFolder
 from auditor.pipeline.folders import folder_at
+from auditor.pipeline.kafka.offsets import from_json
 from auditor.pipeline.segments import registering
 from auditor.pipeline.segments.buckets import BucketColumns, Bucketed, find_buckets, sums_of
-from auditor.pipeline.segments.cut import Numbers, Open, Rule, find_ends, find_ticks
+from auditor.pipeline.segments.cut import Numbers, Open, OpenPartition, PartitionRule, Rule, find_ends, find_partition_ends, find_ticks
 from auditor.pipeline.segments.event_text import SIZED_BY, TEXTS, text_bytes
 from auditor.pipeline.segments.files import Archive
 from auditor.pipeline.segments.folders import Blocks, JoinedFiles, SegmentFolder, Stretch
+from auditor.pipeline.segments.partitions import PartitionEvents, StagedRanges
 from auditor.pipeline.segments.registering import Registration
 from auditor.pipeline.staged_parts import read_part
-from auditor.store import Store, parts, pipelines, segments
+from auditor.store import Store, parts, pipelines, segments, topic_batches
 from auditor.store.segments import Cut
 from auditor.summary.bucket_sums import BucketSums, SegmentSums
 
@@ -39,6 +45,18 @@ MOST_ROWS = 1 << 62
 
 Place = tuple[int, int]
 """Position, and row within the transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A segment that ended, before it is written."""
+
+    table: str
+    """Or the stream that is one partition of its topic."""
+    first: Place
+    last: Place
+    events: Iterator[pa.RecordBatch]
+    """They are read when they are asked for."""
 
 
 @dataclass(slots=True)
@@ -76,7 +94,8 @@ class SegmentWriter:
         """Cut the next events that were staged, and return whether there were any.
 
         All events up to a position that was staged are listed, because a batch is listed at once: so all tables are cut up to the same
-        position. Where segments were replaced meanwhile, nothing is listed, and the next step goes on behind them. Raises SegmentFailed,
+        position. Where segments were replaced meanwhile, or the store says that another position was cut up to, because it was restored,
+        nothing is listed, and the next step goes on behind what is. Raises SegmentFailed,
         StagingFailed and StoreError; nothing is listed then, and the step can be repeated.
         """
         before = self._cut or self._begin()
@@ -84,16 +103,12 @@ class SegmentWriter:
         if staged <= before.through:
             return False
         through, found = self._next_parts(before.through, staged)
-        ticks, clock = self._ticks(found, before, through)
         try:
-            ended = self._write(
-                (table, *places)
-                for table, listed in sorted(found.items())
-                for places in self._count(self._tables[table], listed, ticks, through)
-            )
-            free = {name: _free(state, through) for name, state in self._tables.items()}
+            clock, next_ended = self._find_ended(found, before, through)
+            ended = self._write(next_ended)
+            free = {name: self._free(name, through) for name in self._tables}
             cut = Cut(through, clock, free, before.replacements)
-            recorded = segments.record_cut(self.store, self.pipeline, ended, cut, [one.enter for one in self._registered])
+            recorded = segments.record_cut(self.store, self.pipeline, ended, cut, before.through, self._also())
         except BaseException:
             self._cut = None  # what was counted is read again
             raise
@@ -111,12 +126,12 @@ class SegmentWriter:
         """Return how far the stream was cut; what open segments have is counted again with the next step."""
         self._registered = registering.begin(self.store, self.pipeline, self.registrations)
         places = segments.last_places(self.store, self.pipeline)
-        self._tables = {table: _Table(place, place[0] - 1) for table, place in places.items()}
         cut = segments.get_cut(self.store, self.pipeline)
-        self.folder.sweep(min(cut.free.values(), default=0), partial(segments.find_listed, self.store, self.pipeline))
+        self._resume(places, cut)
+        self.folder.sweep(self._first_unlisted(cut), partial(segments.find_listed, self.store, self.pipeline))
         for table, staged in parts.list_tables(self.store, self.pipeline).items():
             if staged.pruned_through > cut.free.get(table, 0):  # while no segments were kept; a segment must not span what is gone
-                if table in places:
+                if table in self._tables:
                     extra = {"action": "segments_interrupted", "pipeline": self.pipeline, "table": table}
                     log.warning(
                         "%s: segments of %s begin anew, because parts that they lack were deleted", self.pipeline, table, extra=extra
@@ -124,6 +139,35 @@ class SegmentWriter:
                 self._tables[table] = _Table((staged.pruned_through, MOST_ROWS), staged.pruned_through)
         self._cut = cut
         return cut
+
+    def _resume(self, places: Mapping[str, Place], cut: Cut) -> None:
+        """Go on behind the last segment of each table."""
+        self._tables = {table: _Table(place, place[0] - 1) for table, place in places.items()}
+
+    def _first_unlisted(self, cut: Cut) -> int:
+        """Return the position behind which files begin that no store may list."""
+        return min(cut.free.values(), default=0)
+
+    def _find_ended(self, found: dict[str, list[Part]], cut: Cut, through: int) -> tuple[int, Iterator[Ended]]:
+        """Return the stream's clock after the next events, and the segments that end with them, as they are read."""
+        ticks, clock = self._ticks(found, cut, through)
+        return clock, (
+            Ended(table, first, last, self._read(table, first, last))
+            for table, listed in sorted(found.items())
+            for first, last in self._count(self._tables[table], listed, ticks, through)
+        )
+
+    def _also(self) -> list[Callable[[Any, Sequence[Segment]], object]]:
+        """Return what is done in the transaction in which segments are listed."""
+        return [one.enter for one in self._registered]
+
+    def _read(self, table: str, first: Place, last: Place) -> Iterator[pa.RecordBatch]:
+        yield from staged_events(self.root, self._list(table, first[0] - 1, last[0]), first, _next(last))
+
+    def _free(self, table: str, through: int) -> int:
+        """Return up to which position a table's parts are not needed any more."""
+        first = self._tables[table].first
+        return first[0] - 1 if first else through
 
     def _list(self, table: str, after: int, through: int) -> list[Part]:
         """Return the parts of a table that have events behind one position, and not only behind another."""
@@ -154,14 +198,14 @@ class SegmentWriter:
     def _ticks(self, found: dict[str, list[Part]], cut: Cut, through: int) -> tuple[Numbers, int]:
         positions, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for part in (one for some in found.values() for one in some):
-            for batch in _events(self.root, [part], (cut.through + 1, -1), (through + 1, -1)):
+            for batch in staged_events(self.root, [part], (cut.through + 1, -1), (through + 1, -1)):
                 positions.append(batch["position"].to_numpy())
                 times.append(batch["time"].cast(pa.int64()).to_numpy())
         return find_ticks(np.concatenate(positions), np.concatenate(times), self.rule.age, cut.latest_commit)
 
     def _count(self, state: _Table, found: Sequence[Part], ticks: Numbers, through: int) -> Iterator[tuple[Place, Place]]:
         """Count a table's next events, and yield the first and last place of each segment that ends."""
-        for batch in [*_events(self.root, found, _next(state.counted), (through + 1, -1)), None]:
+        for batch in [*staged_events(self.root, found, _next(state.counted), (through + 1, -1)), None]:
             positions, rows = (np.empty(0, np.int64),) * 2 if batch is None else (batch[name].to_numpy() for name in ("position", "row"))
             schema_ids = np.empty(0, object) if batch is None else np.array(batch["schema_id"].to_pylist(), object)
             sizes = positions if batch is None else pc.binary_length(TEXTS[SIZED_BY](batch)).to_numpy()
@@ -181,16 +225,16 @@ class SegmentWriter:
             state.open = left
         state.through = through
 
-    def _write(self, ended: Iterable[tuple[str, Place, Place]]) -> list[Segment]:
-        """Write segments, each given by its table and its first and last place, and return them with their digests."""
+    def _write(self, ended: Iterable[Ended]) -> list[Segment]:
+        """Write segments, and return them with their digests."""
         read: list[_Digested] = []
         versions = registering.choose_texts(self.store, self._registered)
 
         def stretches() -> Iterator[Stretch]:
-            for table, first, last in ended:
-                found = self._list(table, first[0] - 1, last[0])
-                read.append(_Digested(table, first, last, self.buckets, {version: hashlib.sha256() for version in versions}))
-                yield Stretch(table, *first, read[-1].passed(_events(self.root, found, first, _next(last))))
+            for one in ended:
+                hashes = {version: hashlib.sha256() for version in versions}
+                read.append(_Digested(one.table, one.first, one.last, self.buckets, hashes))
+                yield Stretch(one.table, *one.first, read[-1].passed(one.events))
 
         written = self.folder.write(stretches())
         return [one.segment(*place) for one, place in zip(read, written, strict=True)]
@@ -233,8 +277,8 @@ class _Digested:
         self.bytes += len(text_bytes(texts[SIZED_BY]))
         for version, hashed in self.hashes.items():
             hashed.update(text_bytes(texts[version]))
-        if self.bucketed and self.bucketed.index is not None:
-            places = find_buckets(batch, self.bucketed.index)
+        if self.bucketed and self.bucketed.is_known:
+            places = find_buckets(batch, self.bucketed)
             for version in self.hashes:
                 self.sums[version] = self.sums.get(version, BucketSums()) + sums_of(texts[version], *places)
 
@@ -248,7 +292,7 @@ class _Digested:
         )  # fmt: skip
 
 
-def _events(root: StagingFolder, found: Sequence[Part], first: Place, before: Place) -> Iterator[pa.RecordBatch]:
+def staged_events(root: StagingFolder, found: Sequence[Part], first: Place, before: Place) -> Iterator[pa.RecordBatch]:
     """Yield the events of parts from one place, inclusive, to another, exclusive; no batch is empty."""
     for part in found:
         for batch in read_part(root, part, first[0] - 1):
@@ -267,11 +311,6 @@ def _next(place: Place) -> Place:
     return place[0], place[1] + 1
 
 
-def _free(state: _Table, through: int) -> int:
-    """Return up to which position a table's parts are not needed any more."""
-    return state.first[0] - 1 if state.first else through
-
-
 def folder_of(pipeline: Pipeline) -> SegmentFolder:
     """Return where a pipeline's segments are kept: in the staging's folder, or in an archive if one is asked for."""
     settings = pipeline.segment
@@ -280,10 +319,157 @@ def folder_of(pipeline: Pipeline) -> SegmentFolder:
     return Archive(settings.path, settings.format, settings.kms_key)
 
 
+MOST_POSITION = 1 << 62
+"""Up to where parts are free of a table whose segments ended for ever: a position behind all others."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    """What is known of a topic's partition between two steps."""
+
+    listed: int = -1
+    """The offset at which its last segment ended when this writer began."""
+    open: OpenPartition | None = None
+    first: int = 0
+    """The position of the first event of the open segment in the pipeline's stream."""
+    last: int = 0
+    """That of its last one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionWriter(SegmentWriter):
+    """Cuts the staged messages of topics, each partition by itself: the places of its segments are offsets.
+
+    Where a topic was made again, or a partition's offsets went back, other messages would be taken for those of before: then the segments
+    of its table end for this pipeline, until it is reset, and its audits say so instead of a verdict.
+    """
+
+    chosen: Pipeline
+    partition_rule: PartitionRule
+    _partitions: dict[str, dict[int, _Partition]] = field(default_factory=dict)
+    """By table, and number."""
+    _given_up: dict[str, str] = field(default_factory=dict)
+    """Tables whose segments ended, with the reason if this process found it."""
+    _schemas: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of columns, by the ids of schemas."""
+
+    def _resume(self, places: Mapping[str, Place], cut: Cut) -> None:
+        self._tables = {table: _Table(through=min(position, cut.through)) for table, position in cut.free.items()}
+        self._given_up = {table: "" for table, position in cut.free.items() if position == MOST_POSITION}
+        self._partitions = {}
+        for stream, (offset, _) in places.items():
+            table, partition = split_stream(stream)
+            self._partitions.setdefault(table, {})[partition] = _Partition(offset)
+
+    def _first_unlisted(self, cut: Cut) -> int:
+        return -1  # files are named by offsets, and those of one partition say nothing of another's
+
+    def _find_ended(self, found: dict[str, list[Part]], cut: Cut, through: int) -> tuple[int, Iterator[Ended]]:
+        ranges = self._ranges_of([part for some in found.values() for part in some], cut, through)
+        self._give_up(ranges)
+        return cut.latest_commit, (
+            ended for table, listed in sorted(found.items()) for ended in self._count_partitions(table, listed, ranges, through)
+        )
+
+    def _ranges_of(self, listed: Sequence[Part], cut: Cut, through: int) -> StagedRanges:
+        """Return which offsets parts have, and those of all batches since a cut."""
+        first, last = (min([one.first for one in listed], default=through), max([through, *(one.last for one in listed)]))
+        return self._ranges(min(first, cut.through + 1), last) or self._ranges(first, last) or self._refuse_unknown()
+
+    def _ranges(self, first: int, last: int) -> StagedRanges | None:
+        """Return which offsets the positions from one to another are; None if the store does not know it any more."""
+        offsets = topic_batches.list_around(self.store, self.pipeline, first, last)
+        return StagedRanges.of([from_json(offset) for offset in offsets]) if offsets else None
+
+    def _refuse_unknown(self) -> StagedRanges:
+        raise SegmentFailed(
+            f"the store does not know any more which offsets the staged messages of {self.pipeline} have; stage them again: auditor"
+            f" pipeline reset {shell_word(self.pipeline)}"
+        )
+
+    def _give_up(self, ranges: StagedRanges) -> None:
+        """End the segments of tables whose topic's offsets are others than before, or that have two topics."""
+        source = self.chosen.topic_source
+        assert source is not None, "such writers cut topics"
+        topics = {name: source.table_of(name).lower() for name in ranges.topics}
+        for table in self._tables.keys() - self._given_up.keys():
+            own = [name for name, origin in sorted(topics.items()) if origin == self.chosen.origin_of(table).lower()]
+            why = next((ranges.replaced[name] for name in own if name in ranges.replaced), "")
+            if len(own) > 1:
+                why = f"the topics {' and '.join(own)} both have it"
+            if why:
+                self._given_up[table] = (
+                    f"segments of {table} ended, because {why}; once the table is right again, reset the pipeline: auditor pipeline reset"
+                    f" {shell_word(self.pipeline)}"
+                )
+                extra = {"action": "segments_ended_for_ever", "pipeline": self.pipeline, "table": table}
+                log.warning("%s: %s", self.pipeline, self._given_up[table], extra=extra)
+
+    def _also(self) -> list[Callable[[Any, Sequence[Segment]], object]]:
+        reasons = [why for why in self._given_up.values() if why]
+        refusals = [partial(one.refuse, sentence=why) for one in self._registered for why in reasons]
+        return [*refusals, *SegmentWriter._also(self)]
+
+    def _count_partitions(self, table: str, listed: Sequence[Part], ranges: StagedRanges, through: int) -> Iterator[Ended]:
+        """Count a table's next messages, and yield the segments that end."""
+        state = self._tables[table]
+        if table not in self._given_up:
+            for batch in staged_events(self.root, listed, (state.through + 1, -1), (through + 1, -1)):
+                for one in ranges.split(batch, self._names):
+                    known = self._partitions.setdefault(table, {}).setdefault(one.partition, _Partition())
+                    yield from self._count_partition(table, known, one.after(known.listed))
+        state.through = through
+
+    def _count_partition(self, table: str, state: _Partition, one: PartitionEvents) -> Iterator[Ended]:
+        if not one.events.num_rows:
+            return
+        offsets, times = one.events["position"].to_numpy(), one.events["time"].cast(pa.int64()).to_numpy()
+        sizes = pc.binary_length(TEXTS[SIZED_BY](one.events)).to_numpy()
+        ends, left = find_partition_ends(offsets, sizes, times, state.open, self.partition_rule)
+        start = 0
+        for end in ends:
+            first = (state.open.first, state.first) if state.open else (int(offsets[start]), int(one.positions[start]))
+            if end:
+                last = int(offsets[end - 1]), int(one.positions[end - 1])
+            else:
+                assert state.open, "what ends before the first message was open"
+                last = state.open.last, state.last
+            events = self._read_partition(table, one.partition, first[1], last[1])
+            yield Ended(name_partition(table, one.partition), (first[0], 0), (last[0], 0), events)
+            state.open, start = None, end
+        if state.open is None:
+            state.first = int(one.positions[start])
+        state.open, state.last = left, int(one.positions[-1])
+
+    def _read_partition(self, table: str, partition: int, first: int, last: int) -> Iterator[pa.RecordBatch]:
+        """Yield the events of a partition from one position of the pipeline's stream to another, both inclusive."""
+        ranges = self._ranges(first, last) or self._refuse_unknown()
+        for part in self._list(table, first - 1, last):
+            if ranges.has_partition(part.first, part.last, partition):
+                for batch in staged_events(self.root, [part], (first, -1), (last + 1, -1)):
+                    yield from (one.events for one in ranges.split(batch, self._names) if one.partition == partition)
+
+    def _names(self, schema_id: str) -> Sequence[str]:
+        if schema_id not in self._schemas:
+            body = parts.get_schema(self.store, self.pipeline, schema_id)
+            if not isinstance(body, dict):
+                raise SegmentFailed(f"the store does not know the columns {schema_id} of messages that {self.pipeline} staged")
+            self._schemas[schema_id] = tuple(str(column["name"]) for column in body["columns"])
+        return self._schemas[schema_id]
+
+    def _free(self, table: str, through: int) -> int:
+        if table in self._given_up:
+            return MOST_POSITION
+        return min((one.first - 1 for one in self._partitions.get(table, {}).values() if one.open), default=through)
+
+
 def open_writer(store: Store, name: str, pipeline: Pipeline, registrations: tuple[Registration, ...] = ()) -> SegmentWriter:
     """Return the writer of a pipeline whose settings keep segments, and which registers them as ``registrations``."""
     settings = pipeline.segment
     assert settings
-    rule = Rule(settings.rows, settings.bytes, settings.age)
     columns = BucketColumns(store, name, pipeline)
-    return SegmentWriter(store, name, folder_at(pipeline.staging.path), folder_of(pipeline), rule, columns, registrations)
+    limits = settings.rows, settings.bytes, settings.age
+    of_pipeline = (store, name, folder_at(pipeline.staging.path), folder_of(pipeline), Rule(*limits), columns, registrations)
+    if pipeline.reads_partitions:
+        return PartitionWriter(*of_pipeline, chosen=pipeline, partition_rule=PartitionRule(*limits, settings.offsets))
+    return SegmentWriter(*of_pipeline)

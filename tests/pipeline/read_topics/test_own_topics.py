@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from auditor.errors import SourceReplaced, TopicRefused
+from auditor.model import Verdict
 from auditor.pipeline.events import Position
 from auditor.pipeline.incarnation import NOTE
 from auditor.pipeline.kafka.topic_sources import OwnTopics
 from auditor.pipeline.restaging import restage
+from auditor.pipeline.segments.registering import stream_identity
 from auditor.pipeline.source import EVENT_TYPE
 from auditor.service import pipelines as service
 from auditor.store import parts, pipelines
@@ -19,6 +22,7 @@ from tests.pipeline.kafka.topic_road import Made
 from tests.pipeline.kafka.topic_road import TopicRoad as Feed
 from tests.pipeline.read_topics.conftest import MakeRoad
 from tests.pipeline.read_topics.topics import PIPELINE, TopicRoad, Topics
+from tests.pipeline.read_topics.zones import Zones, configure
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
 ORDERS = table("orders", ["id"], id="bigint", item="varchar(20) null", price="decimal(10,2) null")
@@ -242,3 +246,30 @@ def test_a_table_that_the_source_emptied_is_empty(topics: Topics, made: Made, ma
     publisher.publish_all()
     road.load()
     assert road.rows("orders") == [(1, "b", None)]
+
+
+def test_segments_have_the_positions_of_the_source(topics: Topics, feed: Feed, tmp_path: Path, empty_store: Path) -> None:
+    """Two zones are compared by what each message says of its place, table by table, whichever batches they read."""
+    own = f"positions: {topics.prefix}.positions, schema_changes: {topics.prefix}.changes"
+    source = f"topics: ['{topics.prefix}.shop.*']\npublished_by: {{pipeline: feed, target: events, {own}}}"
+    publisher, position = feed.publisher(), 1
+    write(feed, position, range(3))
+    publisher.publish_all()
+    zones = Zones(configure(tmp_path, topics, source, segment="rows: 10, age: 1h", by="id"), empty_store)
+    try:
+        for start in range(3, 63, 3):
+            position += 1
+            write(feed, position, range(start, start + 3))
+            publisher.publish_all()
+            if start % 4 == 0:
+                zones.east.work()
+        zones.west.staging.change = lambda rows: [one for one in rows if one["kind"] == "schema" or one["after"][:2] != ["31", "a31"]]
+        zones.work()
+        report = zones.run()
+        assert report.verdict is Verdict.MISMATCH and report.reasons[-1].endswith("of 2 tables are equal")
+        assert report.reasons[0].startswith("shop.orders, 000000:") and report.reasons[0].endswith("; by id: '31': west lacks 1 event")
+        east, west = zones.east.files(), zones.west.files()
+        assert len(east) == 12 and sum(east[path] != west.get(path) for path in east) <= 3
+        assert "published by incarnation" in stream_identity(pipelines.get_pipeline(zones.store, "west").source_offset)
+    finally:
+        zones.close()
