@@ -240,7 +240,7 @@ class Audit(Strict):
     rescan: Duration | None = None
     """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say."""
     ledger: bool = False
-    """With ``summaries: live``, let each merge keep what it did to the target's rows, so that ``auditor bisect`` says when one went wrong."""
+    """With ``summaries: live``, let merges keep what they did to the target, so that ``auditor bisect`` says which one went wrong."""
     prescan: bool | None = None
     """Whether a run by the method signature or exact reads one digest or signature for each of some parts of the table first, and then
     only those that differ; by default decided by what the last runs found."""

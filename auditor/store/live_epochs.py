@@ -101,8 +101,8 @@ def begin_epoch(
     """
     id_ = secrets.token_hex(8)
     subject_values = {"audit": subject.audit, "pipeline": subject.pipeline, "target": subject.target, "table_name": subject.table}
-    settings = {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
-    settings |= {"ledger": ledger, "ledger_ended": ""}
+    settings: dict[str, object] = {"ledger": ledger, "ledger_ended": ""}
+    settings |= {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
     unplaced = {"position": 0, "log_place": "", "proved_position": 0, "proved_log_place": "", "reason": ""}
 
     def work(connection: Connection) -> None:

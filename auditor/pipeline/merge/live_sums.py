@@ -141,7 +141,9 @@ def _plan(epoch: LiveEpoch) -> Plan:
 def add(session: Session, where: Where, table: str, pending: Pending, touched: Mapping[str, Touched] = {}) -> Mapping[str, str]:
     """Add links in the merge's transaction; return why epochs end, by id, for `end` once it is committed.
 
-    ``touched`` are the rows that the merge found and left in the target, by the epochs that keep a ledger. An epoch whose sums do not end where the link begins lacks what a merge did that did not know of it.
+    ``touched`` is what the merge found and left in the target, by the epochs that keep a ledger.
+
+    An epoch whose sums do not end where the link begins lacks what a merge did that did not know of it.
     """
     ended = dict(pending.ended)
     sums = LiveSums(session.dialect, where.place(table)[0])

@@ -32,7 +32,7 @@ from auditor.pipeline.merge.shared_load import SharedFile, SharedLoad, SharingFa
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import Row, plain_message
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
-from auditor.pipeline.merge.target_ledger import Expected, LedgerFailed, Touched, read_touched
+from auditor.pipeline.merge.target_ledger import Expected, LedgerFailed, Touched, compare_touched, read_touched
 from auditor.pipeline.merge.target_table import StageUse, TargetTable, examine
 from auditor.pipeline.staged_parts import HELD_BYTES, Blocks, read_part
 from auditor.points import reach
@@ -628,8 +628,9 @@ def _merge_one(session: Session, where: Where, step: Step, load: Load, expected:
     found = read_touched(session, statements, expected, bounds)
     session.execute_all(statements.change(bounds))
     left = read_touched(session, statements, expected, bounds)
+    touched = compare_touched(session, statements, expected, found, left)
     session.execute_all(statements.clear())
-    return {epoch: Touched(found[epoch], left[epoch]) for epoch in expected}
+    return touched
 
 
 def _commit(session: Session, where: Where, step: Step, load: Load) -> None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 
-import auditor
+import numpy as np
+
 from auditor.connections.writer import create_table
 from auditor.errors import AuditorError, ConnectionLost, LiveSummariesWrong, NoSuchObject
 from auditor.model import Chunk, LiveEpoch, Plan
@@ -23,6 +25,7 @@ from auditor.run.live import plans, running_sums
 from auditor.run.live.ledger import Deviation, Entry, LedgerStatements, fold, read_entries, record
 from auditor.run.live.running_sums import Link
 from auditor.run.scan import summarise
+from auditor.sql import render
 from auditor.sql.merge import Bound, MergeStatements
 from auditor.store import Store, live_epochs
 from auditor.summary.arrays import Summaries
@@ -49,6 +52,8 @@ class Expected:
     """The same before them: ``left`` without what the events change."""
     contradicted: frozenset[int]
     """The partitions in which events contradict each other."""
+    images: Images
+    """The events' rows."""
 
     @property
     def is_empty(self) -> bool:
@@ -60,8 +65,8 @@ class Expected:
 class Touched:
     """The target's rows of the keys that a merge changes."""
 
-    found: Summaries
-    left: Summaries
+    deviation: Deviation
+    """Of what the merge found and left from what the log says."""
 
 
 class LedgerFailed(Exception):
@@ -83,7 +88,7 @@ def expect(epoch: LiveEpoch, plan: Plan, images: Images) -> Expected:
     is_left, contradicted = rows_left(images)
     left = add_up(images.chosen(is_left), plan)
     found = running_sums.add([left, running_sums.minus(add_up(images, plan))])
-    return Expected(epoch, plan, left, running_sums.changed(found), contradicted)
+    return Expected(epoch, plan, left, running_sums.changed(found), contradicted, images)
 
 
 def make_table(session: Session, schema: str, epoch: str) -> None:
@@ -98,7 +103,7 @@ def make_table(session: Session, schema: str, epoch: str) -> None:
 def read_touched(
     session: Session, statements: MergeStatements, expected: Mapping[str, Expected], bounds: Sequence[Bound]
 ) -> dict[str, Summaries]:
-    """Return the target's rows, by epoch, of the keys that a prepared merge changes, as they are now. Raises LedgerFailed, ConnectionLost."""
+    """Return the target's rows, by epoch, of the keys that a prepared merge changes, now. Raises LedgerFailed and ConnectionLost."""
     found = {}
     for epoch, one in expected.items():
         try:
@@ -124,17 +129,62 @@ def _read(session: Session, plan: Plan, tables: Sequence[str]) -> Summaries:
     return running_sums.add(parts)
 
 
+def compare_touched(
+    session: Session,
+    statements: MergeStatements,
+    expected: Mapping[str, Expected],
+    found: Mapping[str, Summaries],
+    left: Mapping[str, Summaries],
+) -> dict[str, Touched]:
+    """Return what a merge did, by epoch, whose staged changes are not cleared yet. Raises LedgerFailed and ConnectionLost."""
+    touched = {}
+    for epoch, one in expected.items():
+        wrote = running_sums.changed(running_sums.add([left[epoch], running_sums.minus(one.left)]))
+        replaced = running_sums.changed(running_sums.add([found[epoch], running_sums.minus(one.found)]))
+        deviation = Deviation(wrote, replaced, one.contradicted)
+        if only := {*replaced.partition.tolist()} - {*wrote.partition.tolist()}:
+            try:
+                deviation = _compare_keys(session, statements, one, deviation, only)
+            except ConnectionLost:
+                raise
+            except AuditorError as error:
+                raise LedgerFailed(epoch, error) from error
+        touched[epoch] = Touched(deviation)
+    return touched
+
+
+def _compare_keys(
+    session: Session, statements: MergeStatements, expected: Expected, deviation: Deviation, numbers: Collection[int]
+) -> Deviation:
+    """Return a deviation with the partitions, of these, in which other keys are staged than the log's events have, or fewer.
+
+    A merge that did not stage a deletion finds nothing and leaves nothing, as one whose row somebody else had deleted.
+    """
+    plan, side = expected.plan, expected.plan.sides["target"]
+    key = {session.dialect.names.quote(name) for name in statements.key}
+    if not {column.expression["target"] for column in plan.key_columns} <= key:  # deletions are staged without their values
+        return replace(deviation, contradicted=deviation.contradicted | frozenset(numbers))
+    of_stage = replace(plan, sides={**plan.sides, "target": replace(side, table=statements.last)}, prescan=None)
+    staged: set[tuple[int, int]] = set()
+    for sql in render.places(of_stage, "target", session.dialect, sorted(numbers)):
+        staged |= {(int(partition), int(place)) for partition, place in session.query(sql)}
+    images = expected.images
+    which = np.isin(images.partition, sorted(numbers))
+    stated = set(zip(images.partition[which].tolist(), images.x[which].tolist(), strict=True))
+    misplaced = {partition for partition, _ in stated - staged}
+    others = {partition for partition, _ in staged - stated} - misplaced
+    if side.conditions:  # rows are staged that the audit does not compare
+        return replace(deviation, contradicted=deviation.contradicted | others, misplaced=frozenset(misplaced))
+    return replace(deviation, misplaced=frozenset(misplaced | others))
+
+
 def enter(expected: Expected, touched: Touched | None, link: Link) -> Entry:
     """Return the entry of a merge. Raises LedgerFailed if it merged events and did not read the rows that they touch."""
     if touched is None and not expected.is_empty:
         raise LedgerFailed(expected.epoch.id, LiveSummariesWrong("this way of merging does not keep one"))
-    body = ""
-    if touched is not None:
-        wrote = running_sums.add([touched.left, running_sums.minus(expected.left)])
-        replaced = running_sums.add([touched.found, running_sums.minus(expected.found)])
-        body = record(Deviation(wrote, replaced, expected.contradicted))
+    body = record(touched.deviation) if touched else ""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-    return Entry(expected.epoch.id, link.previous, link.place, now, auditor.__version__, body=body)
+    return Entry(expected.epoch.id, link.previous, link.place, now, version("auditor"), body=body)
 
 
 def statements(session: Session, schema: str, plan: Plan, entry: Entry, *, is_full: bool) -> Sequence[str]:

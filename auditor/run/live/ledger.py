@@ -29,7 +29,7 @@ BETWEEN = "."
 """What stands between the parts of a body; no part has one."""
 
 
-FOLDED = BETWEEN * 2
+FOLDED = BETWEEN * 3
 """The body of several merges that did otherwise than the log says, whose differences cancel out."""
 
 
@@ -66,6 +66,8 @@ class Deviation:
     """Of the rows that it found."""
     contradicted: frozenset[int] = frozenset()
     """The partitions of these in which the log's events contradict each other, so that it does not say what the rows were and are to be."""
+    misplaced: frozenset[int] = frozenset()
+    """The partitions of these in which the merge changed rows of other keys than the log's events, or not all of theirs."""
 
 
 def record(deviation: Deviation) -> str:
@@ -73,18 +75,16 @@ def record(deviation: Deviation) -> str:
     wrote, replaced = running_sums.changed(deviation.wrote), running_sums.changed(deviation.replaced)
     if not len(wrote) and not len(replaced):
         return ""
-    named = {*wrote.partition.tolist(), *replaced.partition.tolist()} & deviation.contradicted
-    return BETWEEN.join([running_sums.pack(wrote), running_sums.pack(replaced), ",".join(map(str, sorted(named)))])
+    some = {*wrote.partition.tolist(), *replaced.partition.tolist()}
+    named = [",".join(map(str, sorted(some & numbers))) for numbers in (deviation.contradicted, deviation.misplaced)]
+    return BETWEEN.join([running_sums.pack(wrote), running_sums.pack(replaced), *named])
 
 
 def read_deviation(body: str, words: int, powers: int) -> Deviation:
     """Return the differences that `record` wrote, of so many words and power sums a partition. Raises LiveSummariesWrong."""
-    wrote, replaced, named = body.split(BETWEEN)
-    return Deviation(
-        running_sums.unpack(wrote, words, powers),
-        running_sums.unpack(replaced, words, powers),
-        frozenset(map(int, filter(None, named.split(",")))),
-    )
+    wrote, replaced, *named = body.split(BETWEEN)
+    numbers = [frozenset(map(int, filter(None, some.split(",")))) for some in named]
+    return Deviation(running_sums.unpack(wrote, words, powers), running_sums.unpack(replaced, words, powers), *numbers)
 
 
 def fold(entries: Sequence[Entry], words: int, powers: int, most: int) -> list[Entry]:
@@ -99,11 +99,13 @@ def fold(entries: Sequence[Entry], words: int, powers: int, most: int) -> list[E
             running_sums.add([nothing, *(one.wrote for one in found)]),
             running_sums.add([nothing, *(one.replaced for one in found)]),
             frozenset().union(*(one.contradicted for one in found)),
+            frozenset().union(*(one.misplaced for one in found)),
         )
         return [replace(_joined(entries), body=record(total) or FOLDED)]
     folded: list[Entry] = []
     for (is_clean, _), some in groupby(entries, key=lambda entry: (not entry.body, entry.version)):
-        folded += [_joined(list(some))] if is_clean else some
+        listed = list(some)
+        folded += [_joined(listed)] if is_clean else listed
     return folded
 
 
