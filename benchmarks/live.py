@@ -193,7 +193,8 @@ def _children(pid: int) -> list[int]:
 
 def _compare_streams(road: _Carried, cost: LiveCost, rows: int, repeat: int) -> None:
     """Carry the same statements in turns: with live summaries, with a ledger beside them, and by tables without both."""
-    carried = {LIVE: (road, TABLE_NAME)}
+    road.loader = Loader(road.loader.where, "wh", road.settings.connections["warehouse"])  # the one that delivered has been stopped
+    carried: dict[str, tuple[AlignedRoad, str]] = {LIVE: (road, TABLE_NAME)}
     with ExitStack() as held:
         for label, more in ((LEDGER, "summaries: live, ledger: true"), (FULL, "")):
             folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=f"auditor-{label}-")))

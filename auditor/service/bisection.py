@@ -174,7 +174,7 @@ class _Answer:
             begins=self.epoch.log_place,
             through=self.sums.place_of(found.through),
             checked=self.sums.place_of(last.position),
-            checked_time=last.at,
+            checked_time=last.noted_at,
             partings=listed,
             more=max(0, len(partings) - MOST_LISTED),
             exit_code=EXIT_CODES[answer],
@@ -186,7 +186,8 @@ class _Answer:
         event, unknown = self._first_event(one) if one.cause == "merge" else (None, "")
         keys = self._keys(one)
         label = partition_label(self.plan, one.partition)
-        after_time, through_time = self._time(one.after), self._time(one.through)
+        after_time = self._merge_time(one.after) if one.after_check is None else self.checks[one.after_check].at
+        through_time = self._merge_time(one.through) if one.through_check is None else self.checks[one.through_check].noted_at
         return Parting(
             cause=one.cause,
             sentence=_sentence(one, batch, event, f"{label}{': key ' + ', '.join(keys) if keys else ''}", after_time, through_time),
@@ -216,14 +217,12 @@ class _Answer:
             version=one.entry.version,
         )
 
-    def _time(self, position: int) -> dt.datetime | None:
-        """Return when the target was at a position: when that was merged, or as of when a run read it; None if neither is known."""
+    def _merge_time(self, position: int) -> dt.datetime | None:
+        """Return when the merge was that ended at a position; None if none is known there."""
         index = bisect_left(self.entries, position, key=lambda entry: entry.place)
         if index < len(self.entries) and self.entries[index].place == position:
             return dt.datetime.fromisoformat(self.entries[index].merged_at)
-        if position == self.epoch.position:
-            return self.epoch.begun_at
-        return next((check.at for check in self.checks if check.position == position), None)
+        return self.epoch.begun_at if position == self.epoch.position else None
 
     def _keys(self, one: bisections.Parting) -> list[str]:
         """Return the keys of rows whose places are known; only places in ranges of keys are keys that are not masked."""

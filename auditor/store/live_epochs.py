@@ -65,8 +65,10 @@ live_checks = Table(
     "auditor_live_checks",
     metadata,
     Column("epoch", short_text(16), primary_key=True),
-    Column("position", big_integer(), primary_key=True, autoincrement=False),
+    Column("number", big_integer(), primary_key=True, autoincrement=False),
+    Column("position", big_integer(), nullable=False),
     Column("at", Moment()),
+    Column("noted_at", Moment(), nullable=False),
     Column("scanned", Boolean(), nullable=False),
     Column("apart", long_binary(), nullable=False),
     Column("missing", long_binary(), nullable=False),
@@ -202,39 +204,36 @@ class Check:
 
     position: int
     at: dt.datetime | None
-    """When the source committed the last event before it; None if unknown."""
+    """When the source committed the last event before it: the target was read later. None if unknown."""
     scanned: bool
     """Whether the run scanned the source, too."""
     apart: bytes
     """Target minus source, of the partitions that differ, as `auditor.run.live.running_sums.pack` writes them."""
     missing: bytes = b""
     """What the scan of the source had and the sums had not, likewise: they have it from here on."""
+    noted_at: dt.datetime | None = None
+    """When it was stored, by the store's clock: the target was read before."""
 
 
 def add_check(store: Store, epoch: str, check: Check) -> None:
-    """Store what a run found; what another found at the same position is replaced, unless it scanned the source. Raises StoreError."""
-    values = {name: getattr(check, name) for name in Check.__slots__}
+    """Store what a run found. Raises StoreError."""
+    values = {name: getattr(check, name) for name in Check.__slots__ if name != "noted_at"}
     of_epoch = live_checks.c.epoch == epoch
 
     def work(connection: Connection) -> None:
-        same = and_(of_epoch, live_checks.c.position == check.position)
-        if connection.execute(select(live_checks.c.scanned).where(same)).scalar() and not check.scanned:
-            return
-        connection.execute(delete(live_checks).where(same))
-        connection.execute(insert(live_checks).values(epoch=epoch, **values))
-        newest = select(live_checks.c.position).where(of_epoch).order_by(live_checks.c.position.desc())
-        if (oldest := connection.execute(newest.offset(MOST_CHECKS - 1).limit(1)).scalar()) is not None:
-            connection.execute(delete(live_checks).where(of_epoch, live_checks.c.position < oldest))
+        last = connection.execute(select(func.max(live_checks.c.number)).where(of_epoch)).scalar() or 0
+        connection.execute(insert(live_checks).values(epoch=epoch, number=last + 1, noted_at=database_time(connection), **values))
+        connection.execute(delete(live_checks).where(of_epoch, live_checks.c.number <= last + 1 - MOST_CHECKS))
 
     store.write(work)
 
 
 def list_checks(store: Store, epoch: str) -> list[Check]:
-    """Return what runs found against the sums of an epoch, in the order of the stream. Raises StoreError."""
+    """Return what runs found against the sums of an epoch, in the order in which they did. Raises StoreError."""
     columns = [live_checks.c[name] for name in Check.__slots__]
     with store.reading() as connection:
-        rows = connection.execute(select(*columns).where(live_checks.c.epoch == epoch).order_by(live_checks.c.position)).all()
-    return [Check(row.position, row.at, row.scanned, bytes(row.apart), bytes(row.missing)) for row in rows]
+        rows = connection.execute(select(*columns).where(live_checks.c.epoch == epoch).order_by(live_checks.c.number)).all()
+    return [Check(row.position, row.at, row.scanned, bytes(row.apart), bytes(row.missing), row.noted_at) for row in rows]
 
 
 def get_base(store: Store, epoch: str) -> bytes:

@@ -96,8 +96,9 @@ class StreamSums:
         """Store what a run found as of a position, for the ledger; nothing for an epoch without one."""
         if epoch.ledger:
             signatures = [None if sums is None else sums_of.changed(sums_of.unite(sums, sums.partition)) for sums in (apart, missing)]
-            packed = [b"" if sums is None else sums_of.pack(sums).encode() for sums in signatures]
-            live_epochs.add_check(self.store, epoch.id, live_epochs.Check(position, self.time_of(position), scanned, *packed))
+            packed_apart, packed_missing = (b"" if sums is None else sums_of.pack(sums).encode() for sums in signatures)
+            check = live_epochs.Check(position, self.time_of(position), scanned, packed_apart, packed_missing)
+            live_epochs.add_check(self.store, epoch.id, check)
 
     def end_ledger(self, epoch: LiveEpoch, reason: str) -> None:
         """End the ledger of an epoch."""

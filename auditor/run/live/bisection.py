@@ -43,6 +43,11 @@ FOUND_OTHERS = (
     " source; the audit's next run tells which"
 )
 
+PARTLY = (
+    "several rows of the partition differed before this merge, which found one of these, or one that somebody had changed in the target,"
+    " or of which the log lacked a change"
+)
+
 AT_ONCE = "several rows of the partition were changed between two runs, in the target or without the log, and cannot be told apart"
 
 
@@ -80,6 +85,10 @@ class Parting:
     """The position at which the rows were equal again; None if they are not."""
     ended_batch: int | None = None
     """The merge that made them so; None if they are not, or a run found it."""
+    after_check: int | None = None
+    """The run, by its index, that found the rows as they were before; None if ``after`` is no run's."""
+    through_check: int | None = None
+    """The run, by its index, that found what happened; None if a merge did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +113,11 @@ class _Look:
     position: int
     apart: Vector
     missing: Vector
+    index: int
     previous: int
-    """The position of the run before it; its own for the first."""
+    """The run before it, by its index; itself for the first."""
     previous_scan: int
+    """The last run before it that scanned the source, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +138,7 @@ def bisect(entries: Sequence[Entry], checks: Sequence[Checked], *, words: int, p
     Entries before the first check are not looked at. Raises LiveSummariesWrong.
     """
     zero = (0,) * (1 + words)
-    looks = list(_looks(checks, zero))
+    looks, positions = list(_looks(checks, zero)), [check.position for check in checks]
     history: dict[int, list[_Book]] = defaultdict(list)
     number = 0
     for entry in entries:
@@ -142,21 +153,21 @@ def bisect(entries: Sequence[Entry], checks: Sequence[Checked], *, words: int, p
     partings = list[Parting]()
     for partition in sorted({*history, *seen}):
         books = history[partition]
-        chosen = _telling(books, seen[partition], [look[0][0] for look in looks])
-        partings += _follow(partition, _in_order(books, partition, [looks[index] for index in chosen], zero), zero, t, width)
+        chosen = [looks[index] for index in _telling(books, seen[partition], positions)]
+        partings += _follow(partition, _in_order(books, partition, chosen, positions, zero), positions, zero, t, width)
     partings.sort(key=lambda one: (one.through, one.after, one.partition))
     return Bisection(partings, number, entries[-1].place if entries else checks[0].position)
 
 
 _Looked: TypeAlias = tuple[tuple[int, int, int], Mapping[int, Vector], Mapping[int, Vector]]
-"""Positions of a run, of the one before it and of the last scan before it; what it found apart, and missing, by partition."""
+"""The indexes of a run, of the one before it and of the last scan before it; what it found apart, and missing, by partition."""
 
 
 def _looks(checks: Sequence[Checked], zero: Vector) -> Iterator[_Looked]:
-    previous = scan = checks[0].position
-    for check in checks:
-        yield (check.position, previous, scan), _vectors(check.apart, zero), _vectors(check.missing, zero)
-        previous, scan = check.position, check.position if check.is_scan else scan
+    previous = scan = 0
+    for index, check in enumerate(checks):
+        yield (index, previous, scan), _vectors(check.apart, zero), _vectors(check.missing, zero)
+        previous, scan = index, index if check.is_scan else scan
 
 
 def _vectors(sums: Summaries, zero: Vector) -> dict[int, Vector]:
@@ -185,18 +196,19 @@ def _telling(books: Sequence[_Book], seen: Sequence[int], positions: Sequence[in
     return sorted(index for index in wanted if index < len(positions))
 
 
-def _in_order(books: Sequence[_Book], partition: int, looks: Sequence[_Looked], zero: Vector) -> Iterator[_Book | _Look]:
+def _in_order(
+    books: Sequence[_Book], partition: int, looks: Sequence[_Looked], positions: Sequence[int], zero: Vector
+) -> Iterator[_Book | _Look]:
     """Yield what entries and runs say of a partition by position; a run after the merge that ended there."""
-    found: list[tuple[int, int, _Book | _Look]] = [(book.entry.place, 0, book) for book in books]
-    found += [
-        (position, 1, _Look(position, apart.get(partition, zero), missing.get(partition, zero), previous, scan))
-        for (position, previous, scan), apart, missing in looks
-    ]
+    found: list[tuple[int, int, _Book | _Look]] = [(book.entry.place, -1, book) for book in books]
+    for (index, *before), apart, missing in looks:
+        look = _Look(positions[index], apart.get(partition, zero), missing.get(partition, zero), index, *before)
+        found.append((look.position, index, look))
     yield from (one for _, _, one in sorted(found, key=lambda one: one[:2]))
 
 
-def _follow(partition: int, history: Iterable[_Book | _Look], zero: Vector, t: int, width: int) -> list[Parting]:
-    known = _Partition(partition, zero, zero)
+def _follow(partition: int, history: Iterable[_Book | _Look], positions: Sequence[int], zero: Vector, t: int, width: int) -> list[Parting]:
+    known = _Partition(partition, positions, zero, zero)
     for one in history:
         if isinstance(one, _Look):
             known.look(one)
@@ -210,6 +222,8 @@ class _Partition:
     """A partition as it is followed through the stream."""
 
     number: int
+    positions: Sequence[int]
+    """Of the runs."""
     zero: Vector
     apart: Vector
     """Target minus source, as far as is known."""
@@ -226,7 +240,11 @@ class _Partition:
             return
         why = FOLDED if entry.batches > 1 else CONTRADICTED if book.is_contradicted else ""
         if not why and did_right:
-            why = FOUND_OTHERS
+            why = PARTLY if any(parting.cause != "unknown" for parting in self._open()) else FOUND_OTHERS
+        partly = next((parting for parting in self._open() if parting.why == why == PARTLY), None)
+        if partly:  # one for all such merges, as nobody knows which rows are left
+            partly.change = _plus(partly.change, change)
+            return
         places = decode(np.array([book.sums], np.int64), t, width)[0] if t else None
         about = {"batch": last, "entry": entry, "places": places or (), "why": why}
         self.partings.append(Parting("unknown" if why else "merge", self.number, entry.previous, entry.place, change, **about))  # type: ignore[arg-type]
@@ -249,7 +267,7 @@ class _Partition:
         if not self.is_begun:
             self.is_begun, self.apart = True, look.apart
             if look.apart != self.zero:
-                self.partings.append(Parting("before", self.number, look.position, look.position, look.apart))
+                self._found_by_run("before", look.apart, look, look.index)
             return
         if look.missing != self.zero:
             self._lack(look)
@@ -268,9 +286,10 @@ class _Partition:
         self.apart = _minus(self.apart, look.missing)
         for parting in self._open():
             if (parting.why == FOUND_OTHERS or (parting.cause == "log" and parting.batch)) and parting.change == look.missing:
-                parting.cause, parting.why, parting.ended = "log", "", look.position
+                self._blame_log(parting, look)
+                parting.ended = look.position
                 return
-        self.partings.append(Parting("log", self.number, look.previous_scan, look.position, _minus(self.zero, look.missing)))
+        self._found_by_run("log", _minus(self.zero, look.missing), look, look.previous_scan)
 
     def _tell_apart(self, waiting: Sequence[Parting], by_others: Vector, look: _Look) -> Vector:
         """Tell of merges that found other rows than the log says whose change that was; return what else others changed in the target.
@@ -281,16 +300,25 @@ class _Partition:
             if by_others == _minus(self.zero, parting.change) or by_others == _minus(self.zero, _sum(waiting, self.zero)):
                 break
         else:
-            is_log = by_others == self.zero
             for parting in waiting:
-                parting.cause, parting.why = ("log", "") if is_log else ("unknown", AT_ONCE)
+                if by_others == self.zero:
+                    self._blame_log(parting, look)
+                else:
+                    parting.why = AT_ONCE
             return self.zero
         edited = [parting] if by_others == _minus(self.zero, parting.change) else waiting
         for one in waiting:
-            one.cause, one.why = "log", ""
+            self._blame_log(one, look)
             if one in edited:
-                one.cause, one.after, one.ended, one.ended_batch = "target", look.previous, one.through, one.batch
+                one.cause, one.after, one.after_check = "target", self.positions[look.previous], look.previous
+                one.ended, one.ended_batch = one.through, one.batch
         return self.zero
+
+    def _blame_log(self, parting: Parting, look: _Look) -> None:
+        """Say that the log lacked a change: after the last scan of the source, which would have found it, and before the merge."""
+        if parting.cause == "unknown":
+            parting.cause, parting.why = "log", ""
+            parting.after, parting.after_check = self.positions[look.previous_scan], look.previous_scan
 
     def _change_by_others(self, change: Vector, look: _Look) -> None:
         if look.apart == self.zero:  # whoever it was, it is right again
@@ -299,7 +327,11 @@ class _Partition:
             if change == _minus(self.zero, parting.change):
                 parting.ended = look.position
                 return
-        self.partings.append(Parting("target", self.number, look.previous, look.position, change))
+        self._found_by_run("target", change, look, look.previous)
+
+    def _found_by_run(self, cause: Cause, change: Vector, look: _Look, after: int) -> None:
+        where = self.number, self.positions[after], look.position
+        self.partings.append(Parting(cause, *where, change, after_check=after, through_check=look.index))
 
     def _open(self) -> list[Parting]:
         return [parting for parting in self.partings if parting.ended is None]

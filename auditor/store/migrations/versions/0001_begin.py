@@ -531,8 +531,10 @@ def _live_tables() -> None:
     _table(
         "auditor_live_checks",
         Column("epoch", short_text(16), primary_key=True),
-        Column("position", big_integer(), primary_key=True, autoincrement=False),
+        Column("number", big_integer(), primary_key=True, autoincrement=False),
+        Column("position", big_integer(), nullable=False),
         Column("at", Moment()),
+        Column("noted_at", Moment(), nullable=False),
         Column("scanned", Boolean(), nullable=False),
         Column("apart", long_binary(), nullable=False),
         Column("missing", long_binary(), nullable=False),
