@@ -45,7 +45,7 @@ LEFT JOIN (
 -- name: places
 -- One row per row: the partition in which it lies, and its place there.
 SELECT
-  ${partition} AS partition_id,
-  ${place} AS place
+  ${partition} AS ${p}partition_id,
+  ${place} AS ${p}place
 FROM ${table}
 WHERE ${where}

@@ -85,6 +85,7 @@ def places(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int]) -> 
     fragments = {
         "partition": partition(plan, side, dialect),
         "place": remainder or position(key_number(plan, side, dialect), dialect),
+        "p": plan.prefix,
         "table": plan.sides[side].table,
     }
     conditions = partition_conditions(plan, side, dialect, numbers, len(numbers))

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import dialects
-from auditor.run.live.ledger import Entry, LedgerStatements, check_chain, read_entries
+from auditor.run.live import plans
+from auditor.run.live.ledger import Deviation, Entry, LedgerStatements, check_chain, read_deviation, read_entries
+from auditor.sql.merge import MergeStatements
 from auditor.store import live_epochs
 from tests.live import Engines
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements
@@ -21,9 +23,13 @@ _numbers = itertools.count()
 
 MYSQL_DUCKDB = pytest.param(("mysql", "duckdb"), marks=[pytest.mark.mysql, pytest.mark.duckdb], id="mysql-duckdb")
 MARIADB_POSTGRES = pytest.param(("mariadb", "postgres"), marks=[pytest.mark.mariadb, pytest.mark.postgres], id="mariadb-postgres")
+MARIADB_MYSQL = pytest.param(("mariadb", "mysql"), marks=[pytest.mark.mariadb, pytest.mark.mysql], id="mariadb-mysql")
+MYSQL_MARIADB = pytest.param(("mysql", "mariadb"), marks=[pytest.mark.mariadb, pytest.mark.mysql], id="mysql-mariadb")
+MYSQL_REDSHIFT = pytest.param(("mysql", "redshift"), marks=[pytest.mark.mysql, pytest.mark.redshift], id="mysql-redshift")
+PAIRS = [MYSQL_DUCKDB, MARIADB_POSTGRES, MARIADB_MYSQL, MYSQL_MARIADB, MYSQL_REDSHIFT]
 
 
-@pytest.fixture(params=[MYSQL_DUCKDB, MARIADB_POSTGRES])
+@pytest.fixture(params=PAIRS)
 def road(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[SummingRoad]:
     source, target = (engines.live(name) for name in request.param)
     made = SummingRoad(tmp_path, source, TABLE, "" if target.name == "duckdb" else target.url, f"booked_{next(_numbers)}")
@@ -68,3 +74,63 @@ def test_merges_that_do_as_the_log_says_leave_empty_entries(road: SummingRoad) -
         assert len(of_epoch) > 4 and [entry.body for entry in of_epoch] == [""] * len(of_epoch)
         assert {entry.version for entry in of_epoch} == {"0.1.0"}
     assert len(entries(road)) == len(LAYOUTS)
+
+
+def deviating(road: SummingRoad) -> list[list[tuple[int, Deviation]]]:
+    """The numbers of the merges, by epoch, that did otherwise than the log says, and how."""
+    widths = [plans.widths(road.plan(epoch)) for epoch in live_epochs.list_epochs(road.store, lasting=True)]
+    return [
+        [(number, read_deviation(entry.body, *sizes)) for number, entry in enumerate(of_epoch) if entry.body]
+        for of_epoch, sizes in zip(entries(road), widths, strict=True)
+    ]
+
+
+def test_merges_that_do_otherwise_say_how(road: SummingRoad, monkeypatch: pytest.MonkeyPatch) -> None:
+    road.begin(ledger=True)
+    write(road, 0)
+    road.merge()
+    right = MergeStatements.prepare, MergeStatements.change
+    with monkeypatch.context() as patched:
+        drop = "DELETE FROM {last} WHERE id IN (1, 2)"
+        patched.setattr(MergeStatements, "prepare", lambda self, *given: [*right[0](self, *given), drop.format(last=self.last)])
+        road.log.run(f"REPLACE INTO {TABLE} (id, price) VALUES (1, 4), (2, 4), (3, 4), (150, 4)")
+        road.merge()
+        road.log.run(f"DELETE FROM {TABLE} WHERE id IN (2, 150)")
+        road.merge()
+        patched.undo()
+        damage = "UPDATE {target} SET price = 6 WHERE id = 3"
+        patched.setattr(MergeStatements, "change", lambda self, *given: [*right[1](self, *given), damage.format(target=self.target)])
+        road.log.run(f"UPDATE {TABLE} SET price = 5 WHERE id IN (3, 200)")
+        road.merge()
+    road.execute(f"DELETE FROM {road.schema}.{TABLE} WHERE id = 1")
+    road.log.run(f"UPDATE {TABLE} SET price = 8 WHERE id IN (1, 3)")
+    road.merge()
+    found = deviating(road)
+    assert [len(of_epoch) for of_epoch in found] == [4] * len(LAYOUTS)
+    for of_epoch in found:
+        numbers = [number for number, _ in of_epoch]
+        assert numbers == list(range(numbers[0], numbers[0] + 4)), "one after the other"
+        (_, dropped), (_, undeleted), (_, wrong), (_, edited) = of_epoch
+        assert sum(dropped.wrote.rows) in (-1, -2, 0) and len(dropped.wrote) and not dropped.contradicted
+        assert (
+            not len(undeleted.wrote)
+            and sum(undeleted.replaced.rows) == -1
+            and undeleted.misplaced == {*undeleted.replaced.partition.tolist()}
+        )
+        assert sum(wrong.wrote.rows) == 0 and len(wrong.wrote) == 1 and not len(wrong.replaced)
+        assert not len(edited.wrote) and len(edited.replaced) in (1, 2) and not edited.misplaced
+    assert road.reasons() == set(), "the source's sums are right whatever the target holds"
+
+
+def test_what_somebody_else_did_to_rows_is_found_by_a_refresh(road: SummingRoad) -> None:
+    road.begin(LAYOUTS[:1], ledger=True)
+    road.execute(f"DELETE FROM {road.schema}.{TABLE} WHERE id = 5", f"UPDATE {road.schema}.{TABLE} SET price = 77 WHERE id = 100")
+    road.execute(f"INSERT INTO {road.schema}.{TABLE} (id, price) VALUES (100000, 1)")
+    road.refresh()
+    road.merge()
+    [of_epoch] = deviating(road)
+    assert of_epoch and all(not len(deviation.wrote) for _, deviation in of_epoch)
+    replaced = {
+        int(number): int(rows) for _, one in of_epoch for number, rows in zip(one.replaced.partition, one.replaced.rows, strict=True)
+    }
+    assert replaced == {5 // 16: -1, 100 // 16: 0, 100000 // 16: 1}

@@ -55,6 +55,7 @@ CHAINS = (
         "auditor.cli._bootstrap": "",
         "auditor.service.workers": "cryptography rich",
         "auditor.cli._drill": "",
+        "auditor.cli._bisect": "",
         "auditor.pipeline.run": "pyarrow",
         "auditor.pipeline.target_process": "",
         "auditor.pipeline.segments.process": "",
