@@ -56,7 +56,7 @@ class LiveCost:
 
     ``cpu`` and ``seconds`` have the figures of each run by audit, live or full: CPU seconds by server and of the auditor's own process,
     of which DuckDB is a part. ``rates`` are events per CPU second of the pipeline's process, with live summaries, with a ledger beside and
-    without both, and ``speeds`` events per second of it.
+    without both; ``with_target`` are the same with the CPU seconds of the target's server, and ``speeds`` events per second.
     """
 
     pair: str
@@ -64,6 +64,7 @@ class LiveCost:
     cpu: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     rates: dict[str, list[float]] = field(default_factory=dict)
+    with_target: dict[str, list[float]] = field(default_factory=dict)
     speeds: dict[str, list[float]] = field(default_factory=dict)
     prescan: dict[str, str] = field(default_factory=dict)
     """What each audit's pre-scan found; empty where it made none."""
@@ -195,6 +196,7 @@ def _compare_streams(road: _Carried, cost: LiveCost, rows: int, repeat: int) -> 
     """Carry the same statements in turns: with live summaries, with a ledger beside them, and by tables without both."""
     road.loader = Loader(road.loader.where, "wh", road.settings.connections["warehouse"])  # the one that delivered has been stopped
     carried: dict[str, tuple[AlignedRoad, str]] = {LIVE: (road, TABLE_NAME)}
+    meters = _meters(road)
     with ExitStack() as held:
         for label, more in ((LEDGER, "summaries: live, ledger: true"), (FULL, "")):
             folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=f"auditor-{label}-")))
@@ -202,9 +204,12 @@ def _compare_streams(road: _Carried, cost: LiveCost, rows: int, repeat: int) -> 
         for turn in range(repeat + 1):
             for label, (of_label, table) in carried.items():
                 road.log.run(f"UPDATE {table} SET quantity = (quantity + 1) % 50, weight = {turn} WHERE id < {min(rows, EVENTS)}")
-                cpu, seconds = _carry(of_label)
+                before, began = {side: meter() for side, meter in meters.items()}, time.monotonic()
+                of_label.merge()
+                seconds, used = time.monotonic() - began, {side: meter() - before[side] for side, meter in meters.items()}
                 if turn:
-                    cost.rates.setdefault(label, []).append(min(rows, EVENTS) / cpu)
+                    cost.rates.setdefault(label, []).append(min(rows, EVENTS) / used[OWN])
+                    cost.with_target.setdefault(label, []).append(min(rows, EVENTS) / (used[OWN] + used.get(TARGET, 0.0)))
                     cost.speeds.setdefault(label, []).append(min(rows, EVENTS) / seconds)
 
 
@@ -223,10 +228,3 @@ def _beside(road: _Carried, folder: Path, label: str, more: str, rows: int) -> A
             raise RuntimeError(f"{label}: {begun.verdict}: {'; '.join(begun.reasons)}")
         made.loader = Loader(made.loader.where, "wh", made.settings.connections["warehouse"])
     return made
-
-
-def _carry(road: AlignedRoad) -> tuple[float, float]:
-    """Return the CPU seconds of this process, and the seconds, in which a pipeline stages and merges what the log has."""
-    before, began = own_seconds(), time.monotonic()
-    road.merge()
-    return own_seconds() - before, time.monotonic() - began

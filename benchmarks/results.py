@@ -115,7 +115,7 @@ where the audit decides on one after runs that matched. They take turns
 while the pipeline runs, which brought a change of one row in {CHANGED} before.
 CPU seconds are those of the servers' processes; DuckDB is a part of the auditor's own process, and counts there. A live audit is to take
 less than half of both servers' CPU seconds, and to be no slower. "Events per CPU second" are of {EVENTS:,} updates that a pipeline in one
-process, without Spark, reads, stages and merges; those of the target's server are not counted there, but in "events per second".
+process, without Spark, reads, stages and merges; of them and of the target's server in the next column.
 With a ledger, each merge also sums up in the target the rows that it finds and leaves.
 """
 
@@ -441,6 +441,7 @@ def _live_table(lives: Sequence[LiveCost]) -> str:
         "auditor's process",
         "seconds",
         "events per CPU second",
+        "with the target's",
         "events per second",
         "pre-scan",
     ]
@@ -459,7 +460,7 @@ def _live_table(lives: Sequence[LiveCost]) -> str:
 
 
 def _stream_pace(cost: LiveCost, label: str) -> list[str]:
-    return [f"{median(some[label]):,.0f}" if label in some else "" for some in (cost.rates, cost.speeds)]
+    return [f"{median(some[label]):,.0f}" if label in some else "" for some in (cost.rates, cost.with_target, cost.speeds)]
 
 
 def _load_table(loads: Sequence[Load]) -> str:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
+import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from auditor.api_models.bisection import Bisection, Parting
+from auditor.connections.writer import open_writer
+from auditor.history.stored_plan import load_plan
 from auditor.model import Verdict
 from auditor.pipeline import live
 from auditor.pipeline.merge.loader import Loader
+from auditor.run.live import running_sums
+from auditor.run.live.ledger import Deviation, Entry, LedgerStatements, record
 from auditor.service import bisection, running
 from auditor.sql.merge import MergeStatements
 from auditor.store import live_epochs
@@ -230,3 +238,41 @@ def test_a_ledger_that_cannot_be_kept_ends_and_the_merge_is_done(road: Road, mon
     assert not isinstance(sums, str)
     epoch = sums.current()
     assert epoch and epoch.state == "kept", "the live summaries go on"
+
+
+MANY = 100_000
+"""Batches of a ledger that is searched."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("road", [MARIADB_POSTGRES], indirect=True)
+def test_a_hundred_thousand_batches_are_searched_without_a_scan(road: Road) -> None:
+    road.quiet(1)
+    road.batch(*(f"UPDATE {TABLE} SET item = 'more {number}'" for number in range(8)))
+    ledger = f"{road.schema}.auditor_ledger"
+    [epoch] = live_epochs.list_epochs(road.store, lasting=True)
+    [(end,)] = road.query(f"SELECT MAX(place) FROM {ledger}")
+    step = (int(end) - epoch.position) // MANY
+    assert step > 0
+    places = [epoch.position + step * number for number in range(MANY)] + [int(end)]
+    plan = load_plan(json.dumps(dict(epoch.plan)).encode())
+    assert plan is not None
+    wrong = running_sums.of(np.array([1]), np.array([-1]), np.array([[-5, -7]]), np.zeros((1, 2 * plan.t - 1), np.int64))
+    body = record(Deviation(wrong, running_sums.none(2, 2 * plan.t - 1)))
+    guilty = random.randrange(MANY)
+    entries = [
+        Entry(epoch.id, before, after, "2026-11-29T03:12:04.000+00:00", "0.0.9", body=body if number == guilty else "")
+        for number, (before, after) in enumerate(pairwise(places))
+    ]
+    with open_writer("warehouse", road.settings.connections["warehouse"]) as session:
+        statements = LedgerStatements(session.dialect, road.schema)
+        session.execute(statements.forget(epoch.id))
+        begin = statements.write(entries[0])[0].partition("VALUES")[0]
+        for first in range(0, MANY, 5000):
+            values = [statements.write(entry)[0].partition("VALUES")[2] for entry in entries[first : first + 5000]]
+            session.execute(f"{begin}VALUES {', '.join(values)}")
+    began = time.monotonic()
+    found = road.bisect()
+    print(f"{MANY:,} batches: {time.monotonic() - began:.1f} s")
+    parting = only(found)
+    assert found.batches == MANY and parting.batch and (parting.batch.first, parting.batch.version) == (guilty + 1, "0.0.9")

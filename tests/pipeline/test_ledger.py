@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 import pytest
 
 import dialects
+from auditor.errors import LiveSummariesWrong
+from auditor.pipeline.merge import live_sums, target_ledger
 from auditor.run.live import plans
 from auditor.run.live.ledger import Deviation, Entry, LedgerStatements, check_chain, read_deviation, read_entries
 from auditor.sql.merge import MergeStatements
 from auditor.store import live_epochs
 from tests.live import Engines
+from tests.pipeline.conftest import opened_url
 from tests.pipeline.live_summing import LAYOUTS, SummingRoad, statements
 
 pytestmark = [pytest.mark.alone, pytest.mark.engines_in_turn]
@@ -30,14 +34,15 @@ PAIRS = [MYSQL_DUCKDB, MARIADB_POSTGRES, MARIADB_MYSQL, MYSQL_MARIADB, MYSQL_RED
 
 
 @pytest.fixture(params=PAIRS)
-def road(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[SummingRoad]:
+def road(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SummingRoad]:
     source, target = (engines.live(name) for name in request.param)
-    made = SummingRoad(tmp_path, source, TABLE, "" if target.name == "duckdb" else target.url, f"booked_{next(_numbers)}")
-    made.create(KEYS)
-    yield made
-    if target.name != "duckdb":
-        made.drop()
-    made.close()
+    with opened_url(target, tmp_path, engines, monkeypatch) as url:
+        made = SummingRoad(tmp_path, source, TABLE, "" if target.name == "duckdb" else url, f"booked_{next(_numbers)}")
+        made.create(KEYS)
+        yield made
+        if target.name != "duckdb":
+            made.drop()
+        made.close()
 
 
 def entries(road: SummingRoad) -> list[list[Entry]]:
@@ -134,3 +139,40 @@ def test_what_somebody_else_did_to_rows_is_found_by_a_refresh(road: SummingRoad)
         int(number): int(rows) for _, one in of_epoch for number, rows in zip(one.replaced.partition, one.replaced.rows, strict=True)
     }
     assert replaced == {5 // 16: -1, 100 // 16: 0, 100000 // 16: 1}
+
+
+@pytest.mark.parametrize("road", [MARIADB_POSTGRES, MYSQL_DUCKDB], indirect=True)
+def test_killed_loaders_keep_their_books(road: SummingRoad) -> None:
+    road.begin(LAYOUTS[1:], ledger=True)
+    drawn, kills = random.Random(7), 0
+    for seed in range(2):
+        write(road, seed, 25)
+        road.refresh()
+        road.stage(range_bytes=8192)
+        kills += road.merge_with_kills(drawn)
+    assert kills >= 3 and road.check() > 20
+    assert [entry.body for of_epoch in entries(road) for entry in of_epoch if entry.body] == []
+
+
+@pytest.mark.parametrize("road", [MARIADB_POSTGRES], indirect=True)
+def test_long_ledgers_are_folded_and_keep_what_went_wrong(road: SummingRoad, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_sums, "MOST_ROWS", 3)
+    monkeypatch.setattr(target_ledger, "MOST_ENTRIES", 6)
+    road.begin(LAYOUTS[:1], ledger=True)
+    for number in range(20):
+        if number == 4:
+            road.execute(f"UPDATE {road.schema}.{TABLE} SET price = 6 WHERE id = 3")
+        road.log.run(f"UPDATE {TABLE} SET price = {number + 1000} WHERE id IN (3, 200)")
+        road.merge()
+    [of_epoch] = entries(road)
+    assert len(of_epoch) < 12 and sum(entry.batches for entry in of_epoch) == 20 and max(entry.batches for entry in of_epoch) > 3
+    [[(number, deviation)]] = deviating(road)
+    assert sum(entry.batches for entry in of_epoch[:number]) == 4 and of_epoch[number].batches == 1 and len(deviation.replaced) == 1
+    road.execute(f"UPDATE {road.schema}.auditor_ledger SET version = 'x' WHERE previous = {of_epoch[0].previous}")
+    for number in range(30, 50):
+        road.log.run(f"UPDATE {TABLE} SET price = {number} WHERE id = 3")
+        road.merge()
+    [epoch] = live_epochs.list_epochs(road.store, lasting=True)
+    assert not epoch.ledger_ended and road.reasons() == set(), "a damaged ledger stops no merge"
+    with pytest.raises(LiveSummariesWrong, match="the ledger is missing what was merged after"):
+        entries(road)
