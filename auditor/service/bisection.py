@@ -278,7 +278,7 @@ def _sentence(
             text = f"equal until batch {batch.first - 1:,}, unequal from batch {batch.last:,}: its merge at {moment(batch.merged_at)},"
             text += f" by auditor {batch.version}, did otherwise than the source's log says, in {rows}"
             if event:
-                text += f"; the first event is a {event.kind} in the transaction {event.gtid or f'that ends at {event.place}'}"
+                text += f"; their first event, of kind {event.kind}, is in the transaction {event.gtid or f'that ends at {event.place}'}"
         case "target":
             text = f"others changed rows in the target {between}, in {rows}"
         case "log":

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from auditor.api_models.bisection import Bisection, Parting
+from auditor.cli import main
 from auditor.connections.writer import open_writer
 from auditor.history.stored_plan import load_plan
 from auditor.model import Verdict
@@ -276,3 +277,21 @@ def test_a_hundred_thousand_batches_are_searched_without_a_scan(road: Road) -> N
     print(f"{MANY:,} batches: {time.monotonic() - began:.1f} s")
     parting = only(found)
     assert found.batches == MANY and parting.batch and (parting.batch.first, parting.batch.version) == (guilty + 1, "0.0.9")
+
+
+@pytest.mark.parametrize("road", [MARIADB_POSTGRES], indirect=True)
+def test_the_command_says_it_in_words_and_as_json(road: Road, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["bisect", AUDIT, "--config", str(road.config_file)]
+    road.quiet(1)
+    assert main(asked) == 0
+    assert capsys.readouterr().out.startswith("EQUAL  aligned: target and source are equal: 1 merge did as the log says")
+    road.edit(f"DELETE FROM {TABLE} WHERE id = 64")
+    assert road.check() is Verdict.MISMATCH
+    assert main([*asked, "--format", "json"]) == 1
+    found = Bisection.from_json(capsys.readouterr().out)
+    assert found == road.bisect() and only(found).cause == "target"
+    assert main(asked) == 1
+    out = capsys.readouterr().out
+    assert "others changed rows in the target between " in out and f"in keys {SIZE} to {2 * SIZE - 1}" in out
+    road.execute(f"DROP TABLE {road.schema}.auditor_ledger")
+    assert main(asked) == 3 and "it cannot be told, because the target has no table" in capsys.readouterr().out
