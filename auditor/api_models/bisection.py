@@ -57,7 +57,7 @@ class Bisection(ApiModel):
 
     audit: str
     answer: Literal["equal", "different", "unknown"] = Field(
-        description="`equal`: nothing differs as of the last run, and no merge after it did otherwise than the log says."
+        description="`equal`: the target equals the source's log as of the last run, and no merge after it did otherwise than the log says."
         " `different`: rows differ, and each cause is known. `unknown`: it cannot be told, or not of all rows."
     )
     sentence: str

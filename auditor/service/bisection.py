@@ -158,11 +158,12 @@ class _Answer:
         if lasting:
             sentence = listed[0].sentence + (f"; {plural(len(lasting) - 1, 'further partition')} beside" if len(lasting) > 1 else "")
         else:
-            place = self.sums.place_of(last.position)
-            sentence = f"target and source are equal: {plural(found.batches, 'merge')} did as the log says"
-            if found.partings:
-                sentence = f"target and source are equal again after {plural(len(found.partings), 'parting')}"
-            sentence += f", and the last run found no difference as of {place}; what others changed in the target since is not known"
+            merges = "no merge has done otherwise since" if found.partings else f"none of {plural(found.batches, 'merge')} did otherwise"
+            sentence = (
+                f"the target equals the source's log{' again' if found.partings else ''}: the last run found no difference as of"
+                f" {self.sums.place_of(last.position)}, and {merges}; the source itself was last read as of {self.epoch.proved_log_place},"
+                " and what others changed in the target since the run is not known"
+            )
         return Bisection(
             audit=self.name,
             answer=answer,
@@ -286,7 +287,7 @@ def _sentence(
             if batch:
                 text = f"the log did not hold a change of the source that came before batch {batch.last:,}, in {rows}"
         case "before":
-            text = f"rows differed when the ledger began, in {rows}"
+            text = f"rows differed already when a run first compared them, in {rows}"
         case _:
             where = f"in batch {batch.last:,}" if batch else between
             text = f"it cannot be told what happened {where}, in {rows}, because {one.why}"

@@ -284,7 +284,7 @@ def test_the_command_says_it_in_words_and_as_json(road: Road, capsys: pytest.Cap
     asked = ["bisect", AUDIT, "--config", str(road.config_file)]
     road.quiet(1)
     assert main(asked) == 0
-    assert capsys.readouterr().out.startswith("EQUAL  aligned: target and source are equal: 1 merge did as the log says")
+    assert capsys.readouterr().out.startswith("EQUAL  aligned: the target equals the source's log: the last run found no difference as of ")
     road.edit(f"DELETE FROM {TABLE} WHERE id = 64")
     assert road.check() is Verdict.MISMATCH
     assert main([*asked, "--format", "json"]) == 1

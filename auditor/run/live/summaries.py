@@ -141,6 +141,8 @@ class LiveSummaries:
         self.sums.stopped = stopped
         if why := plans.why_not_live(replace(draft, partitioning=Partitioning(strategy="range", size=2))):
             raise LiveSummariesUnusable(why)
+        if self._audit.ledger and draft.is_tolerant:
+            raise LiveSummariesUnusable("a ledger is of exact rows, and the audit tolerates deviations; remove ledger, or the tolerances")
         epoch = self.epoch = self.sums.current()
         begun = self.sums.plan_of(epoch) if epoch and epoch.state == "kept" else None
         if epoch is None or begun is None:
