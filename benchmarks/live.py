@@ -11,13 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from auditor.model import Verdict
 from auditor.pipeline import live
+from auditor.pipeline.merge.loader import Loader
 from auditor.service import running
 from benchmarks.servers import Servers
 from benchmarks.stream import TABLE, TABLE_NAME
@@ -26,7 +27,7 @@ from tests.pipeline.aligned_road import AUDIT, AlignedRoad
 from tests.servers.process import Unavailable
 
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-duckdb")
-LIVE, FULL = "live", "full"
+LIVE, FULL, LEDGER = "live", "full", "ledger"
 SOURCE, TARGET, OWN = "source", "target", "auditor"
 BEGUN = 100
 """Rows that come through the pipeline before the others are written on both sides."""
@@ -54,7 +55,8 @@ class LiveCost:
     """One pair of engines; ``why`` has the reason if it did not run.
 
     ``cpu`` and ``seconds`` have the figures of each run by audit, live or full: CPU seconds by server and of the auditor's own process,
-    of which DuckDB is a part. ``rates`` are events per CPU second of the pipeline, with live summaries and without them.
+    of which DuckDB is a part. ``rates`` are events per CPU second of the pipeline's process, with live summaries, with a ledger beside and
+    without both; ``with_target`` are the same with the CPU seconds of the target's server, and ``speeds`` events per second.
     """
 
     pair: str
@@ -62,6 +64,8 @@ class LiveCost:
     cpu: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     rates: dict[str, list[float]] = field(default_factory=dict)
+    with_target: dict[str, list[float]] = field(default_factory=dict)
+    speeds: dict[str, list[float]] = field(default_factory=dict)
     prescan: dict[str, str] = field(default_factory=dict)
     """What each audit's pre-scan found; empty where it made none."""
     why: str = ""
@@ -189,26 +193,38 @@ def _children(pid: int) -> list[int]:
 
 
 def _compare_streams(road: _Carried, cost: LiveCost, rows: int, repeat: int) -> None:
-    """Carry the same statements in turns: by the pipeline with live summaries, and by one of another table without them."""
-    other = f"{TABLE_NAME}_bare"
-    with tempfile.TemporaryDirectory(prefix="auditor-bare-") as name:
-        url = road.settings.connections["warehouse"].url
-        into = "" if road.query_dialect == "duckdb" else url
-        bare = AlignedRoad(Path(name), LiveEngine("source", "mysql", road.source_url), other, into, "live_cost_bare")
-        with closing(bare):
-            road.log.run(f"DROP TABLE IF EXISTS {other}", f"CREATE TABLE {other} LIKE {TABLE_NAME}")
-            road.log.run(f"INSERT INTO {other} SELECT * FROM {TABLE_NAME} WHERE id < {min(rows, EVENTS)}")
-            bare.merge()
-            for turn in range(repeat + 1):
-                for label, carried, table in ((LIVE, road, TABLE_NAME), (FULL, bare, other)):
-                    road.log.run(f"UPDATE {table} SET quantity = (quantity + 1) % 50, weight = {turn} WHERE id < {min(rows, EVENTS)}")
-                    rate = min(rows, EVENTS) / _carry(carried)
-                    if turn:
-                        cost.rates.setdefault(label, []).append(rate)
+    """Carry the same statements in turns: with live summaries, with a ledger beside them, and by tables without both."""
+    road.loader = Loader(road.loader.where, "wh", road.settings.connections["warehouse"])  # the one that delivered has been stopped
+    carried: dict[str, tuple[AlignedRoad, str]] = {LIVE: (road, TABLE_NAME)}
+    meters = _meters(road)
+    with ExitStack() as held:
+        for label, more in ((LEDGER, "summaries: live, ledger: true"), (FULL, "")):
+            folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=f"auditor-{label}-")))
+            carried[label] = (held.enter_context(closing(_beside(road, folder, label, more, rows))), f"{TABLE_NAME}_{label}")
+        for turn in range(repeat + 1):
+            for label, (of_label, table) in carried.items():
+                road.log.run(f"UPDATE {table} SET quantity = (quantity + 1) % 50, weight = {turn} WHERE id < {min(rows, EVENTS)}")
+                before, began = {side: meter() for side, meter in meters.items()}, time.monotonic()
+                of_label.merge()
+                seconds, used = time.monotonic() - began, {side: meter() - before[side] for side, meter in meters.items()}
+                if turn:
+                    cost.rates.setdefault(label, []).append(min(rows, EVENTS) / used[OWN])
+                    cost.with_target.setdefault(label, []).append(min(rows, EVENTS) / (used[OWN] + used.get(TARGET, 0.0)))
+                    cost.speeds.setdefault(label, []).append(min(rows, EVENTS) / seconds)
 
 
-def _carry(road: AlignedRoad) -> float:
-    """Return the CPU seconds of this process in which a pipeline stages and merges what the log has."""
-    before = own_seconds()
-    road.merge()
-    return own_seconds() - before
+def _beside(road: _Carried, folder: Path, label: str, more: str, rows: int) -> AlignedRoad:
+    """Return a pipeline of another table, with rows for the events; its sums and its ledger have begun, if it has any."""
+    table = f"{TABLE_NAME}_{label}"
+    into = "" if road.query_dialect == "duckdb" else road.settings.connections["warehouse"].url
+    made = AlignedRoad(folder, LiveEngine("source", "mysql", road.source_url), table, into, f"live_cost_{label}", more)
+    road.log.run(f"DROP TABLE IF EXISTS {table}", f"CREATE TABLE {table} LIKE {TABLE_NAME}")
+    road.log.run(f"INSERT INTO {table} SELECT * FROM {TABLE_NAME} WHERE id < {min(rows, EVENTS)}")
+    made.merge()
+    if more:
+        with made.delivering():
+            begun = made.audit()
+        if begun.verdict is not Verdict.MATCH:
+            raise RuntimeError(f"{label}: {begun.verdict}: {'; '.join(begun.reasons)}")
+        made.loader = Loader(made.loader.where, "wh", made.settings.connections["warehouse"])
+    return made

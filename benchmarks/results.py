@@ -11,7 +11,7 @@ from benchmarks import outcome, repair_tables
 from benchmarks.copies import Copy
 from benchmarks.cost import BARE_SCAN, PUBLISHED_STATEMENT, Cost
 from benchmarks.duel import Row
-from benchmarks.live import CHANGED, EVENTS, FULL, LIVE, OWN, SOURCE, TARGET, LiveCost
+from benchmarks.live import CHANGED, EVENTS, FULL, LEDGER, LIVE, OWN, SOURCE, TARGET, LiveCost
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
 from benchmarks.publishing import Publication
@@ -115,7 +115,8 @@ where the audit decides on one after runs that matched. They take turns
 while the pipeline runs, which brought a change of one row in {CHANGED} before.
 CPU seconds are those of the servers' processes; DuckDB is a part of the auditor's own process, and counts there. A live audit is to take
 less than half of both servers' CPU seconds, and to be no slower. "Events per CPU second" are of {EVENTS:,} updates that a pipeline in one
-process, without Spark, reads, stages and merges.
+process, without Spark, reads, stages and merges; of them and of the target's server in the next column.
+With a ledger, each merge also sums up in the target the rows that it finds and leaves.
 """
 
 
@@ -440,6 +441,8 @@ def _live_table(lives: Sequence[LiveCost]) -> str:
         "auditor's process",
         "seconds",
         "events per CPU second",
+        "with the target's",
+        "events per second",
         "pre-scan",
     ]
     body = []
@@ -448,10 +451,16 @@ def _live_table(lives: Sequence[LiveCost]) -> str:
             used = cost.cpu[audit]
             each = [f"{median(used[side]):.2f}" if side in used else "" for side in (SOURCE, TARGET, OWN)]
             share = f"{cost.servers(audit) / cost.servers(FULL):.2f}"
-            pace = [f"{median(cost.seconds[audit]):.2f}", f"{median(cost.rates[audit]):,.0f}"]
+            pace = [f"{median(cost.seconds[audit]):.2f}", *_stream_pace(cost, audit)]
             body.append([f"{cost.pair}, {cost.rows:,}", audit, f"{cost.servers(audit):.2f}", share, *each, *pace, cost.prescan[audit]])
+        if LEDGER in cost.rates:
+            body.append([f"{cost.pair}, {cost.rows:,}", f"{LIVE}, with a ledger", *[""] * 6, *_stream_pace(cost, LEDGER), ""])
     left_out = "".join(f"\n\n{cost.pair}: not run: {cost.why}." for cost in lives if cost.why)
     return _table(head, body) + left_out
+
+
+def _stream_pace(cost: LiveCost, label: str) -> list[str]:
+    return [f"{median(some[label]):,.0f}" if label in some else "" for some in (cost.rates, cost.with_target, cost.speeds)]
 
 
 def _load_table(loads: Sequence[Load]) -> str:

@@ -166,3 +166,16 @@ WHERE
 -- name: merge_last_drop
 -- Drops the table of last changes once they are merged.
 DROP TABLE ${last}
+
+-- name: merge_touched
+-- One row per row of the target that has a key of the last changes, as it is now.
+SELECT merged.*
+FROM ${last} AS changed
+JOIN ${target} AS merged ON ${matching}
+
+-- name: merge_touched_gone
+-- One row per row of the target, as it is now, whose key lies in an interval and has no last change.
+SELECT merged.*
+FROM ${target} AS merged
+WHERE ${interval}
+  AND NOT EXISTS (SELECT 1 FROM ${last} AS changed WHERE ${matching})

@@ -41,3 +41,11 @@ LEFT JOIN (
     ${statement}
   ) AS read_result
 ) AS read_all ON 1 = 1
+
+-- name: places
+-- One row per row: the partition in which it lies, and its place there.
+SELECT
+  ${partition} AS ${p}partition_id,
+  ${place} AS ${p}place
+FROM ${table}
+WHERE ${where}

@@ -38,6 +38,7 @@ from auditor.api.routing import (
     with_location,
 )
 from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
+from auditor.api_models.bisection import Bisection
 from auditor.api_models.run import Run
 from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus
 from auditor.config import KeyRange, TimeRange
@@ -45,7 +46,7 @@ from auditor.history import records
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
-from auditor.service import segment_audits, workers
+from auditor.service import bisection, segment_audits, workers
 from auditor.store import segment_register
 
 routes = router("audits")
@@ -192,6 +193,14 @@ def get_sql(
     if format == "text" or (format is None and request.headers.get("Accept", "").startswith("text/plain")):
         return PlainTextResponse("\n".join(scripts.values()))
     return ConsoleScripts(**scripts)
+
+
+@routes.get("/audits/{name}/bisection", response_model=Bisection, **route_options("read", 404, 502, 504))
+def get_bisection(app: App, name: AuditName) -> Bisection:
+    """Say at which merge the audit's target and its source parted, and who parted them. This connects to the target to read its ledger."""
+    service.audit(app.settings, name)
+    with slow_request():
+        return bisection.bisect(app.settings, app.store, name)
 
 
 @routes.get("/audits/{name}/runs", response_model=Paginated[Run], **route_options("read", 404))

@@ -68,6 +68,7 @@ def parser() -> argparse.ArgumentParser:
     _add_run_commands(command)
     _add_patch_command(command)
     _add_trace_command(command)
+    _add_bisect_command(command)
     _add_drill_command(command)
     _add_bootstrap_command(command)
     _add_service_commands(command)
@@ -314,6 +315,17 @@ def _add_drill_command(command: AddCommand) -> None:
     drill = _with_config(command("drill", _lazy("_drill", "drill"), summary, more))
     drill.add_argument("audit", metavar="AUDIT", help="audit beside whose tables, and by whose channels, the drill is held")
     _add_format_option(drill, "text", "json")
+
+
+def _add_bisect_command(command: AddCommand) -> None:
+    summary = "Say at which merge a target and its source parted, and who parted them, from the ledger of an audit with ledger: true"
+    more = (
+        "Neither table is read. What others changed is known as of the audit's last run: run it first. It exits with 1 if rows differ, and"
+        " with 3 if it cannot be told since when, or by whom."
+    )
+    bisect = _with_server(_with_config(command("bisect", _lazy("_bisect", "bisect"), summary, more)))
+    bisect.add_argument("audit", metavar="AUDIT", help="audit whose target is looked at")
+    _add_format_option(bisect, "text", "json")
 
 
 def _add_patch_command(command: AddCommand) -> None:

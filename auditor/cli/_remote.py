@@ -75,6 +75,13 @@ def ls(options: argparse.Namespace) -> int:
     return print_audits([_listed(audit) for audit in service.audits() if audit.name in names], options)
 
 
+def bisect(options: argparse.Namespace) -> int:
+    """Print what the ledger of an audit says."""
+    from auditor.cli._bisect import print_bisection
+
+    return print_bisection(client(options).bisect(options.audit), options)
+
+
 def differences(options: argparse.Namespace) -> int:
     """Print or write the stored differences of a run."""
     from auditor.cli._listing import print_differences

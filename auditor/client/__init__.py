@@ -27,6 +27,7 @@ from urllib.parse import urlencode
 from auditor.api_models import AnyApiModel
 from auditor.api_models.access import Event
 from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
+from auditor.api_models.bisection import Bisection
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable, TableEvent
 from auditor.api_models.repair import Patch, PatchRow, Repair
@@ -234,6 +235,10 @@ class Client:
     def partitions(self, run: str, state: str | None = None) -> Iterator[Partition]:
         """Yield the partitions of a run, optionally only those in one state, such as ``unequal``."""
         return self._service.models(Partition, f"/runs/{quoted(run)}/partitions", {"state": state} if state else {})
+
+    def bisect(self, audit: str) -> Bisection:
+        """Return at which merge an audit's target and its source parted, and who parted them. Raises UnknownAudit."""
+        return self._service.model(Bisection, "GET", f"/audits/{quoted(audit)}/bisection")
 
     def cancel(self, run: str) -> Run:
         """Request that a run be cancelled. Raises UnknownRun."""

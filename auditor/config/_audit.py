@@ -239,6 +239,8 @@ class Audit(Strict):
     """Let the pipeline that carries the table keep the source's summaries, so that a run reads only the target; implies ``align``."""
     rescan: Duration | None = None
     """With ``summaries: live``, after how long a run reads the source again, to find what its log did not say."""
+    ledger: bool = False
+    """With ``summaries: live``, let merges keep what they did to the target, so that ``auditor bisect`` says which one went wrong."""
     prescan: bool | None = None
     """Whether a run by the method signature or exact reads one digest or signature for each of some parts of the table first, and then
     only those that differ; by default decided by what the last runs found."""
@@ -273,6 +275,8 @@ class Audit(Strict):
             self._check_live()
         elif self.rescan is not None:
             raise ValueError("rescan belongs to summaries: live; add it, or remove rescan")
+        elif self.ledger:
+            raise ValueError("ledger belongs to summaries: live; add it, or remove ledger")
         if self.where_on == "source" and not isinstance(self.where, str):
             raise ValueError("where_on: source needs a filter in the portable language; write where as one text, or remove where_on")
         if self.where_on == "source" and self.via:

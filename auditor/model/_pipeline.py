@@ -271,6 +271,10 @@ class LiveEpoch:
     """When it ended, by the store's clock; None while it lasts."""
     reason: str = ""
     """Why it ended, as a sentence; '' while it lasts."""
+    ledger: bool = False
+    """Whether merges also keep what they did to the target's rows, each by itself."""
+    ledger_ended: str = ""
+    """Why merges no longer do, as a clause; '' while they do."""
 
     @property
     def salt(self) -> str:

@@ -27,7 +27,7 @@ PREFIX = "auditor_"
 POSITIONS = "auditor_positions"
 """The table of a target that says up to which position it holds each table."""
 
-OWN_TABLES = (POSITIONS, "auditor_live_sums", "auditor_last")
+OWN_TABLES = (POSITIONS, "auditor_live_sums", "auditor_ledger", "auditor_last")
 """Tables that a pipeline makes for itself in a schema of the target, some of them for a session alone."""
 
 STAGE = "auditor_stage_"
@@ -258,6 +258,14 @@ class MergeStatements:
         """
         if self.is_distinct and not bounds:
             return self._merge_distinct
+        return [*self.prepare(attempt, bounds), *self.change(bounds), *self.clear()]
+
+    def prepare(self, attempt: str, bounds: Sequence[Bound] = ()) -> Sequence[str]:
+        """Return the statements of a merge that change nothing of the target: the last change of each key is known after them."""
+        return [*([] if self.is_distinct else [self.keep_last(attempt)]), *self.void_bounds(bounds)]
+
+    def change(self, bounds: Sequence[Bound] = ()) -> Sequence[str]:
+        """Return the statements of a merge that change the target; those that clear up come after them."""
         merged, gone = self._aliases[0], list[str]()
         for some in _grouped(bounds):
             interval = _either([self._interval(bound, merged) for bound in some])
@@ -266,8 +274,22 @@ class MergeStatements:
                     f"\n  AND NOT EXISTS (SELECT 1 FROM {self.last} AS changed WHERE changed.{self.prefix}op = 'i' AND {self._matching})"
                 )
             gone.append(self._fill("merge_bounds_delete", target=self.target, interval=interval))
-        last_of_each = [] if self.is_distinct else [self.keep_last(attempt)]
-        return [*last_of_each, *self.void_bounds(bounds), *gone, *self._changes(), *self.clear()]
+        return [*gone, *self._changes()]
+
+    def touched(self, bounds: Sequence[Bound] = ()) -> Sequence[str]:
+        """Return derived tables, as SQL text: together the rows that the target has now of the keys that a prepared merge changes.
+
+        They are those with a last change, and those without one in the intervals of ``bounds``.
+        """
+        q, exact = self.dialect.names.quote, self.dialect.text.exact_text
+        pairs = [(f"merged.{q(name)}", f"changed.{q(name)}", name in self.loose) for name in self.key]
+        alike = [f"{column} = {other}" for column, other, _ in pairs]
+        alike += [f"{exact(column)} = {exact(other)}" for column, other, is_loose in pairs if is_loose]
+        names = {"target": self.target, "last": self.last, "matching": " AND ".join(alike)}
+        selected = [self._fill("merge_touched", **names)]
+        if bounds:  # all at once: intervals may overlap
+            selected.append(self._fill("merge_touched_gone", interval=_either([self._interval(one, "merged") for one in bounds]), **names))
+        return [f"({one}) AS touched" for one in selected]
 
     def void_bounds(self, bounds: Sequence[Bound]) -> list[str]:
         """Return the statements that turn last changes in intervals, which come before these in the stream, into deletions."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 import sql_templates
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, consecutive_ranges
 from auditor.sql import counts, power_sums, prescan
-from auditor.sql.key_number import bucket, key_number, partition
+from auditor.sql.key_number import bucket, key_number, partition, position
 from auditor.sql.power_sums import aggregates, minima
 from auditor.sql.row_text import row_text, text
 from auditor.sql.user_sql import checked
@@ -75,6 +75,21 @@ def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[s
         "where": chosen,
     }
     return checked(sql_templates.fill(dialect.template("rows"), fragments), dialect)
+
+
+def places(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int]) -> list[str]:
+    """Return statements that together list partition and place of each row of one side, whatever its filter, in partitions given by id."""
+    column, size = plan.columns[plan.partitioning.column], plan.partitioning.size
+    by_range = plan.partitioning.strategy == "range"
+    remainder = f"{dialect.numbers.remainder(column.expression[side], size, column.native[side])} + 1" if by_range else ""
+    fragments = {
+        "partition": partition(plan, side, dialect),
+        "place": remainder or position(key_number(plan, side, dialect), dialect),
+        "p": plan.prefix,
+        "table": plan.sides[side].table,
+    }
+    conditions = partition_conditions(plan, side, dialect, numbers, len(numbers))
+    return [checked(sql_templates.fill(dialect.template("places"), {**fragments, "where": one}), dialect) for one in conditions]
 
 
 def bounds(column: ColumnPlan, side: Side, dialect: Dialect, table: str, condition: str) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Index, Row, Table, and_, func, insert, select, update
+from sqlalchemy import Boolean, Column, Connection, Index, Row, Table, and_, delete, func, insert, select, update
 
 from auditor.errors import LiveSummariesWrong
 from auditor.model import LiveEpoch
@@ -53,11 +53,31 @@ live_epochs = Table(
     Column("reason", Words(), nullable=False),
     Column("base", long_binary()),
     Column("base_check", short_text(64), nullable=False),
+    Column("ledger", Boolean(), nullable=False),
+    Column("ledger_ended", Words(), nullable=False),
     Index("auditor_live_epochs_audit", "audit", "requested_at"),
     Index("auditor_live_epochs_pipeline", "pipeline", "state"),
     **MYSQL,
 )
 """The epochs of audits' live summaries: under which plan, since where, and the summaries of the scan with which each began."""
+
+live_checks = Table(
+    "auditor_live_checks",
+    metadata,
+    Column("epoch", short_text(16), primary_key=True),
+    Column("number", big_integer(), primary_key=True, autoincrement=False),
+    Column("position", big_integer(), nullable=False),
+    Column("at", Moment()),
+    Column("noted_at", Moment(), nullable=False),
+    Column("scanned", Boolean(), nullable=False),
+    Column("apart", long_binary(), nullable=False),
+    Column("missing", long_binary(), nullable=False),
+    **MYSQL,
+)
+"""What runs found of the target as of a position, of epochs whose merges keep a ledger."""
+
+MOST_CHECKS = 1000
+"""Checks that are kept of an epoch, the newest."""
 
 COLUMNS = [column for column in live_epochs.c if column.name not in ("base", "base_check", "requested_at")]
 """What is read of an epoch; its base may have megabytes."""
@@ -75,21 +95,24 @@ class EpochSubject:
 
 
 def begin_epoch(
-    store: Store, subject: EpochSubject, *, fingerprint: str, layout: str, plan: Mapping[str, Any], where: str = ""
+    store: Store, subject: EpochSubject, *, fingerprint: str, layout: str, plan: Mapping[str, Any], where: str = "", ledger: bool = False
 ) -> LiveEpoch:
     """Begin an epoch in the state wanted, and end the one that the audit has; return it.
 
-    ``where`` is the audit's filter in the portable language. Raises StoreError.
+    ``where`` is the audit's filter in the portable language; with ``ledger``, merges keep what they did. Raises StoreError.
     """
     id_ = secrets.token_hex(8)
     subject_values = {"audit": subject.audit, "pipeline": subject.pipeline, "target": subject.target, "table_name": subject.table}
-    settings = {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
+    settings: dict[str, object] = {"ledger": ledger, "ledger_ended": ""}
+    settings |= {"fingerprint": fingerprint, "layout": layout, "plan": dict(plan), "condition": where, "state": "wanted", "base_check": ""}
     unplaced = {"position": 0, "log_place": "", "proved_position": 0, "proved_log_place": "", "reason": ""}
 
     def work(connection: Connection) -> None:
         now = database_time(connection)
         over = {"state": "ended", "ended": now, "reason": "the audit began its live summaries anew", "base": None}
         connection.execute(update(live_epochs).where(live_epochs.c.audit == subject.audit, live_epochs.c.state != "ended").values(**over))
+        of_audit = select(live_epochs.c.epoch).where(live_epochs.c.audit == subject.audit)
+        connection.execute(delete(live_checks).where(live_checks.c.epoch.in_(of_audit)))
         connection.execute(insert(live_epochs).values(epoch=id_, requested_at=now, **subject_values, **settings, **unplaced))
 
     store.write(work)
@@ -163,6 +186,54 @@ def end_epoch(store: Store, epoch: str, reason: str) -> bool:
         return bool(connection.execute(update(live_epochs).where(same).values(**over)).rowcount)
 
     return store.write(work)
+
+
+def end_ledger(store: Store, epoch: str, reason: str) -> bool:
+    """End the ledger of an epoch, which lasts itself; False if it had ended, for the reason that it keeps. Raises StoreError."""
+
+    def work(connection: Connection) -> bool:
+        same = and_(live_epochs.c.epoch == epoch, live_epochs.c.ledger_ended == "")
+        return bool(connection.execute(update(live_epochs).where(same).values(ledger_ended=reason)).rowcount)
+
+    return store.write(work)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a run found of the whole target as of a position, against the sums of an epoch."""
+
+    position: int
+    at: dt.datetime | None
+    """When the source committed the last event before it: the target was read later. None if unknown."""
+    scanned: bool
+    """Whether the run scanned the source, too."""
+    apart: bytes
+    """Target minus source, of the partitions that differ, as `auditor.run.live.running_sums.pack` writes them."""
+    missing: bytes = b""
+    """What the scan of the source had and the sums had not, likewise: they have it from here on."""
+    noted_at: dt.datetime | None = None
+    """When it was stored, by the store's clock: the target was read before."""
+
+
+def add_check(store: Store, epoch: str, check: Check) -> None:
+    """Store what a run found. Raises StoreError."""
+    values = {name: getattr(check, name) for name in Check.__slots__ if name != "noted_at"}
+    of_epoch = live_checks.c.epoch == epoch
+
+    def work(connection: Connection) -> None:
+        last = connection.execute(select(func.max(live_checks.c.number)).where(of_epoch)).scalar() or 0
+        connection.execute(insert(live_checks).values(epoch=epoch, number=last + 1, noted_at=database_time(connection), **values))
+        connection.execute(delete(live_checks).where(of_epoch, live_checks.c.number <= last + 1 - MOST_CHECKS))
+
+    store.write(work)
+
+
+def list_checks(store: Store, epoch: str) -> list[Check]:
+    """Return what runs found against the sums of an epoch, in the order in which they did. Raises StoreError."""
+    columns = [live_checks.c[name] for name in Check.__slots__]
+    with store.reading() as connection:
+        rows = connection.execute(select(*columns).where(live_checks.c.epoch == epoch).order_by(live_checks.c.number)).all()
+    return [Check(row.position, row.at, row.scanned, bytes(row.apart), bytes(row.missing), row.noted_at) for row in rows]
 
 
 def get_base(store: Store, epoch: str) -> bytes:

@@ -106,6 +106,7 @@ def call_all(client: Client) -> None:
     client.audit("a/b")
     client.plan("orders")
     client.sql("orders", "source", "exact")
+    client.bisect("orders")
     client.define("new", ENDS)
     client.define("new", ENDS, replace=True)
     client.drop("new")

@@ -88,7 +88,7 @@ class SummingRoad(LiveRoad):
         )
         self.merge()
 
-    def begin(self, layouts: Sequence[Partitioning] = LAYOUTS) -> list[LiveEpoch]:
+    def begin(self, layouts: Sequence[Partitioning] = LAYOUTS, ledger: bool = False) -> list[LiveEpoch]:
         """Begin an epoch for each layout by a scan at the end of the log, while nobody writes."""
         drafted = planning.make_plan(self.settings, "live", self.settings.audits["live"])
         assert live_plans.why_not_live(drafted) == ""
@@ -97,7 +97,7 @@ class SummingRoad(LiveRoad):
             plan = replace(drafted, partitioning=layout, salt=f"salt{number}")
             subject = EpochSubject(f"live {number}", PIPELINE, "wh", f"{self.database}.{self.table}")
             stated = {"fingerprint": live_plans.fingerprint(plan), "layout": live_plans.layout(plan), "plan": json.loads(dump_plan(plan))}
-            found.append(live_epochs.begin_epoch(self.store, subject, **stated, where=self.where))
+            found.append(live_epochs.begin_epoch(self.store, subject, **stated, where=self.where, ledger=ledger))
         publish(self.store, PIPELINE, LocalFolder(self.root))
         self.merge()
         place = self.log.end()

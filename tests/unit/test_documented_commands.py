@@ -75,6 +75,7 @@ ELSEWHERE = {
     "resume": Elsewhere("needs a run that failed", "tests/unit/test_cli_store.py", '"resume"'),
     "run zones": Elsewhere("needs two pipelines", "tests/pipeline/test_segment_commands.py", "auditor run zones"),
     "run orders --rescan": Elsewhere("needs a pipeline", "tests/pipeline/test_live_audits.py", '"rescan": True'),
+    "bisect": Elsewhere("needs a pipeline", "tests/pipeline/test_bisect.py", '["bisect", AUDIT'),
     "bootstrap orders --spark": Elsewhere("starts Spark", "tests/repair/test_bootstrap_spark.py", "spark"),
     "trace": Elsewhere("needs a pipeline", "tests/pipeline/test_trace.py", '"trace", "orders"'),
     "patch orders --through refresh": Elsewhere("needs a pipeline", "tests/pipeline/test_patch_through.py", '"--through", "refresh"'),

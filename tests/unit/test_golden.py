@@ -276,6 +276,6 @@ def test_every_template_documents_its_rows(package: str, name: str) -> None:
     if sql_templates.body(text).startswith(("SELECT", "SHOW", "WITH")):
         assert sql_templates.comment(text).startswith("One row")
     else:
-        assert name.startswith(("merge_", "patch_", "bootstrap_", "refresh_", "heartbeat_", "live_sums_", "evidence_heads_"))
+        assert name.startswith(("merge_", "patch_", "bootstrap_", "refresh_", "heartbeat_", "live_sums_", "ledger_", "evidence_heads_"))
         assert sql_templates.body(text).startswith((*CHANGES, "LOCK", "RENAME"))
         assert re.match("[A-Z][a-z]+s ", sql_templates.comment(text)), "it does not begin with what the statement does"

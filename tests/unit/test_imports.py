@@ -55,6 +55,7 @@ CHAINS = (
         "auditor.cli._bootstrap": "",
         "auditor.service.workers": "cryptography rich",
         "auditor.cli._drill": "",
+        "auditor.cli._bisect": "",
         "auditor.cli._trace": "pyarrow",
         "auditor.pipeline.run": "",
         "auditor.pipeline.target_process": "",

@@ -40,7 +40,7 @@ a time by which rows settle and are partitioned; and one whose values are masked
 PLAIN = tuple(f"column of {place}" for place in PLACES)
 """Names that cannot be mistaken for any other."""
 
-OF_OTHER_TABLES = ("merge_", "refresh_", "live_sums", "patch_marker", "heartbeat_")
+OF_OTHER_TABLES = ("merge_", "refresh_", "live_sums", "ledger", "patch_marker", "heartbeat_")
 """How the templates' names begin that read or write tables of the auditor alone."""
 
 WITHOUT_NAMES = {
@@ -120,6 +120,7 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
     texts = [row_text.shortened_text(column, "source", dialect, 200) for column in plan.columns]
     found = {
         "rows": render.rows(plan, "source", dialect, f"{key.expression['source']} IN (16, 24)", texts),
+        "places": render.places(plan, "source", dialect, [1, 2])[0],
         "bounds": render.bounds(key, "source", dialect, here.table, conditions),
         "count": render.count(dialect, here.table, conditions),
         "ends": key_ends(plan, "source", dialect, is_text=True),

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from auditor.config import Audit, Settings, find_carriers, why_not_aligned
 
 if TYPE_CHECKING:
-    from auditor.run.live.summaries import LiveSums
+    from auditor.pipeline.live.stream_sums import StreamSums
     from auditor.store import Store
 
 
-def find_sums(settings: Settings, store: Store, name: str, audit: Audit) -> LiveSums | str:
+def find_sums(settings: Settings, store: Store, name: str, audit: Audit) -> StreamSums | str:
     """Return the sums that a pipeline keeps for an audit, or why there are none to be had."""
     if not audit.summaries:
         return ""
@@ -30,4 +30,4 @@ def find_sums(settings: Settings, store: Store, name: str, audit: Audit) -> Live
     [carrier] = find_carriers(audit.sources[0], audit.target, settings.pipelines, settings.connections)
     subject = EpochSubject(name, carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.output}")
     where = audit.where if isinstance(audit.where, str) else ""
-    return StreamSums(settings, store, subject, carrier.schema, where)
+    return StreamSums(settings, store, subject, carrier.schema, where, audit.ledger)

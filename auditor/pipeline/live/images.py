@@ -258,6 +258,8 @@ class Images:
 
     position: Integers
     """Of their events in the stream."""
+    row: Integers
+    """The events' numbers within their transactions."""
     sign: Integers
     partition: Integers
     x: Integers
@@ -270,13 +272,18 @@ class Images:
 
     def chosen(self, which: npt.NDArray[np.bool_]) -> Images:
         """Return some of them."""
-        return Images(self.position[which], self.sign[which], self.partition[which], self.x[which], self.hashes[which])
+        return Images(*(getattr(self, name)[which] for name in Images.__slots__))
+
+
+def joined(some: Sequence[Images]) -> Images:
+    """Return the rows of several, of at least one."""
+    return Images(*(np.concatenate([getattr(images, name) for images in some]) for name in Images.__slots__))
 
 
 def no_images(plan: Plan) -> Images:
     """Return no rows, as wide as those of a plan."""
     nothing = np.zeros(0, np.int64)
-    return Images(nothing, nothing, nothing, nothing, np.zeros((0, plan.bits // 60), np.int64))
+    return Images(nothing, nothing, nothing, nothing, nothing, np.zeros((0, plan.bits // 60), np.int64))
 
 
 def hash_rows(columns: Sequence[pa.Array], plan: Plan) -> tuple[Integers, Integers, Integers]:
@@ -359,6 +366,32 @@ def add_up(images: Images, plan: Plan) -> Summaries:
         np.column_stack([np.add.reduceat(sign * half, starts) for half in halves]),
         np.column_stack(sums) if sums else none,
     )
+
+
+def rows_left(images: Images) -> tuple[npt.NDArray[np.bool_], frozenset[int]]:
+    """Return which images are rows that are there after all events, and the partitions in which the events contradict each other.
+
+    A row hash covers the key, so equal hashes are states of one row: it is left if the last of them was added. Of one place in a partition
+    more than one row that was there before, or is left, shows that the log does not hold all changes, unless keys share the place; so does
+    a state that is added or taken away twice in a row.
+    """
+    if not len(images):
+        return np.zeros(0, np.bool_), frozenset()
+    states = (*images.hashes.T, images.x, images.partition)
+    order = np.lexsort((images.sign, images.row, images.position, *states))
+    sign, sorted_states = images.sign[order], np.column_stack([column[order] for column in states])
+    begins = np.append(True, (np.diff(sorted_states, axis=0) != 0).any(axis=1))
+    ends = np.append(begins[1:], True)
+    is_left, was_there = ends & (sign > 0), begins & (sign < 0)
+    doubled = ~begins & np.append(False, sign[1:] == sign[:-1])
+    partition, places = images.partition[order], sorted_states[:, -2:]
+    contradicted = {*partition[doubled].tolist()}
+    for chosen in (is_left, was_there):
+        found, counts = np.unique(places[chosen], axis=0, return_counts=True)
+        contradicted.update(found[counts > 1, 1].tolist())
+    left = np.zeros(len(images), np.bool_)
+    left[order[is_left]] = True
+    return left, frozenset(contradicted)
 
 
 def columns_of(rows: pa.ListArray, width: int, indexes: Sequence[int]) -> list[pa.Array]:

@@ -28,6 +28,8 @@ class PublishedEpoch:
     where: str
     """The audit's filter in the portable language; '' for all rows."""
     plan: Plan
+    ledger: bool = False
+    """Whether merges keep a ledger, so that rows that are sent again count, too."""
 
 
 def published(root: Folder) -> Sequence[PublishedEpoch]:
@@ -40,7 +42,7 @@ def published(root: Folder) -> Sequence[PublishedEpoch]:
     for epoch in json.loads(text or "[]"):
         plan = load_plan(json.dumps(epoch["plan"]).encode())
         if plan is not None:  # else it is of another version: its parts have no sums, and the epoch ends
-            epochs.append(PublishedEpoch(epoch["id"], epoch["table"], epoch["where"], plan))
+            epochs.append(PublishedEpoch(epoch["id"], epoch["table"], epoch["where"], plan, epoch["ledger"]))
     return epochs
 
 
@@ -66,4 +68,4 @@ def _list(store: Store, pipeline: str) -> str:
 
 
 def _to_json(epoch: LiveEpoch) -> dict[str, object]:
-    return {"id": epoch.id, "table": epoch.table, "where": epoch.where, "plan": dict(epoch.plan)}
+    return {"id": epoch.id, "table": epoch.table, "where": epoch.where, "plan": dict(epoch.plan), "ledger": epoch.ledger}

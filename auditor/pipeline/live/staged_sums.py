@@ -20,12 +20,15 @@ from auditor.errors import AuditorError, LiveSummariesWrong, StagingFailed, Stag
 from auditor.model import Part
 from auditor.pipeline.events import TableSchema
 from auditor.pipeline.folders import Folder, folder_at
-from auditor.pipeline.live.images import Images, columns_of, hash_rows, no_images
+from auditor.pipeline.live.images import Images, columns_of, hash_rows, joined, no_images
 from auditor.pipeline.live.published_epochs import PublishedEpoch, published
 from auditor.pipeline.row_expressions import RowFilter
 from auditor.pipeline.staged_parts import folder_name
 
-ADDING, REMOVING = pa.array(["insert", "update"]), pa.array(["delete", "update"])
+ADDING, REMOVING = ["insert", "update"], ["delete", "update"]
+
+AGAIN = ["refresh"]
+"""Events that say what a row holds, and change nothing in the sums: a ledger sees them as a row that became what it was."""
 
 SHAPE, REFUSED = b"auditor.shape", b"auditor.refused"
 
@@ -78,7 +81,7 @@ class TaskSums:
         """Write the sums of the parts that the task wrote. Raises StagingFailed."""
         listed = [part for part in parts if part.rows]
         for epoch in self._epochs:
-            images = _joined(epoch.images)
+            images = joined(epoch.images) if epoch.images else None
             for part in listed:
                 if part.table != epoch.published_epoch.table:
                     continue
@@ -102,20 +105,22 @@ def _take(epoch: _Epoch, schema: TableSchema, events: pa.RecordBatch) -> None:
     epoch.shapes[schema.id] = _shape(schema, indexes)
     if schema.id not in epoch.filters:
         epoch.filters[schema.id] = RowFilter(epoch.published_epoch.where, schema) if epoch.published_epoch.where else None
-    for image, kinds, sign in (("before", REMOVING, -1), ("after", ADDING, 1)):
-        chosen = events.filter(pc.is_in(events["kind"], kinds))
+    again = AGAIN if epoch.published_epoch.ledger else []
+    for image, kinds, signs in (("before", REMOVING, (-1,)), ("after", ADDING, (1,)), ("after", again, (-1, 1))):
+        chosen = events.filter(pc.is_in(events["kind"], pa.array(kinds, pa.string())))
         if not chosen.num_rows:
             continue
-        position = chosen["position"].to_numpy(zero_copy_only=False)
+        position, row = (chosen[name].to_numpy(zero_copy_only=False) for name in ("position", "row"))
         if (condition := epoch.filters[schema.id]) is not None:
             read = dict(zip(condition.indexes, columns_of(chosen[image], len(names), condition.indexes), strict=True))
             passed = condition.select(read, chosen.num_rows)
-            chosen, position = chosen.filter(passed), position[passed.to_numpy(zero_copy_only=False)]
+            which = passed.to_numpy(zero_copy_only=False)
+            chosen, position, row = chosen.filter(passed), position[which], row[which]
         if not len(position):
             continue
         columns = columns_of(chosen[image], len(names), indexes)
         partition, x, hashes = hash_rows(columns, plan)
-        epoch.images.append(Images(position, np.full(len(position), sign, np.int64), partition, x, hashes))
+        epoch.images += [Images(position, row, np.full(len(position), sign, np.int64), partition, x, hashes) for sign in signs]
 
 
 def _shape(schema: TableSchema, indexes: list[int]) -> str:
@@ -123,17 +128,10 @@ def _shape(schema: TableSchema, indexes: list[int]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _joined(some: list[Images]) -> Images | None:
-    if not some:
-        return None
-    names = ("position", "sign", "partition", "x", "hashes")
-    return Images(*(np.concatenate([getattr(images, name) for images in some]) for name in names))
-
-
 def _content(images: Images, shape: str, refused: str) -> bytes:
     columns = {
         name: pa.array(getattr(images, name), kind)
-        for name, kind in (("position", pa.int64()), ("sign", pa.int8()), ("partition", pa.int64()), ("x", pa.int64()))
+        for name, kind in (("position", pa.int64()), ("row", pa.int64()), ("sign", pa.int8()), ("partition", pa.int64()), ("x", pa.int64()))
     }
     columns |= {f"hash_{i}": pa.array(images.hashes[:, i], pa.int64()) for i in range(images.hashes.shape[1])}
     table = pa.table(columns).replace_schema_metadata({SHAPE: shape, REFUSED: refused})

@@ -45,6 +45,8 @@ class StreamSums:
     """The target's schema."""
     where: str
     """The audit's filter in the portable language; '' for all rows."""
+    ledger: bool = False
+    """Whether merges keep a ledger."""
     stopped: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -71,7 +73,7 @@ class StreamSums:
     def begin(self, plan: Plan) -> LiveEpoch:
         """Begin an epoch under a plan."""
         plan_facts = {"fingerprint": plans.fingerprint(plan), "layout": plans.layout(plan), "where": self.where}
-        return live_epochs.begin_epoch(self.store, self.subject, plan=json.loads(dump_plan(plan)), **plan_facts)
+        return live_epochs.begin_epoch(self.store, self.subject, plan=json.loads(dump_plan(plan)), ledger=self.ledger, **plan_facts)
 
     def place(self, epoch: LiveEpoch, position: int, alignment: Alignment) -> None:
         """Say where the scan of an epoch is."""
@@ -89,6 +91,18 @@ class StreamSums:
             begun = codec.unpack_summaries(live_epochs.get_base(self.store, epoch.id))[1]
             base = codec.pack_summaries(sums_of.add([begun, missing]))
         return live_epochs.prove_epoch(self.store, epoch.id, position=position, log_place=alignment.position, at=alignment.time, base=base)
+
+    def note_check(self, epoch: LiveEpoch, position: int, apart: Summaries, missing: Summaries | None, *, scanned: bool) -> None:
+        """Store what a run found as of a position, for the ledger; nothing for an epoch without one."""
+        if epoch.ledger:
+            signatures = [None if sums is None else sums_of.changed(sums_of.unite(sums, sums.partition)) for sums in (apart, missing)]
+            packed_apart, packed_missing = (b"" if sums is None else sums_of.pack(sums).encode() for sums in signatures)
+            check = live_epochs.Check(position, self.time_of(position), scanned, packed_apart, packed_missing)
+            live_epochs.add_check(self.store, epoch.id, check)
+
+    def end_ledger(self, epoch: LiveEpoch, reason: str) -> None:
+        """End the ledger of an epoch."""
+        live_epochs.end_ledger(self.store, epoch.id, reason)
 
     def end(self, epoch: LiveEpoch, reason: str) -> None:
         """End an epoch."""

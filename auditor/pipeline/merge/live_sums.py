@@ -16,11 +16,14 @@ from auditor.errors import LiveSummariesWrong, NoSuchObject
 from auditor.history.stored_plan import load_plan
 from auditor.model import LiveEpoch, Part, Plan, TableNote
 from auditor.pipeline.folders import folder_at
-from auditor.pipeline.live.images import add_up, no_images
+from auditor.pipeline.live.images import Images, add_up, joined, no_images
 from auditor.pipeline.live.published_epochs import publish
 from auditor.pipeline.live.staged_sums import read_sums
+from auditor.pipeline.merge import target_ledger
 from auditor.pipeline.merge.positions import Held, Where, describe
-from auditor.run.live import running_sums
+from auditor.pipeline.merge.target_ledger import Expected, Touched, expect
+from auditor.run.live import plans, running_sums
+from auditor.run.live.ledger import LedgerStatements
 from auditor.run.live.running_sums import Link
 from auditor.run.live.statements import LiveSums, as_text, read_links
 from auditor.sql.filter import column_names, parse
@@ -49,6 +52,8 @@ class Pending:
     """The epochs that go on, with what the merge adds."""
     ended: Mapping[str, str] = field(default_factory=dict)
     """Why epochs end, by id."""
+    expected: Mapping[str, Expected] = field(default_factory=dict)
+    """What its events say of the target's rows, by the epochs whose ledger goes on."""
 
 
 def prepare(
@@ -73,15 +78,20 @@ def prepare(
         session.query(sums.sizes(epochs[0].id))
     except NoSuchObject:
         create_table(session, sums.create())
-    links, ended = [], {}
+    links, ended, expected = list[tuple[LiveEpoch, Link]](), dict[str, str](), dict[str, Expected]()
     for epoch in epochs:
         try:
             after = max(held.position, epoch.position)
             _check_skipped(where, table, after, position)
-            links.append((epoch, _link(where, epoch, after, position, parts)))
+            link, images = _link(where, epoch, after, position, parts)
+            links.append((epoch, link))
+            if epoch.ledger and not epoch.ledger_ended:
+                expected[epoch.id] = expect(epoch, _plan(epoch), images)
         except LiveSummariesWrong as error:
             ended[epoch.id] = str(error)
-    return Pending(links, ended)
+    if expected:
+        target_ledger.make_table(session, where.place(table)[0], next(iter(expected)))
+    return Pending(links, ended, expected)
 
 
 def _check_skipped(where: Where, table: str, after: int, position: int) -> None:
@@ -101,7 +111,8 @@ def _lasting(where: Where, table: str) -> list[LiveEpoch]:
     return [one for one in list_lasting(where) if one.table == table]
 
 
-def _link(where: Where, epoch: LiveEpoch, after: int, position: int, parts: Sequence[Part]) -> Link:
+def _link(where: Where, epoch: LiveEpoch, after: int, position: int, parts: Sequence[Part]) -> tuple[Link, Images]:
+    """Return what events change in the sums of an epoch, and these events' rows. Raises LiveSummariesWrong and StagingFailed."""
     plan, root = _plan(epoch), folder_at(where.root)
     some, shapes = [], set()
     for part in parts:
@@ -115,8 +126,9 @@ def _link(where: Where, epoch: LiveEpoch, after: int, position: int, parts: Sequ
         some.append(staged.images.chosen((at > after) & (at <= position)))
     if len(shapes) > 1:
         raise LiveSummariesWrong(CHANGED)
-    sums = running_sums.add([add_up(images, plan) for images in some or [no_images(plan)]])
-    return Link(epoch.id, epoch.layout, after, position, shapes.pop() if shapes else "", running_sums.pack(sums))
+    images = joined(some) if some else no_images(plan)
+    link = Link(epoch.id, epoch.layout, after, position, shapes.pop() if shapes else "", running_sums.pack(add_up(images, plan)))
+    return link, images
 
 
 def _plan(epoch: LiveEpoch) -> Plan:
@@ -126,8 +138,10 @@ def _plan(epoch: LiveEpoch) -> Plan:
     return plan
 
 
-def add(session: Session, where: Where, table: str, pending: Pending) -> Mapping[str, str]:
+def add(session: Session, where: Where, table: str, pending: Pending, touched: Mapping[str, Touched] = {}) -> Mapping[str, str]:
     """Add links in the merge's transaction; return why epochs end, by id, for `end` once it is committed.
+
+    ``touched`` is what the merge found and left in the target, by the epochs that keep a ledger.
 
     An epoch whose sums do not end where the link begins lacks what a merge did that did not know of it.
     """
@@ -135,17 +149,26 @@ def add(session: Session, where: Where, table: str, pending: Pending) -> Mapping
     sums = LiveSums(session.dialect, where.place(table)[0])
     for epoch, link in pending.links:
         try:
-            for statement in _statements(session, where, sums, epoch, link):
+            statements, is_long = _statements(session, where, sums, epoch, link)
+            if epoch.id in pending.expected:
+                entry = target_ledger.enter(pending.expected[epoch.id], touched.get(epoch.id), link)
+                statements = [*statements, *target_ledger.statements(session, sums.schema, _plan(epoch), entry, is_full=is_long)]
+            for statement in statements:
                 session.execute(statement)
         except LiveSummariesWrong as error:
             ended[epoch.id] = str(error)
     for epoch_id in ended:
         session.execute(sums.forget(epoch_id))
+        if epoch_id in pending.expected:
+            session.execute(LedgerStatements(sums.dialect, sums.schema).forget(epoch_id))
     return ended
 
 
-def _statements(session: Session, where: Where, sums: LiveSums, epoch: LiveEpoch, link: Link) -> Sequence[str]:
-    """Return the statements that add a link, and fold those before it if they are many. Raises LiveSummariesWrong."""
+def _statements(session: Session, where: Where, sums: LiveSums, epoch: LiveEpoch, link: Link) -> tuple[Sequence[str], bool]:
+    """Return the statements that add a link, and fold those before it if they are many, and whether they are.
+
+    Raises LiveSummariesWrong.
+    """
     rows, characters, last, shape = session.query(sums.sizes(epoch.id))[0]
     at = epoch.position if last is None else int(last)
     if at != link.previous:
@@ -154,14 +177,16 @@ def _statements(session: Session, where: Where, sums: LiveSums, epoch: LiveEpoch
         raise LiveSummariesWrong(CHANGED)
     if last is None:  # the sums of the audit's earlier epochs are of no use to anybody
         earlier = [one.id for one in live_epochs.list_epochs(where.store, audit=epoch.audit) if one.state == "ended"]
-        return [*([sums.forget(*earlier)] if earlier else []), *sums.write(link)]
+        forgotten = [sums.forget(*earlier)] if earlier else []
+        if earlier and epoch.ledger:
+            forgotten.append(LedgerStatements(sums.dialect, sums.schema).forget(*earlier))
+        return [*forgotten, *sums.write(link)], False
     if not _is_long(where, epoch, int(rows), int(characters)):
-        return sums.write(link)
-    plan = _plan(epoch)
-    about = {"words": plan.bits // 30 if plan.method == "exact" else 2, "powers": 2 * plan.t - 1 if plan.method == "exact" else 0}
+        return sums.write(link), False
+    about = dict(zip(("words", "powers"), plans.widths(_plan(epoch)), strict=True))
     links = read_links(epoch.id, session.query(sums.list(epoch.id)))
     folded = running_sums.fold(links, epoch=epoch.id, layout=epoch.layout, begin=epoch.position, **about)
-    return [sums.forget(epoch.id), *sums.write(folded), *sums.write(link)]
+    return [sums.forget(epoch.id), *sums.write(folded), *sums.write(link)], True
 
 
 def _is_long(where: Where, epoch: LiveEpoch, rows: int, characters: int) -> bool:
@@ -181,7 +206,7 @@ def end(where: Where, ended: Mapping[str, str]) -> None:
 
 def ended(pending: Pending, reason: str) -> Pending:
     """Return what a transaction does to the sums of epochs that end with it for a reason."""
-    return Pending(ended={**{epoch.id: reason for epoch, _ in pending.links}, **pending.ended})
+    return Pending(ended={**{epoch.id: reason for epoch, _ in pending.links}, **pending.ended}, expected=pending.expected)
 
 
 def moved(where: Where, table: str) -> dict[str, str]:

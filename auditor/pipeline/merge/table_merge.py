@@ -32,6 +32,7 @@ from auditor.pipeline.merge.shared_load import SharedFile, SharedLoad, SharingFa
 from auditor.pipeline.merge.shared_tables import check_alone
 from auditor.pipeline.merge.staged_rows import Row, plain_message
 from auditor.pipeline.merge.table_changes import check_names, empty, is_move, loses_rows, migrate, move_tables
+from auditor.pipeline.merge.target_ledger import Expected, LedgerFailed, Touched, compare_touched, read_touched
 from auditor.pipeline.merge.target_table import StageUse, TargetTable, examine
 from auditor.pipeline.staged_parts import HELD_BYTES, Blocks, read_part
 from auditor.points import reach
@@ -200,10 +201,15 @@ def merge(
     sent together, and AuditorError where it concerns all of them; nothing was merged then.
     """
     alone = set[str]()
+    if session.dialect.writing.LOADS == "by files":
+        alone |= {epoch.table for epoch in live_sums.list_lasting(where) if epoch.ledger}  # whose staged keys are read before the merge
     while True:
         try:
             _merge_loaded(session, where, steps, whole, alone, together)
             break
+        except LedgerFailed as failed:
+            failed.end(where.store, where.pipeline)
+            steps = [begun_again(step) for step in steps]
         except SharingFailed as failure:
             tables = sorted(failure.tables)
             named = tables[0] if len(tables) == 1 else f"{len(tables)} tables, {tables[0]} the first,"
@@ -527,18 +533,20 @@ def _merge(
 ) -> dict[str, str]:
     """Merge what is loaded, in a transaction; return why epochs of live summaries end, by id. Raises StepFailed and SharingFailed."""
     _lock(session, where, steps)
+    by_ledger = {step.table: pending.expected for step, pending in zip(steps, sums, strict=True) if pending.expected}
     # Before the rows, so that who reads the target's binary log knows whose they are before it reads them.
     write_positions(session, where, {step.table: step.now for step in steps}, whole)
-    sent = _send_together(session, steps) if together else set()
+    sent = _send_together(session, [step for step in steps if step.table not in by_ledger]) if together else set()
     counts = loaded.shared.copy(session)
     ended: dict[str, str] = {}
     for step, pending in zip(steps, sums, strict=True):
+        touched: Mapping[str, Touched] = {}
         try:
             if step.table in loaded.shared.rows:
                 loaded.shared.merge(session, step.tasks[0], counts)
             elif step.table not in sent:
-                _merge_one(session, where, step, loaded.load)
-            ended |= live_sums.add(session, where, step.table, pending)
+                touched = _merge_one(session, where, step, loaded.load, by_ledger.get(step.table, {}))
+            ended |= live_sums.add(session, where, step.table, pending, touched)
         except AuditorError as error:
             raise StepFailed(step, error) from error
     loaded.shared.drop(session)
@@ -606,12 +614,23 @@ def _lock(session: Session, where: Where, steps: Sequence[Step]) -> None:
     check_unchanged(session, where, {step.table: step.held for step in steps})
 
 
-def _merge_one(session: Session, where: Where, step: Step, load: Load) -> None:
+def _merge_one(session: Session, where: Where, step: Step, load: Load, expected: Mapping[str, Expected]) -> Mapping[str, Touched]:
+    """Merge a step; return the target's rows that this found and left, by the epochs that ask for them. Raises LedgerFailed."""
     intervals = load(step)
     if intervals:
         check_alone(session, where, step.table, REPLACES, "bring them by other ways, and skip this")
     bounds = _read_bounds(session, step) if intervals and step.changes is None else ()
-    session.execute_all(step.target.statements.merge(step.attempt, bounds))
+    statements = step.target.statements
+    if not expected:
+        session.execute_all(statements.merge(step.attempt, bounds))
+        return {}
+    session.execute_all(statements.prepare(step.attempt, bounds))
+    found = read_touched(session, statements, expected, bounds)
+    session.execute_all(statements.change(bounds))
+    left = read_touched(session, statements, expected, bounds)
+    touched = compare_touched(session, statements, expected, found, left)
+    session.execute_all(statements.clear())
+    return touched
 
 
 def _commit(session: Session, where: Where, step: Step, load: Load) -> None:

@@ -117,7 +117,7 @@ def compare_live(
     findings.verdict, findings.reasons = result.doubt(*verdict.conclude(*known, audit.threshold, plan.undecided_documents))
     _doubt_tolerated(plan, findings)
     reader.end_snapshots()
-    live_summaries.note_compared(looker.first, moved)
+    live_summaries.note_compared(looker.first, moved, _minus_source(aligned))
     findings.reasons = (*_claim(findings.verdict, live_summaries), *findings.reasons, *looker.later)
     return findings
 
@@ -263,10 +263,10 @@ def compare_scan(audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveS
         live_summaries.note = "the source could not build the text of each row; raise max_allowed_packet there, and run the audit again"
         live_summaries.give_up(LiveSummariesWrong(live_summaries.note))
         return
-    scanned = running_sums.add([summaries])
+    scanned, apart = running_sums.add([summaries]), _minus_source(aligned)
     epoch, position = live_summaries.epoch, live_summaries.position
     if epoch is None or not live_summaries.proves:
-        live_summaries.note_scanned(position, scanned)
+        live_summaries.note_scanned(position, scanned, apart)
         return
     try:
         kept = reader.ask_side("target", lambda _, session: live_summaries.sums.read(session, epoch, position))
@@ -275,9 +275,9 @@ def compare_scan(audit: Audit, reader: Reader, plan: Plan, live_summaries: LiveS
         return
     pair = align(_with_empty(kept, scanned), _with_empty(scanned, kept))
     if not pair.unequal.any():
-        live_summaries.note_scanned(position, scanned)
+        live_summaries.note_scanned(position, scanned, apart)
         return
-    live_summaries.note_scanned(position, scanned, _changes(running_sums.add([scanned, running_sums.minus(kept)])))
+    live_summaries.note_scanned(position, scanned, apart, running_sums.changed(running_sums.add([scanned, running_sums.minus(kept)])))
     lost = find_lost(reader, plan, pair, audit.limits) if plan.method == "exact" else Lost((), tuple(pair.partition[pair.unequal].tolist()))
     as_kept = align(kept, running_sums.add([aligned.sides["target"]]))
     same = set(as_kept.partition[as_kept.equal].tolist())
@@ -322,10 +322,11 @@ def _with_empty(sums: Summaries, others: Summaries) -> Summaries:
     return running_sums.add([sums, nothing])
 
 
-def _changes(sums: Summaries) -> Summaries:
-    """Return sums without the partitions in which nothing changes."""
-    chosen = (sums.rows != 0) | (sums.words != 0).any(axis=1) | (sums.syndromes != 0).any(axis=1)
-    return running_sums.of(sums.partition[chosen], sums.rows[chosen], sums.words[chosen], sums.syndromes[chosen])
+def _minus_source(aligned: Aligned) -> Summaries | None:
+    """Return target minus source of the partitions that differ; None if the target could not hash each row."""
+    if aligned.skipped.any():
+        return None
+    return running_sums.changed(running_sums.add([aligned.sides["target"], running_sums.minus(aligned.sides["source"])]))
 
 
 def save_scan(plan: Plan, findings: Findings, live_summaries: LiveSummaries, aligner: Aligner) -> None:

@@ -104,3 +104,8 @@ def layout(plan: Plan) -> str:
     """Return how the plan's keys become partitions and positions, as an epoch states it."""
     how = plan.partitioning
     return f"range {how.size}" if how.strategy == "range" else f"{how.strategy} {how.buckets}".removesuffix(" 0")
+
+
+def widths(plan: Plan) -> tuple[int, int]:
+    """Return how many words and power sums, beyond the first, summaries by a plan have for each partition."""
+    return (plan.bits // 30, 2 * plan.t - 1) if plan.method == "exact" else (2, 0)

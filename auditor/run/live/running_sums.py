@@ -132,10 +132,10 @@ def fold(links: Sequence[Link], *, epoch: str, layout: str, begin: int, words: i
             raise LiveSummariesWrong("the live summaries are sums over different columns; they have to start again")
         parts.append(unpack(link.body, words, powers))
         at, shape = link.place, link.shape or shape
-    return Link(epoch, layout, begin, at, shape, pack(_changed(add(parts))))
+    return Link(epoch, layout, begin, at, shape, pack(changed(add(parts))))
 
 
-def _changed(sums: Summaries) -> Summaries:
+def changed(sums: Summaries) -> Summaries:
     """Return the sums of partitions in which something changed."""
     return _chosen(sums, (sums.rows != 0) | sums.words.any(axis=1) | sums.syndromes.any(axis=1))
 

@@ -63,6 +63,15 @@ class LiveSums(Protocol):
     def end(self, epoch: LiveEpoch, reason: str) -> None:
         """End an epoch. Raises StoreError."""
 
+    def end_ledger(self, epoch: LiveEpoch, reason: str) -> None:
+        """End the ledger of an epoch, which lasts itself. Raises StoreError."""
+
+    def note_check(self, epoch: LiveEpoch, position: int, apart: Summaries, missing: Summaries | None, *, scanned: bool) -> None:
+        """Store, for the ledger of an epoch that has one, what a run found of the whole target as of a position. Raises StoreError.
+
+        ``apart`` is target minus source, and ``missing`` what a scan of the source had and the sums lacked.
+        """
+
     def open(self, session: Session, epoch: LiveEpoch) -> int:
         """Open a snapshot of the target whose first statement reads where it stands; return that position. Raises NotAligned."""
 
@@ -102,7 +111,7 @@ class LiveSummaries:
         self._audit = audit
         self._sums = sums
         self._rescan = rescan
-        self._scanned: tuple[int, Summaries, Summaries | None] | None = None
+        self._scanned: tuple[int, Summaries, Summaries | None, Summaries | None] | None = None
         self.position = 0
         """Where a scan of the source stands, as a position of the stream."""
         self.lost = Lost()
@@ -132,6 +141,8 @@ class LiveSummaries:
         self.sums.stopped = stopped
         if why := plans.why_not_live(replace(draft, partitioning=Partitioning(strategy="range", size=2))):
             raise LiveSummariesUnusable(why)
+        if self._audit.ledger and draft.is_tolerant:
+            raise LiveSummariesUnusable("a ledger is of exact rows, and the audit tolerates deviations; remove ledger, or the tolerances")
         epoch = self.epoch = self.sums.current()
         begun = self.sums.plan_of(epoch) if epoch and epoch.state == "kept" else None
         if epoch is None or begun is None:
@@ -145,8 +156,15 @@ class LiveSummaries:
         if _wants_others(self._audit, begun.partitioning):
             self._start_again(epoch, f"the audit asks for other partitions than {begun.partitioning}")
             return None
+        if self._audit.ledger and not epoch.ledger:
+            self._start_again(epoch, "the audit asks for a ledger, which begins with a scan of both sides")
+            return None
+        if epoch.ledger and not (self._audit.ledger or epoch.ledger_ended):
+            self.sums.end_ledger(epoch, "the audit asked for it no longer")
         if why := self._why_not_this(epoch):
             self.why_scan = why
+            if self._audit.ledger and epoch.ledger_ended:  # the scan that is due begins another one
+                self._start_again(epoch, f"their ledger had ended: {epoch.ledger_ended}")
             return None
         return plan
 
@@ -170,8 +188,11 @@ class LiveSummaries:
 
     # what compares with the sums
 
-    def note_compared(self, position: int, moved: int) -> None:
-        """Note that the target was compared as of a position, with so many rows that had moved on."""
+    def note_compared(self, position: int, moved: int, apart: Summaries | None) -> None:
+        """Note that the target was compared as of a position, with so many rows that had moved on; ``apart`` is as in `note_scanned`."""
+        assert self.epoch is not None
+        if apart is not None:
+            self.sums.note_check(self.epoch, position, apart, None, scanned=False)
         time = self.sums.time_of(position)
         proved = self.epoch.proved_at if self.epoch and self.epoch.proved_position <= position else None
         known = [moment for moment in (time, proved) if moment]  # the table may have had no event since the scan
@@ -212,9 +233,9 @@ class LiveSummaries:
         """Whether this run's scan is compared with sums that the stream kept."""
         return self.epoch is not None and self.epoch.state == "kept"
 
-    def note_scanned(self, position: int, scanned: Summaries, missing: Summaries | None = None) -> None:
-        """Note what the scan found of the source, and what is missing of it from the sums."""
-        self._scanned = position, scanned, missing
+    def note_scanned(self, position: int, scanned: Summaries, apart: Summaries | None, missing: Summaries | None = None) -> None:
+        """Note what the scan found of the source, the target minus that, if it is known, and what is missing of it from the sums."""
+        self._scanned = position, scanned, apart, missing
 
     def note_lost(self, lost: Lost, as_in_target: frozenset[int] = frozenset()) -> None:
         """Note the rows that the stream lost, and in which of the partitions left the target holds what the stream had."""
@@ -224,12 +245,14 @@ class LiveSummaries:
         """Begin the epoch with the scan, or prove it by that. Raises LiveSummariesUnusable and StoreError."""
         if self._scanned is None or self.epoch is None or alignment is None:
             return
-        position, scanned, missing = self._scanned
+        position, scanned, apart, missing = self._scanned
         kept = self.sums.prove(self.epoch, position, alignment, missing) if self.proves else self.sums.keep(self.epoch, scanned)
         now = self.sums.current()
         if not kept or now is None:
             raise LiveSummariesUnusable(f"the live summaries ended while the source was scanned: {self.sums.last_reason()}")
         self.epoch = now
+        if apart is not None:
+            self.sums.note_check(now, position, apart, missing, scanned=True)
         self.check = self._check_at(alignment.position, alignment.time)
 
     def _check_at(self, place: str, time: dt.datetime | None, moved: int = 0) -> LiveCheck:

@@ -525,6 +525,19 @@ def _live_tables() -> None:
         Column("reason", Words(), nullable=False),
         Column("base", long_binary()),
         Column("base_check", short_text(64), nullable=False),
+        Column("ledger", Boolean(), nullable=False),
+        Column("ledger_ended", Words(), nullable=False),
+    )
+    _table(
+        "auditor_live_checks",
+        Column("epoch", short_text(16), primary_key=True),
+        Column("number", big_integer(), primary_key=True, autoincrement=False),
+        Column("position", big_integer(), nullable=False),
+        Column("at", Moment()),
+        Column("noted_at", Moment(), nullable=False),
+        Column("scanned", Boolean(), nullable=False),
+        Column("apart", long_binary(), nullable=False),
+        Column("missing", long_binary(), nullable=False),
     )
     _index("auditor_live_epochs_audit", "auditor_live_epochs", "audit", "requested_at")
     _index("auditor_live_epochs_pipeline", "auditor_live_epochs", "pipeline", "state")
