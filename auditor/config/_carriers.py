@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import dialects
-from auditor.config._audit import Audit, TableRef
+from auditor.config._audit import Audit, SideRef, TopicRef
 from auditor.config._connection import ConnectionSettings
 from auditor.config._pipeline import Pipeline
 from auditor.errors import BadUrl
@@ -33,9 +33,11 @@ class Carrier:
 
 
 def find_carriers(
-    read: TableRef, target: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+    read: SideRef, target: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[Carrier]:
-    """Return the pipelines and targets that bring a table of an audit's source to that of its target."""
+    """Return the pipelines and targets that bring a table of an audit's source to that of its target; none of a topic."""
+    if isinstance(read, TopicRef) or isinstance(target, TopicRef):
+        return []
     source, into = read.place.parts, target.place.parts
     if not source or not into:
         return []
@@ -133,7 +135,7 @@ def _why_not_together(carrying: Mapping[str, Carrier]) -> str:
     return ""
 
 
-def _why_not_carried(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+def _why_not_carried(audit: Audit, read: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     target = audit.target
     if elsewhere := _reads_elsewhere(audit, read, pipelines, connections):
         return elsewhere
@@ -144,7 +146,7 @@ def _why_not_carried(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipel
     return f"no pipeline carries {read.table} of {read.connection} into {target.table}{each}; add it to one, or remove {_setting(audit)}"
 
 
-def _reads_elsewhere(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+def _reads_elsewhere(audit: Audit, read: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     """Return that every pipeline which replicates a table of this name reads another server than the audit; '' if one does not."""
     carrying = _replicating(audit, read, pipelines, connections)
     if not carrying or any(_is_same(connections, pipelines[name].source_name, read.connection) for name in carrying):
@@ -157,7 +159,7 @@ def _reads_elsewhere(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipel
 
 
 def _replicating(
-    audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+    audit: Audit, read: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[str]:
     """Return the pipelines that replicate a table of this name, without those that read another shard of the audit."""
     parts, others = read.place.parts, [source.connection for source in audit.sources if source is not read]

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from auditor import escaping
 from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
-from auditor.model import SLICES, ColumnDifference, Difference, Differences, RangeDifference, Report, ShardResult, Step, Suggestions
+from auditor.model import (
+    SLICES,
+    ColumnDifference,
+    Difference,
+    Differences,
+    RangeDifference,
+    Report,
+    ShardResult,
+    Step,
+    Suggestions,
+    TopicSide,
+)
 from auditor.planning.proxy import Combined
 from auditor.quantities import format_duration, plural
 
@@ -97,6 +108,19 @@ def verified(through: dt.datetime | None, within: dt.datetime | None) -> list[st
     """Return up to when everything was seen equal, and equal or within the threshold, a line each as far as there is one."""
     verified_through = (("verified through", through), ("within threshold through", within))
     return [f"{words} {moment(at)}" for words, at in verified_through if at]
+
+
+MOST_PARTITIONS = 8
+"""Partitions of a topic whose offsets a report for people lists; the JSON has all."""
+
+
+def topic(read: TopicSide) -> str:
+    """Return what was read of a topic: messages, rows, and the offsets of its partitions."""
+    parts = [f"{part.partition} from {part.begin:,} to {part.end:,}" for part in read.partitions[:MOST_PARTITIONS]]
+    more = len(read.partitions) - MOST_PARTITIONS
+    parts += [f"and {plural(more, 'more partition')}"] if more > 0 else []
+    what = f"the latest of {plural(read.messages, 'message')} for each key, {rows(read.rows)}"
+    return f"{read.label} ({read.id}): {what}; offsets by partition: {', '.join(parts)}"
 
 
 def aligned(report: Report) -> tuple[str, str] | None:
