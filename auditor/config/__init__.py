@@ -27,7 +27,7 @@ from auditor.config._audit import (
 )
 from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, is_pattern, parse_duration
 from auditor.config._broker import Broker, find_unverified_brokers
-from auditor.config._carriers import Carrier, find_carriers, why_not_aligned
+from auditor.config._carriers import TOPIC_SCHEMA, Carrier, find_carriers, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._in_flight import Recheck, Settle
@@ -66,6 +66,7 @@ __all__ = [
     "MAX_KEY",
     "MIN_KEY",
     "SOURCE_FIELDS",
+    "TOPIC_SCHEMA",
     "AnalyzeSettings",
     "Audit",
     "AuditGroup",

@@ -408,11 +408,13 @@ class Audit(Strict):
             "recheck": self.recheck,
             "rolling": self.rolling,
             "via": self.via,
-            "align": self.align,
+            "summaries: live": self.summaries,
             "settle: barrier": self.settle and self.settle.barrier is not None,
             "settle: heartbeat": self.settle and self.settle.heartbeat,
             "a source of several shards": self.shards,
         }
+        if self.align and isinstance(self.source, TopicRef):
+            raise ValueError("align needs a source in whose log a snapshot has a place, which a topic has none of; remove align")
         if len(self.topics) > 1 and len({topic.label for topic in self.topics.values()}) == 1:
             raise ValueError("source and target are the same topic, which equals itself; name another one")
         if setting := next((name for name, given in unfit.items() if given), None):

@@ -32,11 +32,15 @@ class Carrier:
     """The target's schema."""
 
 
+TOPIC_SCHEMA = "main"
+"""The schema of the table into which a run reads a topic."""
+
+
 def find_carriers(
     read: SideRef, target: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[Carrier]:
-    """Return the pipelines and targets that bring a table of an audit's source to that of its target; none of a topic."""
-    if isinstance(read, TopicRef) or isinstance(target, TopicRef):
+    """Return the pipelines and targets that bring a table of an audit's source to the table, or the topic, of its target."""
+    if isinstance(read, TopicRef):
         return []
     source, into = read.place.parts, target.place.parts
     if not source or not into:
@@ -50,10 +54,19 @@ def find_carriers(
         database = source[-2] if len(source) > 1 else home
         if not pipeline.replicates(source[-1], database, home):
             continue
+        outputs = pipeline.columns_of(source[-1]).outputs(source[-1])
+        if isinstance(target, TopicRef):
+            carriers += [
+                Carrier(name, database, source[-1], output, where, topics_name, TOPIC_SCHEMA)
+                for topics_name, topics in pipeline.topic_targets.items()
+                for output, where in outputs.items()
+                if topics.broker == target.broker and topics.topic_of(name, topics_name, f"{database}.{output}") == target.topic
+            ]
+            continue
         for chosen_name, chosen in pipeline.table_targets.items():
             if not _is_same(connections, chosen.connection, target.connection):
                 continue
-            for output, where in pipeline.columns_of(source[-1]).outputs(source[-1]).items():
+            for output, where in outputs.items():
                 schema, table = chosen.place_in(database, output)
                 if into[-1].lower() == table.lower() and into[-2:-1] in ((), (schema,)):
                     carriers.append(Carrier(name, database, source[-1], output, where, chosen_name, schema))
@@ -79,7 +92,7 @@ def find_unalignable(
 
 def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     """Return why an audit cannot be aligned, as a sentence; '' if it can. Every shard of its source needs a pipeline of its own."""
-    if any(ref.connection not in connections for ref in (*audit.sources, audit.target)):
+    if any(ref.connection not in connections for ref in (*audit.sources, audit.target) if not isinstance(ref, TopicRef)):
         return ""  # reported on its own
     carrying: dict[str, Carrier] = {}
     for read in audit.sources:
@@ -95,6 +108,12 @@ def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections
         return why
     if why := _why_not_together(carrying):
         return why
+    if isinstance(audit.target, TopicRef):
+        by = audit.target.published_by
+        if by is None or (by.pipeline, by.target) != (first.pipeline, first.target):
+            said = f"published_by: {{pipeline: {first.pipeline}, target: {first.target}}}"
+            return f"the topic is published by the pipeline {first.pipeline}, whose messages say their positions; add {said} to it"
+        return ""
     with suppress(BadUrl):  # reported when a run connects
         dialect = dialects.by_scheme(dialects.parse_url(connections[audit.target.connection].url).scheme)
         if dialect.is_written and dialect.writing.WRITES_COMMITS:
@@ -141,7 +160,7 @@ def _why_not_carried(audit: Audit, read: SideRef, pipelines: Mapping[str, Pipeli
         return elsewhere
     if carrying := _replicating(audit, read, pipelines, connections):
         refusal = f"the pipeline {carrying[0]} does not carry {read.table} into {target.table} of {target.connection}"
-        return f"{refusal}; name a table of its targets"
+        return f"{refusal}; name a {'topic' if isinstance(target, TopicRef) else 'table'} of its targets"
     each = "; each shard needs one" if audit.shards else ""
     return f"no pipeline carries {read.table} of {read.connection} into {target.table}{each}; add it to one, or remove {_setting(audit)}"
 

@@ -128,6 +128,8 @@ def aligned(report: Report) -> tuple[str, str] | None:
     if alignment := report.aligned:
         pipelines = "pipelines" if report.shards else "pipeline"
         hold = f"the {pipelines} {alignment.pipeline} held the target's table still for {alignment.held_seconds:.2f} s"
+        if "target" in report.topics:
+            hold = f"the topic was read up to there, by the positions that the pipeline {alignment.pipeline} gives its messages"
         return "aligned", sentence(f"at {alignment.position} ({moment(alignment.time)}): {alignment.way}; {hold}")
     return ("not aligned", sentence(report.not_aligned)) if report.not_aligned else None
 

@@ -31,6 +31,13 @@ class TopicReader(Protocol):
         Raises StatementCancelled once ``stopped`` is set, and AuditorError.
         """
 
+    def read_through(self, position: int, pipeline: str, table: str, stopped: threading.Event) -> None:
+        """Read the target's topic again: of its changes those up to a position of the pipeline that publishes it.
+
+        A table of positions beside its own says then that it holds the stream's ``table`` up to there, and what `read` returned tells of
+        this reading. Raises StatementCancelled once ``stopped`` is set, and AuditorError.
+        """
+
 
 def check_keys(audit: Audit, topics: Mapping[Side, TopicSide], tables: Mapping[Side, Endpoint]) -> None:
     """Raise PlanError if the messages of a topic have another key than the rows that are compared: then others would replace them."""

@@ -203,7 +203,7 @@ class Execution:
                 checkpoint=self.checkpoint,
                 earlier=self._earlier_runs(),
                 slice=self.slice,
-                holds=aligned.find_holds(self.settings, self.checkpoint.store, audit),
+                holds=aligned.find_holds(self.settings, self.checkpoint.store, audit, topics),
                 sums=live.find_sums(self.settings, self.checkpoint.store, self.name, audit),
                 rescan=bool(self.overrides.get("rescan")),
                 topics=topics,

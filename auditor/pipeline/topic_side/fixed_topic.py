@@ -48,6 +48,12 @@ class FixedTopic:
     """The columns that its messages can have, by the ids that they name, where its publisher's topic of statements says them."""
 
     @property
+    def has_published(self) -> bool:
+        """Whether it ends behind all messages that its publisher says are committed, of which some partitions may hear a moment later."""
+        written = self.published.ends if self.published else ()
+        return all(self.ends.get(number, 0) >= end for number, end in enumerate(written))
+
+    @property
     def offsets(self) -> int:
         """How many offsets are read."""
         return sum(end - self.begins[number] for number, end in self.ends.items())
@@ -96,9 +102,7 @@ def _read_publisher(broker: Broker, ref: TopicRef, topic: Topic) -> tuple[TableP
             f"topic {min(missing)} is not on the broker {ref.broker}: the pipeline {by.pipeline} has not published anything there; correct"
             " published_by of the audit's topic"
         )
-    said = Published()
-    for key, value in {message.key() or b"": message.value() for message in _read_all(broker, by.positions_topic)}.items():
-        said = said.take(key, value)
+    said = read_said(broker, by.positions_topic)
     table, published = next(((table, one) for table, one in said.tables.items() if one.topic == topic.name), ("", TablePosition()))
     if not table or published.topic_id != topic.id:
         what = "was made again since" if table else "is none of those that it says it publishes"
@@ -110,6 +114,14 @@ def _read_publisher(broker: Broker, ref: TopicRef, topic: Topic) -> tuple[TableP
     for message in _read_all(broker, by.statements_topic):
         statements.take(message)
     return published, statements.columns(table, 0, 1 << 62)
+
+
+def read_said(broker: Broker, positions_topic: str) -> Published:
+    """Return what a positions topic says of what is committed now, while its pipeline may publish more. Raises BrokerError."""
+    said = Published()
+    for key, value in {message.key() or b"": message.value() for message in _read_all(broker, positions_topic)}.items():
+        said = said.take(key, value)
+    return said
 
 
 def _read_all(broker: Broker, topic: str) -> list[Message]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.config import Audit, ConnectionSettings, WriteSettings
+from auditor.config import TOPIC_SCHEMA, Audit, ConnectionSettings, WriteSettings
 from auditor.connections.writer import open_writer
 from auditor.errors import ColumnRefused, MessageRefused, NoKey, TopicRefused
 from auditor.model import TopicFault, TopicFaultKind, TopicPartition, TopicSide
@@ -23,6 +23,7 @@ from auditor.pipeline.merge.staged_rows import COMES, inserted_rows
 from auditor.pipeline.merge.target_table import make_statement, native_types
 from auditor.pipeline.topic_side.fixed_topic import OFFSET_BITS, OUR_LOG, FixedTopic
 from auditor.quantities import plural
+from auditor.sql.merge import Positions
 from dialects import Session
 from dialects.duckdb.session import DuckDBSession
 
@@ -56,6 +57,17 @@ def open_scratch(connection: ConnectionSettings, spilled: str) -> Iterator[Scrat
         yield Scratch(session)
         session.execute("DROP SCHEMA read CASCADE")
         session.execute("CHECKPOINT")
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """Up to where a table is to hold the changes of a topic."""
+
+    position: int
+    """The position in the stream of the pipeline that publishes it."""
+    pipeline: str
+    table: str
+    """What that stream calls the table."""
 
 
 @dataclass(slots=True)
@@ -102,13 +114,15 @@ class Scratch:
 
     # the table
 
-    def finish(self, fixed: FixedTopic, audit: Audit) -> TopicSide:
-        """Make the table of the latest messages, and return what was found of the topic.
+    def finish(self, fixed: FixedTopic, audit: Audit, through: Through | None = None) -> TopicSide:
+        """Make the table of the latest messages, or of those ``through`` a position, and return what was found of the topic.
 
         Raises TopicRefused if no message says the columns, MessageRefused if they do not go together, ColumnRefused and ValueRefused.
         """
         if not self._schemas:
             raise TopicRefused(f"topic {fixed.ref.label} has no message that says its columns; declare them (columns: and key:)")
+        if through:
+            self._cut(through)
         schema = self._final_schema(fixed)
         in_two = self._find_latest()
         rows, lacking = self._fill(schema, fixed, audit)
@@ -128,6 +142,14 @@ class Scratch:
             removed=_describe_removed(fixed),
             notes=(*numbers.notes, *self._notes(fixed), *lacking),
         )
+
+    def _cut(self, through: Through) -> None:
+        """Leave out the changes behind a position, and say that the table is there."""
+        behind = f'SELECT partition, "offset" FROM read.messages WHERE position > {through.position}'
+        self.session.execute(f'DELETE FROM read.changes WHERE (partition, "offset") IN ({behind})')
+        self.session.execute(f"UPDATE read.messages SET clears = false WHERE position > {through.position}")
+        positions = Positions(self.session.dialect, TOPIC_SCHEMA, through.pipeline)
+        self.session.execute_all([positions.create(), *positions.write({through.table: (through.position, "")})])
 
     def _final_schema(self, fixed: FixedTopic) -> TableSchema:
         """Return the columns of the table: those of the latest change, where places say which that is, else all that any message had."""
@@ -166,7 +188,7 @@ class Scratch:
         """Make the table, and return how many rows it has, and a sentence on each column that some of them do not have."""
         session = _opened(self.session)
         schema = _without_excluded(session, schema, audit)
-        table, statement = make_statement(session.dialect, ("main", fixed.ref.topic), "", schema)
+        table, statement = make_statement(session.dialect, (TOPIC_SCHEMA, fixed.ref.topic), "", schema)
         session.execute(statement)
         written, lacking = 0, list[str]()
         for id, own in self._schemas.items():

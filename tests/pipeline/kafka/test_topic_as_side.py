@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+import dialects
 from auditor.config import validate_settings
 from auditor.errors import ConfigError, StatementCancelled
 from auditor.history import records
@@ -22,8 +24,9 @@ from auditor.pipeline.topic_side import open_topics
 from auditor.report import render
 from auditor.service import patches, planning
 from auditor.service.running import run_audit
+from auditor.sql.merge import Positions
 from tests.pipeline.kafka.compared import Edit, Said, audit_topic, copy_topic, faults, found, make_table, published_by, settings_of
-from tests.pipeline.kafka.topic_road import Made, TopicRoad
+from tests.pipeline.kafka.topic_road import PIPELINE, Made, TopicRoad
 from tests.pipeline_events import announce, batch, delete, insert, note, table, update
 
 ORDERS = table(id="int", item="varchar(20) null", price="decimal(10,2) null")
@@ -288,3 +291,22 @@ def test_a_run_that_is_stopped_while_it_reads_leaves_no_file(made: Made, tmp_pat
         assert topics and [*(tmp_path / "temporary").iterdir()]
         topics.read(lambda *_: None, stopped)
     assert not [*(tmp_path / "temporary").iterdir()]
+
+
+def test_a_topic_is_read_as_of_a_position_of_its_publishers_stream(made: Made, tmp_path: Path) -> None:
+    road = made.road(partitions=2, **KEPT)
+    publish(road)
+    topic = f"{road.prefix}.shop.orders"
+    settings = settings_of(made, topic, make_table(tmp_path, COLUMNS), {"published_by": published_by(road)})
+    with open_topics(settings, settings.audits["orders"]) as topics:
+        assert topics
+        found_before = topics.read(lambda *_: None, threading.Event())
+        assert found_before["target"].rows == 20
+        topics.read_through(12, PIPELINE, "shop.orders", threading.Event())
+        assert found_before["target"].rows == 19, "what was read first tells of this reading"
+        with duckdb.connect(topics.connections["kafka"].url.removeprefix("duckdb:///"), read_only=True) as connection:
+            rows = connection.execute(f'SELECT id, item FROM "{topic}" ORDER BY id').fetchall()
+            [(table_name, position, _)] = connection.execute(Positions(dialects.get("duckdb"), "main", PIPELINE).list()).fetchall()
+    changed = {3: "ink", 4: None}
+    assert rows == [(number, changed.get(number, "pen")) for number in range(20) if number != 5]
+    assert (table_name, int(position)) == ("shop.orders", 12)
