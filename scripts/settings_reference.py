@@ -86,13 +86,14 @@ def written_fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 def sentences(model: type[BaseModel]) -> dict[str, str]:
     """Return the sentence of each key of a model that has one: the text below its field, or its description."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(tree, ast.ClassDef)
     texts: dict[str, str] = {}
-    for statement, following in zip(tree.body, tree.body[1:], strict=False):
-        match statement, following:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                texts[name] = text
+    for declared in reversed([one for one in model.__mro__ if issubclass(one, BaseModel) and one is not BaseModel]):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(declared))).body
+        assert isinstance(tree, ast.ClassDef)
+        for statement, following in zip(tree.body, tree.body[1:], strict=False):
+            match statement, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[name] = text
     described = {name: field.description or texts.get(name, "") for name, field in model.model_fields.items()}
     return {model.model_fields[name].alias or name: _plain(text) for name, text in described.items() if text}
 

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema
 from auditor.api_models import ApiModel
 from auditor.api_models.audit import Plan, ThresholdValues, TrendPoint
 from auditor.api_models.run import UNSETTLED, ColumnValues, Recheck
-from auditor.model import SIDES, DifferenceKind, Method, Settling, Side, State, Status, Tool, Verdict
+from auditor.model import SIDES, DifferenceKind, Method, Settling, Side, State, Status, Tool, TopicFaultKind, Verdict
 
 MAX_LISTED = 1000
 """Unequal partitions, and measures, listed at most; ``unequal`` counts all of the former."""
@@ -299,6 +299,39 @@ class Shard(ApiModel):
     )
 
 
+class TopicPartition(ApiModel):
+    """What was read of one partition of a topic."""
+
+    partition: Count = Field(description="Its number.")
+    begin: Count = Field(description="The first offset that it had when the run began.")
+    end: Count = Field(description="The offset before which it was read: behind the last message whose transaction was decided then.")
+    messages: Count = Field(description="Committed messages between both.")
+
+
+class TopicFault(ApiModel):
+    """What is wrong with a topic, so that the run is no match."""
+
+    kind: TopicFaultKind = Field(
+        description="`missing` or `doubled` messages, or `disordered` ones behind later ones, by their publisher's numbers; a key in `two "
+        "partitions`; a key whose latest message is `not the latest` change of its row."
+    )
+    count: Count = Field(description="Of how many messages, or keys, that is so.")
+    sentence: str = Field(description="The same for a person, with where the first ones are.")
+
+
+class Topic(ApiModel):
+    """A topic that is a side of a run: what was read of it, and what is wrong with it."""
+
+    side: Side
+    label: str = Field(description="Its broker and its name.")
+    id: str = Field(description="Kafka's own id of the topic.")
+    partitions: tuple[TopicPartition, ...]
+    messages: Count = Field(description="Committed messages that were read, tombstones among them.")
+    rows: Count = Field(description="Keys whose latest message is no delete.")
+    faults: tuple[TopicFault, ...]
+    removed: str | None = Field(description="That messages at its beginning were removed; null if none were, but by compaction.")
+
+
 class LogPlace(ApiModel):
     """A place of the source's log, and the source's clock there."""
 
@@ -401,6 +434,7 @@ class RunReport(ApiModel):
     suggestions: Suggestions | None = Field(description="What would repair the target; null unless rows differ in a run that is stored.")
     notes: tuple[str, ...] = Field(description="Further remarks on the run.")
     shards: tuple[Shard, ...] = Field(description="What was found of each shard, where the source consists of several tables; else empty.")
+    topics: tuple[Topic, ...] = Field(description="The sides that are topics, with the offsets up to which each was read; else empty.")
 
 
 class DayScore(ApiModel):

@@ -387,7 +387,7 @@ def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, sou
             age = (datetime.now(UTC) - (run.ended or run.started)).total_seconds()
             report = records.load_report(store, run.run)
             is_whole = report is not None and report.verdict is Verdict.MATCH and not report.slice and report.covered == 1
-            levels = replica_audit.target.columns or replica_audit.where or replica_audit.columns.override or replica_audit.columns.include
+            levels = replica_audit.target.renamed or replica_audit.where or replica_audit.columns.override or replica_audit.columns.include
             if is_whole and age <= most and not levels and set(replica_audit.columns.exclude) <= set(audit.columns.exclude):
                 return audit.model_copy(update={"source": TableRef(connection=source, table=replica_audit.target.table)})
     raise BootstrapRefused(

@@ -17,16 +17,17 @@ from auditor.config._audit import (
     Override,
     Partition,
     Proxy,
+    SideRef,
     SliceSettings,
     TableRef,
     TimeRange,
-    is_pattern,
+    TopicRef,
     select_audits,
     table_name,
 )
-from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, parse_duration
+from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, is_pattern, parse_duration
 from auditor.config._broker import Broker, find_unverified_brokers
-from auditor.config._carriers import Carrier, Chain, find_carriers, find_chains, why_not_aligned
+from auditor.config._carriers import TOPIC_SCHEMA, Carrier, Chain, find_carriers, find_chains, why_not_aligned
 from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._in_flight import Recheck, Settle
@@ -56,7 +57,7 @@ from auditor.config._service import Service
 from auditor.config._settings import Settings, find_secrets
 from auditor.config._store import Evidence, Retention, Store
 from auditor.config._tolerance import Threshold, Tolerance
-from auditor.config._topic_source import PublishedBy, ReadTopic, TopicSource
+from auditor.config._topic_source import PublishedBy, ReadTopic, TopicColumns, TopicSource
 from auditor.config._topics import TopicTarget
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "MAX_KEY",
     "MIN_KEY",
     "SOURCE_FIELDS",
+    "TOPIC_SCHEMA",
     "AnalyzeSettings",
     "Audit",
     "AuditGroup",
@@ -111,6 +113,7 @@ __all__ = [
     "Service",
     "Settings",
     "Settle",
+    "SideRef",
     "SliceSettings",
     "SparkCopy",
     "Sql",
@@ -121,6 +124,8 @@ __all__ = [
     "Threshold",
     "TimeRange",
     "Tolerance",
+    "TopicColumns",
+    "TopicRef",
     "TopicSource",
     "TopicTarget",
     "Transform",

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from auditor import canonical
-from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone
+from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone, is_pattern, suggest
+from auditor.config._broker import Broker
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
+from auditor.config._messages import MessageSettings
 from auditor.config._methods import Counts, Ladder
 from auditor.config._schedule import ScheduleField
 from auditor.config._tolerance import Threshold, ThresholdField, Tolerance
+from auditor.config._topic_source import PublishedBy, TopicColumns
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.model import Method, Side, parse_time, shard_side
 from dialects import Place
@@ -51,6 +54,11 @@ class TableRef(Strict):
     """This side's name of a column, by the source's name."""
 
     @property
+    def renamed(self) -> dict[str, str]:
+        """This side's name of a column, by the source's name."""
+        return self.columns
+
+    @property
     def label(self) -> str:
         """The text ``connection: table``."""
         return f"{self.connection}: {self.table}"
@@ -70,6 +78,54 @@ class TableRef(Strict):
         return Place((), self.table, self.format or ending, self.version, self.timestamp)
 
 
+class TopicRef(TopicColumns):
+    """A topic of Kafka as a table: its rows are the latest messages of their keys, up to where it ends when a run begins."""
+
+    broker: str
+    """The broker, of those under ``brokers``."""
+    topic: str = Field(min_length=1)
+    """The topic's name."""
+    messages: MessageSettings = MessageSettings()
+    """How its rows are written; settings of what only writers do are of no use here."""
+    published_by: PublishedBy | None = None
+    """The pipeline that publishes the topic, whose topic of statements says the exact types of its columns."""
+
+    @model_validator(mode="after")
+    def _columns_once(self) -> TopicRef:
+        if self.columns and self.published_by:
+            raise ValueError("columns and published_by both say which columns there are; remove one of them")
+        return self
+
+    @property
+    def connection(self) -> str:
+        """What stands for a connection's name: the broker's, which no connection has."""
+        return self.broker
+
+    @property
+    def table(self) -> str:
+        """The name of the table into which a run reads the topic."""
+        return table_name(self.topic)
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Nothing: columns have the names that messages have for them."""
+        return {}
+
+    @property
+    def label(self) -> str:
+        """The text ``broker: topic``."""
+        return f"{self.broker}: {self.topic}"
+
+    @property
+    def place(self) -> Place:
+        """The table into which a run reads the topic."""
+        return Place((self.topic,))
+
+
+SideRef: TypeAlias = TableRef | TopicRef
+"""What is read as a side of an audit, or as one shard of it."""
+
+
 class Proxy(Strict):
     """A proxy: a dump that stands in for the source, and is audited against it itself."""
 
@@ -85,18 +141,32 @@ class Proxy(Strict):
     """Dumps that ``auditor dump`` keeps, the newest of which stands in for the source."""
 
 
-FORMS = ("one table", "several shards")
+FORMS = ("one table", "several shards", "one topic")
 """The forms of a source, as they stand in the places of pydantic's errors."""
 
 
-def _form_of_source(value: Any) -> str:
-    return FORMS[isinstance(value, list | tuple)]
+def _form_of_side(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return FORMS[1]
+    is_topic = isinstance(value, TopicRef) or (isinstance(value, Mapping) and not {"broker", "topic"}.isdisjoint(value))
+    return FORMS[2 if is_topic else 0]
 
 
 Source = Annotated[
-    Annotated[TableRef, Tag(FORMS[0])] | Annotated[tuple[TableRef, ...], Field(min_length=2), Tag(FORMS[1])], Discriminator(_form_of_source)
+    Annotated[TableRef, Tag(FORMS[0])]
+    | Annotated[tuple[TableRef, ...], Field(min_length=2), Tag(FORMS[1])]
+    | Annotated[TopicRef, Tag(FORMS[2])],
+    Discriminator(_form_of_side),
 ]
-"""One table, or the tables that together are the source."""
+"""One table, the tables that together are the source, or a topic."""
+
+
+def _form_of_target(value: Any) -> str:
+    return FORMS[0] if isinstance(value, list | tuple) else _form_of_side(value)
+
+
+Target = Annotated[Annotated[TableRef, Tag(FORMS[0])] | Annotated[TopicRef, Tag(FORMS[2])], Discriminator(_form_of_target)]
+"""One table, or a topic."""
 
 
 def check_shards(shards: Sequence[TableRef]) -> None:
@@ -193,9 +263,9 @@ class Audit(Strict):
     """The definition of an audit."""
 
     source: Source
-    """The table that is right by definition; or a list of tables, the shards, of which each holds a part of the rows."""
-    target: TableRef
-    """The table that should equal it."""
+    """The table that is right by definition; a list of tables, the shards, of which each holds a part of the rows; or a topic."""
+    target: Target
+    """The table, or the topic, that should equal it."""
     key: tuple[str, ...] = ()
     """The columns that identify a row, by the source's names; by default the source's primary key."""
     columns: Columns = Columns()
@@ -294,6 +364,8 @@ class Audit(Strict):
             )
         if self.shards:
             self._check_shards()
+        if self.topics:
+            self._check_topics()
         if self.align and self.snapshot == "per_chunk":
             raise ValueError("align reads each side in one snapshot; remove snapshot: per_chunk")
         if self.align and self.rolling:
@@ -334,25 +406,53 @@ class Audit(Strict):
         if self.counts.classes or self.counts.histogram:
             raise ValueError("counts: classes or histogram and a source of several shards cannot be combined; leave them out")
 
+    def _check_topics(self) -> None:
+        """Raise ValueError for settings that a topic cannot serve, which is read once, up to where it ends when a run begins."""
+        unfit = {
+            "recheck": self.recheck,
+            "rolling": self.rolling,
+            "via": self.via,
+            "summaries: live": self.summaries,
+            "settle: barrier": self.settle and self.settle.barrier is not None,
+            "settle: heartbeat": self.settle and self.settle.heartbeat,
+            "a source of several shards": self.shards,
+        }
+        if self.align and isinstance(self.source, TopicRef):
+            raise ValueError("align needs a source in whose log a snapshot has a place, which a topic has none of; remove align")
+        if len(self.topics) > 1 and len({topic.label for topic in self.topics.values()}) == 1:
+            raise ValueError("source and target are the same topic, which equals itself; name another one")
+        if setting := next((name for name, given in unfit.items() if given), None):
+            raise ValueError(
+                f"{setting} and a topic cannot be combined: the topic is read once, up to where it ends when a run begins; remove {setting}"
+            )
+
+    @property
+    def topics(self) -> dict[Side, TopicRef]:
+        """The sides that are topics."""
+        return {side: place for side, place in self.places.items() if isinstance(place, TopicRef)}
+
     @property
     def shards(self) -> tuple[TableRef, ...]:
         """The tables of a source that consists of several; empty for a source of one table."""
         return self.source if isinstance(self.source, tuple) else ()
 
     @property
-    def sources(self) -> tuple[TableRef, ...]:
-        """The source's tables: one, or the shards."""
+    def sources(self) -> tuple[SideRef, ...]:
+        """The source's tables: one, or the shards; or its topic."""
         return self.source if isinstance(self.source, tuple) else (self.source,)
 
     @property
-    def places(self) -> dict[Side, TableRef]:
+    def places(self) -> dict[Side, SideRef]:
         """Every table that is read, by its side; each shard stands for a side of its own, as `shard_side` calls it."""
         if isinstance(self.source, tuple):
             return {**{shard_side(number): place for number, place in enumerate(self.source, 1)}, "target": self.target}
         return {"source": self.source, "target": self.target}
 
     def one_source(self, what: str) -> TableRef:
-        """Return the source's only table. Raises ConfigError for a source of several shards, of which ``what`` cannot be done."""
+        """Return the source's only table. Raises ConfigError for shards and topics, of which ``what`` cannot be done."""
+        for side, topic in self.topics.items():
+            raise ConfigError(f"{what} needs two tables, and this audit's {side} is the topic {topic.label}")
+        assert not isinstance(self.source, TopicRef), "it would be among the topics"
         if isinstance(self.source, tuple):
             raise ConfigError(
                 f"{what} needs a source of one table, and this audit's has {len(self.source)} shards"
@@ -402,6 +502,22 @@ class AuditGroup(Strict):
         )
 
 
+def find_topic_problems(
+    audits: Mapping[str, Audit], connections: Collection[str], brokers: Mapping[str, Broker]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what is wrong with the topics of audits: where it is written, and a sentence."""
+    for name, audit in audits.items():
+        for side, topic in audit.topics.items():
+            broker = brokers.get(topic.broker)
+            if broker is None:
+                yield ("audits", name, side, "broker"), f"there is no broker {topic.broker!r}{suggest(topic.broker, brokers)}"
+            elif topic.broker in connections:
+                yield ("brokers", topic.broker), f"a connection has this name, too, and audit {name} reads both by their names; rename one"
+            elif topic.messages.has_registry and broker.registry is None:
+                why = f"format: {topic.messages.format} needs a registry; add registry: {{url: ...}} to the broker {topic.broker}"
+                yield ("audits", name, side, "messages"), why
+
+
 def split_groups(values: Any) -> Any:
     """Move the entries under ``audits`` that have ``tables`` to ``groups``. Raises ValueError."""
     if not isinstance(values, Mapping) or not isinstance(values.get("audits"), Mapping):
@@ -417,6 +533,8 @@ def split_groups(values: Any) -> Any:
             if isinstance(given, list):
                 raise ValueError(f"audits.{name}: tables and a source of several shards cannot be combined; write an audit for each table")
             if isinstance(given, Mapping):
+                if not {"broker", "topic"}.isdisjoint(given):
+                    raise ValueError(f"audits.{name}: tables and a topic cannot be combined; write an audit for each topic")
                 if "table" in given:
                     raise ValueError(f"audits.{name}: tables and {side}: table cannot be combined; write one of them")
                 sides[side] = {**given, "table": ANY}
@@ -449,11 +567,6 @@ def select_audits(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
             raise UnknownAudit(f"no audit matches {wish!r} (audits here: {', '.join(sorted(names)) or 'none'})")
         selected += [name for name in matching if name not in selected]
     return selected
-
-
-def is_pattern(name: str) -> bool:
-    """Return whether a name holds a character that stands for others."""
-    return re.search(r"[*?\[]", name) is not None
 
 
 MIN_KEY, MAX_KEY = -(2**63), 2**64 - 1

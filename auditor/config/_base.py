@@ -159,3 +159,8 @@ def suggest(name: str, known: Any) -> str:
     """Return the end of an error message that suggests the most similar known name; '' if none is similar."""
     matches = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name holds a character that stands for others."""
+    return re.search(r"[*?\[]", name) is not None

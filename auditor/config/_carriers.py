@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import dialects
-from auditor.config._audit import Audit, TableRef
+from auditor.config._audit import Audit, SideRef, TableRef, TopicRef
 from auditor.config._connection import ConnectionSettings
 from auditor.config._pipeline import Pipeline
 from auditor.errors import BadUrl
@@ -32,17 +32,32 @@ class Carrier:
     """The target's schema."""
 
 
+TOPIC_SCHEMA = "main"
+"""The schema of the table into which a run reads a topic."""
+
+
 def find_carriers(
-    read: TableRef, target: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+    read: SideRef, target: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[Carrier]:
-    """Return the pipelines and targets that bring a table of an audit's source to that of its target."""
+    """Return the pipelines and targets that bring a table of an audit's source to the table, or the topic, of its target."""
+    if isinstance(read, TopicRef):
+        return []
     source, into = read.place.parts, target.place.parts
     if not source or not into:
         return []
     carriers: list[Carrier] = []
     for name, pipeline in pipelines.items():
         database = _read_database(read, pipeline, connections)
-        if database is not None:
+        if database is None:
+            continue
+        if isinstance(target, TopicRef):
+            published = _find_published(read, name, pipeline, connections)
+            carriers += [
+                one
+                for one in published
+                if (pipeline.topic_targets[one.target].broker, _topic_of(one, pipeline)) == (target.broker, target.topic)
+            ]
+        else:
             carriers += _find_merged(name, pipeline, database, source[-1], target, connections)
     return carriers
 
@@ -62,16 +77,22 @@ def _find_merged(
     return carriers
 
 
-def _find_published(
-    read: TableRef, target: str, name: str, pipeline: Pipeline, connections: Mapping[str, ConnectionSettings]
-) -> list[Carrier]:
-    """Return as what a pipeline publishes a table of an audit's source into a target that is topics; such a target has no schema."""
-    database = _read_database(read, pipeline, connections)
-    if database is None or target not in pipeline.topic_targets:
+def _find_published(read: TableRef, name: str, pipeline: Pipeline, connections: Mapping[str, ConnectionSettings]) -> list[Carrier]:
+    """Return into which of its targets that are topics a pipeline publishes a table of an audit's source."""
+    database, table = _read_database(read, pipeline, connections), read.place.parts[-1]
+    if database is None:
         return []
-    table = read.place.parts[-1]
     outputs = pipeline.columns_of(table).outputs(table).items()
-    return [Carrier(name, database, table, output, where, target, "") for output, where in outputs]
+    return [
+        Carrier(name, database, table, output, where, target, TOPIC_SCHEMA)
+        for target in pipeline.topic_targets
+        for output, where in outputs
+    ]
+
+
+def _topic_of(carrier: Carrier, pipeline: Pipeline) -> str:
+    """Return the topic into which a pipeline publishes a table."""
+    return pipeline.topic_targets[carrier.target].topic_of(carrier.pipeline, carrier.target, f"{carrier.database}.{carrier.output}")
 
 
 def _read_database(read: TableRef, pipeline: Pipeline, connections: Mapping[str, ConnectionSettings]) -> str | None:
@@ -100,18 +121,20 @@ class Chain:
 
 
 def find_chains(
-    read: TableRef, target: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+    read: SideRef, target: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[Chain]:
     """Return the chains of pipelines that bring a table of an audit's source to that of its target."""
     chains = [Chain(one) for one in find_carriers(read, target, pipelines, connections)]
+    if isinstance(read, TopicRef) or isinstance(target, TopicRef):
+        return chains
     for name, pipeline in pipelines.items():
         topics = pipeline.topic_source
         feed = pipelines.get(topics.published_by.pipeline) if topics and topics.published_by else None
         if not topics or not topics.published_by or not feed:
             continue
-        for before in _find_published(read, topics.published_by.target, topics.published_by.pipeline, feed, connections):
-            topic = feed.topic_targets[before.target].topic_of(before.pipeline, before.target, f"{before.database}.{before.output}")
-            if topics.find(topic) is None:
+        for before in _find_published(read, topics.published_by.pipeline, feed, connections):
+            topic = _topic_of(before, feed)
+            if before.target != topics.published_by.target or topics.find(topic) is None:
                 continue
             database, _, table = topics.table_of(topic).partition(".")
             chains += [Chain(one, before) for one in _find_merged(name, pipeline, database, table, target, connections)]
@@ -137,7 +160,7 @@ def find_unalignable(
 
 def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     """Return why an audit cannot be aligned, as a sentence; '' if it can. Every shard of its source needs a pipeline of its own."""
-    if any(ref.connection not in connections for ref in (*audit.sources, audit.target)):
+    if any(ref.connection not in connections for ref in (*audit.sources, audit.target) if not isinstance(ref, TopicRef)):
         return ""  # reported on its own
     carrying: dict[str, Carrier] = {}
     for read in audit.sources:
@@ -153,6 +176,12 @@ def why_not_aligned(audit: Audit, pipelines: Mapping[str, Pipeline], connections
         return why
     if why := _why_not_together(carrying):
         return why
+    if isinstance(audit.target, TopicRef):
+        by = audit.target.published_by
+        if by is None or (by.pipeline, by.target) != (first.pipeline, first.target):
+            said = f"published_by: {{pipeline: {first.pipeline}, target: {first.target}}}"
+            return f"the topic is published by the pipeline {first.pipeline}, whose messages say their positions; add {said} to it"
+        return ""
     with suppress(BadUrl):  # reported when a run connects
         dialect = dialects.by_scheme(dialects.parse_url(connections[audit.target.connection].url).scheme)
         if dialect.is_written and dialect.writing.WRITES_COMMITS:
@@ -193,18 +222,18 @@ def _why_not_together(carrying: Mapping[str, Carrier]) -> str:
     return ""
 
 
-def _why_not_carried(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+def _why_not_carried(audit: Audit, read: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     target = audit.target
     if elsewhere := _reads_elsewhere(audit, read, pipelines, connections):
         return elsewhere
     if carrying := _replicating(audit, read, pipelines, connections):
         refusal = f"the pipeline {carrying[0]} does not carry {read.table} into {target.table} of {target.connection}"
-        return f"{refusal}; name a table of its targets"
+        return f"{refusal}; name a {'topic' if isinstance(target, TopicRef) else 'table'} of its targets"
     each = "; each shard needs one" if audit.shards else ""
     return f"no pipeline carries {read.table} of {read.connection} into {target.table}{each}; add it to one, or remove {_setting(audit)}"
 
 
-def _reads_elsewhere(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+def _reads_elsewhere(audit: Audit, read: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
     """Return that every pipeline which replicates a table of this name reads another server than the audit; '' if one does not."""
     carrying = _replicating(audit, read, pipelines, connections)
     if not carrying or any(_is_same(connections, pipelines[name].source_name, read.connection) for name in carrying):
@@ -217,7 +246,7 @@ def _reads_elsewhere(audit: Audit, read: TableRef, pipelines: Mapping[str, Pipel
 
 
 def _replicating(
-    audit: Audit, read: TableRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+    audit: Audit, read: SideRef, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
 ) -> list[str]:
     """Return the pipelines that replicate a table of this name, without those that read another shard of the audit."""
     parts, others = read.place.parts, [source.connection for source in audit.sources if source is not read]

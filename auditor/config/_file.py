@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from urllib.parse import quote
 import yaml
 from pydantic import ValidationError
 
-from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, SliceSettings, TableRef, written_place
+from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, SliceSettings, TableRef, TopicRef, written_place
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
@@ -213,12 +213,19 @@ def _describe(details: Any) -> str:
             return str(details["msg"]).removeprefix("Value error, ").replace("Input should", "this should")
 
 
-_MODELS: dict[str, type[Strict]] = {model.__name__: model for model in Strict.__subclasses__()}
+def _list_models(model: type[Strict]) -> Iterator[type[Strict]]:
+    for derived in model.__subclasses__():
+        yield derived
+        yield from _list_models(derived)
+
+
+_MODELS: dict[str, type[Strict]] = {model.__name__: model for model in _list_models(Strict)}
 _PLACES: Mapping[type[Strict], str] = {
     ConnectionSettings: "a connection",
     GuestLimits: "a connection's limits:",
     PauseWhen: "a connection's limits: pause_when:",
     TableRef: "source: or target:",
+    TopicRef: "source: or target: with broker:",
     Columns: "columns:",
     Override: "columns: override: a column:",
     Partition: "partition:",

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import AfterValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from auditor.config._audit import Audit, AuditGroup, split_groups
+from auditor.config._audit import Audit, AuditGroup, TopicRef, find_topic_problems, split_groups
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker, find_unverified_brokers, list_secrets
 from auditor.config._carriers import find_unalignable, find_unordered
@@ -80,8 +80,9 @@ class Settings(Strict):
             (("audits", name, place), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
             for name, audit in self.audits.items()
             for place, ref in (*(("source", source) for source in audit.sources), ("target", audit.target), ("via", audit.via))
-            if ref and ref.connection not in self.connections
+            if ref and not isinstance(ref, TopicRef) and ref.connection not in self.connections
         ]
+        unknown += find_topic_problems(self.audits, self.connections, self.brokers)
         unknown += [
             (("audits", name, side), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
             for name, group in self.groups.items()

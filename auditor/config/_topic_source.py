@@ -11,20 +11,15 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 import dialects
-from auditor.config._audit import is_pattern
-from auditor.config._base import Size, Strict
+from auditor.config._base import Size, Strict, is_pattern
 from auditor.config._messages import MessageSettings
 
 NOT_NULL = re.compile(r"(?<!\s)\s++not\s++null$", re.IGNORECASE)
 
 
-class ReadTopic(Strict):
-    """What a pipeline reads in a topic, or in all topics of a pattern."""
+class TopicColumns(Strict):
+    """Which columns the rows of a topic have, if its messages do not say it."""
 
-    table: str | None = Field(None, pattern=r"^[^.]+\.[^.]+$")
-    """What the pipeline calls its table, ``database.table``; by default the last two words of the topic's name."""
-    messages: MessageSettings | None = None
-    """How its rows are written; None for what ``messages`` of the source says."""
     key: tuple[str, ...] = ()
     """The columns of the key of ``columns``."""
     columns: dict[str, str] = {}
@@ -44,7 +39,7 @@ class ReadTopic(Strict):
         return columns
 
     @model_validator(mode="after")
-    def _key_among_columns(self) -> ReadTopic:
+    def _key_among_columns(self) -> TopicColumns:
         if self.columns and (missing := [name for name in self.key if name not in self.columns]):
             raise ValueError(f"key: {missing[0]!r} is none of the columns ({', '.join(self.columns)})")
         if bool(self.columns) != bool(self.key):
@@ -58,6 +53,15 @@ class ReadTopic(Strict):
             (name, NOT_NULL.sub("", text.strip()).lower(), not NOT_NULL.search(text.strip()) and name not in self.key)
             for name, text in self.columns.items()
         ]
+
+
+class ReadTopic(TopicColumns):
+    """What a pipeline reads in a topic, or in all topics of a pattern."""
+
+    table: str | None = Field(None, pattern=r"^[^.]+\.[^.]+$")
+    """What the pipeline calls its table, ``database.table``; by default the last two words of the topic's name."""
+    messages: MessageSettings | None = None
+    """How its rows are written; None for what ``messages`` of the source says."""
 
 
 PLAIN = ReadTopic()

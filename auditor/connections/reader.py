@@ -65,6 +65,8 @@ class Reader:
         """Sides whose extra connections could not join the snapshot."""
         self.wait_between: Callable[[], object] | None = None
         """Called between a fresh look at the source and one at the target; None if both are looked at at the same time."""
+        self.ends_fixed: float | None = None
+        """When it was fixed (monotonic seconds) where the topics end that are sides; None if none is."""
         self.alone: dict[Side, str] = {}
         """Why one connection of a side read everything, although the side has several."""
         self.scan_bytes: dict[Side, int] = dict.fromkeys(names, 0)

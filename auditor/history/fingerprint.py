@@ -50,7 +50,7 @@ def with_connections(definition: Mapping[str, Any], connections: Mapping[str, Co
     """
 
     def identity(table: Mapping[str, Any]) -> dict[str, str] | None:
-        return connections[name].identity if (name := table["connection"]) in connections else None
+        return connections[name].identity if (name := table.get("connection", "")) in connections else None
 
     read: dict[str, Any] = {}
     for side in SIDES:

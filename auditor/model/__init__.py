@@ -102,6 +102,10 @@ from auditor.model._report import (
     Suggestion,
     Suggestions,
     Tool,
+    TopicFault,
+    TopicFaultKind,
+    TopicPartition,
+    TopicSide,
 )
 
 __all__ = [
@@ -183,6 +187,10 @@ __all__ = [
     "TableNote",
     "Tolerance",
     "Tool",
+    "TopicFault",
+    "TopicFaultKind",
+    "TopicPartition",
+    "TopicSide",
     "ValueDifference",
     "ValueDifferences",
     "Verdict",

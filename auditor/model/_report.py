@@ -414,6 +414,58 @@ class Alignment:
     """Seconds for which the pipeline let the target's table stand still."""
 
 
+TopicFaultKind = Literal["missing", "doubled", "disordered", "two partitions", "not the latest"]
+"""What is wrong with a topic, beside what its rows are: ``missing`` and ``doubled`` messages, and messages behind later ones, by their
+numbers; a key in ``two partitions``; a key whose latest message is ``not the latest`` change of its row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFault:
+    """What is wrong with a topic."""
+
+    kind: TopicFaultKind
+    count: int
+    """Messages, or keys, of which that is so."""
+    sentence: str
+    """The same for a person, with where the first ones are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartition:
+    """What was read of one partition of a topic."""
+
+    partition: int
+    """Its number."""
+    begin: int
+    """The first offset that it had when the run began."""
+    end: int
+    """The offset behind the last one that was read: up to there all transactions were decided when the run began."""
+    messages: int
+    """Committed messages between both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSide:
+    """A topic that is a side of a run: what was read of it, and what is wrong with it."""
+
+    label: str
+    """Its broker and its name."""
+    id: str
+    """Kafka's own id of the topic, which another one of the same name does not have."""
+    partitions: tuple[TopicPartition, ...]
+    """What was read of each partition."""
+    messages: int
+    """Committed messages that were read, tombstones among them."""
+    rows: int
+    """Rows that these left: the keys whose latest message is no delete."""
+    faults: tuple[TopicFault, ...] = ()
+    """What is wrong with it, so that a run is no match."""
+    removed: str = ""
+    """That messages at its beginning were removed, as a sentence; empty if it has all, or compaction alone removed some."""
+    notes: tuple[str, ...] = ()
+    """Further sentences for a person: what could not be checked, and why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCheck:
     """What a run compared with the summaries that the stream keeps of the source, and how old both proofs are."""
@@ -514,6 +566,8 @@ class Report:
     """Where both sides were read, so that nothing was in flight; None if they were read at different positions."""
     not_aligned: str = ""
     """Why a run of an audit with ``align`` is not aligned, as a clause; empty if it is, or was not to be."""
+    topics: dict[Side, TopicSide] = field(default_factory=dict)
+    """The sides that are topics, as far as they were read."""
     live: LiveCheck | None = None
     """What was compared with live summaries; None for an audit without them, and for a run that failed before."""
     as_of: dt.datetime | None = None

@@ -245,6 +245,10 @@ class Publisher:
             self._reports.fail(table, refuse_gone(self.pipeline, table, gone[table], tables[table]), gone[table].position)
         return {table: self._held(table) for table in lacking if table not in gone or table in late}
 
+    def _counts(self, table: str) -> tuple[int, ...]:
+        """Return how many messages each partition of a table's topic has; nothing if none was published yet."""
+        return self._said.tables.get(table, TablePosition()).counts
+
     def _joins(self, table: str, held: Held) -> bool:
         """Return whether a table is published as far as those that are published together."""
         if self._said.through(table) >= self._said.position:
@@ -368,6 +372,7 @@ class Publisher:
                 if not step.held.schema_id:
                     first = step.ahead.parts[0]
                     self._send_schema(writer, step.messages.schema, (), first.first, first.time, is_new=True)
+                writer.number(step.topic, self._counts(step.table))
                 merged[step.table] = send_step(root, writer, step, through, transactions)
             if transactions:
                 topic = self._topics.own("transactions")
@@ -404,7 +409,9 @@ class Publisher:
             raise SendRefused(found[0], b"", found[1])
         ends = self._topics.list_ends(topic for topic, _ in changed.values())
         tables = {
-            table: TablePosition(held.position, held.schema_id, topic.name, topic.id, ends[topic.name])
+            table: TablePosition(
+                held.position, held.schema_id, topic.name, topic.id, ends[topic.name], writer.counts(topic) or self._counts(table)
+            )
             for table, (topic, held) in changed.items()
         }
         said = replace(
@@ -498,6 +505,7 @@ class Publisher:
             if topic.name:
                 schema = get_schema(self, now.schema_id)
                 if emptied:
+                    writer.number(topic, self._counts(table))
                     writer.send_to_all(topic, emptied, [(PLACE, f"{note.position}.{note.row}.{schema.id}".encode())])
                 self._send_schema(writer, schema, () if is_skipped else [note], note.position, note.time)
             apart = {*self._said.apart, *self._reports.waiting}

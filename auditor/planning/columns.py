@@ -85,7 +85,7 @@ class NameResolver:
         self.ends = ends
         self.problems: list[str] = []
         self.not_compared: list[NotCompared] = []
-        self.renamed = {self._source_name(a): b for a, b in audit.target.columns.items()}
+        self.renamed = {self._source_name(a): b for a, b in audit.target.renamed.items()}
         self.taken = {column.name: a for a, b in self.renamed.items() if (column := self._find_exact_or_loose("target", b))}
 
     def find(self, side: Side, name: str) -> Column | None:
@@ -129,7 +129,7 @@ class NameResolver:
         ruled = included | {name.lower() for name in rules.override}
         in_source = [column.name for column in self.ends["source"].table.columns]
         every = [*in_source, *(name for low, name in computed.items() if low not in {c.lower() for c in in_source})]
-        self._check_written([*rules.exclude, *rules.include, *rules.override, *self.audit.target.columns], every)
+        self._check_written([*rules.exclude, *rules.include, *rules.override, *self.audit.target.renamed], every)
         wanted = list(key)
         for name in every:
             low = name.lower()

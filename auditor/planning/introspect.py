@@ -45,7 +45,7 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
     """
     reference = audit.places[side]
     table = _choose_table(session.dialect.catalogue.describe(session, reference.place), reference.place, side, session.dialect)
-    names, label = [column.name for column in table.columns], f"{reference.connection}: {reference.table}"
+    names, label = [column.name for column in table.columns], reference.label
     # Only where something is masked: a table may show columns of the tables that it is a part of, or that it reads.
     origins = session.dialect.catalogue.origins(session, table) if mask else Origins()
     shown = [reference.place, *(Place(table) for table in origins.tables)]

@@ -67,7 +67,7 @@ def read_comments(session: Session, table: Table) -> dict[str, str]:
 def plan_target(audit: Audit, source: Table, dialect: Dialect, comments: Mapping[str, str]) -> DefinedTable:
     """Return the target that holds the audited columns of a source's table, on an engine. Raises ConfigError for an unknown key."""
     key = _key(audit, source)
-    renamed = {name.lower(): other for name, other in audit.target.columns.items()}
+    renamed = {name.lower(): other for name, other in audit.target.renamed.items()}
     columns, left_out = [], {}
     for column in _audited(audit, source, key):
         try:

@@ -51,6 +51,8 @@ def settle(plan: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpo
         if kind is None or kind.name not in TIMES:
             raise PlanError(f"settle: the column {how.column!r} of the {side} is {column.native}, which holds no times")
     clock = read_source_clock(reader)
+    if reader.ends_fixed is not None:  # a topic has nothing that was written since
+        clock -= dt.timedelta(seconds=time.monotonic() - reader.ends_fixed)
     if how.barrier is None:
         oldest = _watermark(how, clock, reader)
     else:

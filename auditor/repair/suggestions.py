@@ -47,7 +47,7 @@ def suggest(
     if report.verdict is not Verdict.MISMATCH or report.comparison is None or report.plan is None:
         return None
     dialect = _dialect(target)
-    names = {audit.target.columns.get(column.name, column.name).lower() for column in report.plan.key_columns}
+    names = {audit.target.renamed.get(column.name, column.name).lower() for column in report.plan.key_columns}
     is_found = target_key is None or (bool(target_key) and {name.lower() for name in target_key} <= names)
     finds_rows = is_found or dialect is None or not dialect.TABLE_FORM.enforces_keys
     situation = _Situation(report, audit, target.write or WriteSettings(url=""), rates, finds_rows)

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from auditor import escaping
 from auditor.compare import sampling, text_forms
 from auditor.config import Threshold
-from auditor.model import SLICES, ColumnDifference, Difference, Differences, RangeDifference, Report, ShardResult, Step, Suggestions
+from auditor.model import (
+    SLICES,
+    ColumnDifference,
+    Difference,
+    Differences,
+    RangeDifference,
+    Report,
+    ShardResult,
+    Step,
+    Suggestions,
+    TopicSide,
+)
 from auditor.planning.proxy import Combined
 from auditor.quantities import format_duration, plural
 
@@ -99,11 +110,26 @@ def verified(through: dt.datetime | None, within: dt.datetime | None) -> list[st
     return [f"{words} {moment(at)}" for words, at in verified_through if at]
 
 
+MOST_PARTITIONS = 8
+"""Partitions of a topic whose offsets a report for people lists; the JSON has all."""
+
+
+def topic(read: TopicSide) -> str:
+    """Return what was read of a topic: messages, rows, and the offsets of its partitions."""
+    parts = [f"{part.partition} from {part.begin:,} to {part.end:,}" for part in read.partitions[:MOST_PARTITIONS]]
+    more = len(read.partitions) - MOST_PARTITIONS
+    parts += [f"and {plural(more, 'more partition')}"] if more > 0 else []
+    what = f"the latest of {plural(read.messages, 'message')} for each key, {rows(read.rows)}"
+    return f"{read.label} ({read.id}): {what}; offsets by partition: {', '.join(parts)}"
+
+
 def aligned(report: Report) -> tuple[str, str] | None:
     """Return ``aligned`` with where both sides were read and how that is known, or ``not aligned`` with the reason; None if neither."""
     if alignment := report.aligned:
         pipelines = "pipelines" if report.shards else "pipeline"
         hold = f"the {pipelines} {alignment.pipeline} held the target's table still for {alignment.held_seconds:.2f} s"
+        if "target" in report.topics:
+            hold = f"the topic was read up to there, by the positions that the pipeline {alignment.pipeline} gives its messages"
         return "aligned", sentence(f"at {alignment.position} ({moment(alignment.time)}): {alignment.way}; {hold}")
     return ("not aligned", sentence(report.not_aligned)) if report.not_aligned else None
 

@@ -19,11 +19,12 @@ from auditor.api_models.report import (
     Scores,
     Shard,
     SideCost,
+    Topic,
 )
 from auditor.masking import redact, redact_plan
 from auditor.model import SIDES
 
-CONVERTED = ("aligned", "cost", "differences", "live", "measures", "not_aligned", "other_settings", "plan", "shards", "slice")
+CONVERTED = ("aligned", "cost", "differences", "live", "measures", "not_aligned", "other_settings", "plan", "shards", "slice", "topics")
 """Fields of a report that the run holds in another form; all others of the same name are taken as they are."""
 
 
@@ -50,7 +51,12 @@ def report(report: model.Report) -> RunReport:
         cheaper_methods=report.steps,
         left_out_rows=report.left_out,
         shards=tuple(map(_shard, report.shards)),
+        topics=tuple(_topic(side, report.topics[side]) for side in SIDES if side in report.topics),
     )
+
+
+def _topic(side: model.Side, topic: model.TopicSide) -> Topic:
+    return Topic(**Topic.fields_of(topic, without=("side", "removed")), side=side, removed=topic.removed or None)
 
 
 def _shard(shard: model.ShardResult) -> Shard:

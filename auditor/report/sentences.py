@@ -158,6 +158,7 @@ def _evidence(report: Report) -> Iterator[Figure]:
     if report.plan and report.plan.watermark:
         watermark = formatting.visible(report.plan.watermark)
         yield Figure("watermark", f"{watermark} UTC", "(younger rows were left out on both sides)", "watermark")
+    yield from (Figure(f"{side} topic", "", formatting.sentence(formatting.topic(topic))) for side, topic in report.topics.items())
     if alignment := formatting.aligned(report):
         yield Figure(alignment[0], "", alignment[1], "aligned" if report.aligned else "")
     yield from (Figure(name, "", text, name) for name, text in live_lines(report))

@@ -22,7 +22,7 @@ from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWro
 from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas, allows_resume
 from auditor.history.left_out import LeftOut
 from auditor.masking import error_text
-from auditor.model import Method, Partitioning, Plan, Progress, Report, Side, Slice, State, Step, Verdict
+from auditor.model import Method, Partitioning, Plan, Progress, Report, Side, Slice, State, Step, TopicSide, Verdict
 from auditor.planning import build, introspect, planner, shards, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import choose_methods, escalates, is_step
@@ -39,6 +39,7 @@ from auditor.run.live.summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
 from auditor.run.recheck import first_suspects, recheck_differences
 from auditor.run.scan import check_chunks, check_scan
+from auditor.run.topics import TopicReader, check_keys, judge, notes_of_topics
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -50,9 +51,10 @@ def run(
     connections: Mapping[str, ConnectionSettings],
     on_progress: OnProgress = ignore_progress,
     slice: Slice | None = None,
+    topics: TopicReader | None = None,
 ) -> Report:
     """Run an audit once and store nothing. Never raises an error of the tree: the report says why nothing could be compared."""
-    return perform(name, audit, connections, on_progress, slice=slice).report
+    return perform(name, audit, connections, on_progress, slice=slice, topics=topics).report
 
 
 def perform(
@@ -69,17 +71,18 @@ def perform(
     holds: Holds | str = NOT_STORED,
     sums: LiveSums | str = NOT_STORED,
     rescan: bool = False,
+    topics: TopicReader | None = None,
 ) -> Outcome:
     """Run an audit once, or resume a run if ``earlier`` holds its plan; of a ``slice`` of its tables if there is one.
 
     With a ``reader``, which is open, the run reads through it, and in the snapshots that are open there; the caller closes it. ``holds``
     is how the pipelines of an audit with ``align`` are asked, ``sums`` what one keeps of an audit with ``summaries: live``, or why they
-    cannot be; ``rescan`` asks for a scan of the source in spite of them. Never raises an error of the tree: the report says why nothing
-    could be compared.
+    cannot be; ``rescan`` asks for a scan of the source in spite of them. ``topics`` reads the sides that are topics. Never raises an error
+    of the tree: the report says why nothing could be compared.
     """
     given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
     live_summaries = LiveSummaries(audit, sums, rescan) if audit.summaries and slice is None else None
-    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries).perform()
+    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics).perform()
 
 
 class AuditRun:
@@ -98,7 +101,12 @@ class AuditRun:
         reader: Reader | None = None,
         holds: Holds | str = NOT_STORED,
         live_summaries: LiveSummaries | None = None,
+        topics: TopicReader | None = None,
     ) -> None:
+        self.topic_reader = topics
+        self.topics: Mapping[Side, TopicSide] = {}
+        """What was found of the sides that are topics."""
+        connections = {**connections, **topics.connections} if topics else connections
         self.live_summaries = live_summaries
         """What the run does with live summaries; None for an audit without them, and for a slice."""
         self.name = name
@@ -137,13 +145,16 @@ class AuditRun:
         may_resume = True
         try:
             self.aligner.prepare(self.reader)
-            opened = self.reader.open() if self.has_own_reader else nullcontext()
-            with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements), opened:
-                self._try_methods()
-                self.reader.end_snapshots()  # holds what was read in one that is open still
-                self.reader.read_server_times()
+            with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements):
+                self._read_topics()
+                with self.reader.open() if self.has_own_reader else nullcontext():
+                    self._try_methods()
+                    self.reader.end_snapshots()  # holds what was read in one that is open still
+                    self.reader.read_server_times()
             if self.findings:
-                verdict, exit_code, reasons = self.findings.verdict, self.findings.verdict.exit_code, reasons_of(self.findings, self.plan)
+                reasons = reasons_of(self.findings, self.plan)
+                verdict, reasons = judge(self.findings.verdict, reasons, self.findings.differences, self.topics)
+                exit_code = verdict.exit_code
         except AuditorError as error:
             state, reasons, exit_code = State.FAILED, (error_text(error, self.plan),), error.exit_code
             may_resume = allows_resume(error)
@@ -155,12 +166,23 @@ class AuditRun:
             self.reader.stop_requested = True
         if self.reader.stop_requested and verdict is Verdict.UNKNOWN:
             state, reasons, exit_code = State.CANCELLED, ("the run was cancelled",), Verdict.UNKNOWN.exit_code
-        may_resume = may_resume and not (self.plan and self.plan.aligned)  # its snapshots are gone
+        may_resume = may_resume and not (self.plan and self.plan.aligned) and not self.topics  # whose snapshots, and tables, are gone
         left_out = self._follow_left_out(started) if state is State.DONE else None
         report = self._report(state, verdict, reasons, exit_code, started, time.monotonic() - began)
         report = in_flight.with_left_out(report, left_out, self.young, self.audit.overdue_after)
         map_ = comparator.build_partition_map(self.findings.aligned, self.findings.states) if self.findings else None
         return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
+
+    def _read_topics(self) -> None:
+        """Read the sides that are topics into the tables that the run reads. Raises AuditorError."""
+        if self.topic_reader is None:
+            return
+
+        def report(side: Side, done: int, total: int) -> None:
+            self.reader.report(side, "reading the topic", done, total)
+
+        self.reader.ends_fixed = time.monotonic()
+        self.topics = self.topic_reader.read(report, self.reader.stopped)
 
     def _follow_left_out(self, began: datetime) -> LeftOut | None:
         """Return what this run and those before it did not compare; None for a slice, which takes no turn."""
@@ -172,6 +194,7 @@ class AuditRun:
         """Run the audit's method, or the levels of its ladder until one is the last that is needed."""
         tables = self.tables = introspect.describe_tables(self.reader, self.audit)
         self._compare_schemas(tables)
+        check_keys(self.audit, self.topics, tables)
         if self.live_summaries:
             self._compare_live(self.live_summaries, tables)
             return
@@ -390,8 +413,10 @@ class AuditRun:
                 prescan=self.prescan_note,
                 live=self.live_summaries.note if self.live_summaries else "",
                 uncounted=self.checks.note,
-            ),
+            )
+            + notes_of_topics(self.topics),
             shards=shard_results(self.reader, plan, findings, self.aligner.of_sides) if plan else (),
+            topics=dict(self.topics),
         )
 
 

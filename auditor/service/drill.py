@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from auditor.api_models.repair import Drill, DrillStep, DrillStepName
-from auditor.config import Audit, Settings, TableRef, find_carriers, table_name, validate_audit
+from auditor.config import Audit, Settings, SideRef, TableRef, find_carriers, table_name, validate_audit
 from auditor.connections.reader import ignore_progress
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, DrillFailed, NoSuchObject
@@ -49,7 +49,7 @@ def drill(settings: Settings, store: Store, name: str, *, who: str = "") -> Dril
     return Drill(audit=name, passed=failed is None, failed_at=failed.name if failed else None, steps=held.steps)
 
 
-def _canary(settings: Settings, ref: TableRef) -> Canary:
+def _canary(settings: Settings, ref: SideRef) -> Canary:
     """Return the canary beside a table. Raises ConfigError where tables are files."""
     if ref.place.path:
         raise ConfigError(f"a drill damages one row of a table, and {ref.label} is files, of which no row is changed by itself")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from auditor.connections.reader import Reader
 from auditor.errors import AuditorError
 from auditor.escaping import command, sentence, sql_comment
 from auditor.model import SIDES, Chunk, Comparison, Divergent, Method, Plan, Report, Side, Slice, State, Verdict
+from auditor.pipeline.topic_side import open_topics
 from auditor.planning import build, filters, introspect, requested_slice, shards
 from auditor.planning.columns import Endpoint
 from auditor.service import definitions
@@ -83,10 +85,19 @@ def check_slice(settings: Settings, name: str, audit: Audit, slice: Slice) -> No
     requested_slice.restrict(plan, slice, audit, tables)
 
 
-def _open_reader(name: str, audit: Audit, settings: Settings) -> AbstractContextManager[Reader]:
-    """Connect to both sides of an audit for planning, without retries because a person waits for the result."""
+@contextmanager
+def _open_reader(name: str, audit: Audit, settings: Settings) -> Iterator[Reader]:
+    """Connect to both sides of an audit for planning, without retries because a person waits for the result.
+
+    A topic is read, as its messages alone say which columns it has.
+    """
     sides = {side: place.connection for side, place in audit.places.items()}
-    return Reader(name, sides, settings.connections, patient=False).open()
+    with open_topics(settings, audit) as topics:
+        connections = {**settings.connections, **topics.connections} if topics else settings.connections
+        if topics:
+            topics.read(lambda *_: None, threading.Event())
+        with Reader(name, sides, connections, patient=False).open() as reader:
+            yield reader
 
 
 def sql(settings: Settings, name: str, requested_sides: Sequence[Side] = SIDES, method: Method | None = None) -> dict[Side, str]:

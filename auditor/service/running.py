@@ -43,12 +43,14 @@ def run_audit(
         from auditor.service import stored_runs
 
         return stored_runs.start(settings, store, name, overrides, on_progress, reason=reason, requested_by=requested_by)
+    from auditor.pipeline.topic_side import open_topics
     from auditor.run import audit_run  # which loads numpy
 
     configured = definitions.audit(settings, name)
     overrides = without_own_settings(configured, overrides)
     audit, slice = apply_overrides(configured, overrides)
-    report = audit_run.run(name, audit, connections_of_run(settings, overrides), on_progress, slice)
+    with open_topics(settings, audit) as topics:
+        report = audit_run.run(name, audit, connections_of_run(settings, overrides), on_progress, slice, topics)
     return replace(report, other_settings=describe_other_settings(overrides))
 
 

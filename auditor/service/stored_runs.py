@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from auditor import telemetry
-from auditor.config import Audit, Pipeline, Settings, find_carriers, find_chains
+from auditor.config import Audit, Pipeline, Settings, TopicRef, find_carriers, find_chains
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import NotResumable, StoreError
 from auditor.escaping import command, shell_word
@@ -21,7 +21,7 @@ from auditor.history.handover import EarlierRuns, Outcome
 from auditor.history.rolling_table import RollingTable, load_rolling_table
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
-from auditor.pipeline import aligned, live
+from auditor.pipeline import aligned, live, topic_side
 from auditor.pipeline.staged_writes import find_events
 from auditor.repair.suggestions import Rates, suggest
 from auditor.run import audit_run
@@ -94,6 +94,10 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
         raise NotResumable(
             f"run {stored.run} was aligned, and its snapshots ended with it; start a new one: auditor run {shell_word(stored.audit)}"
         )
+    if definitions.audit(settings, stored.audit).topics:
+        raise NotResumable(
+            f"run {stored.run} read a topic into a table that is gone; start a new one: auditor run {shell_word(stored.audit)}"
+        )
     check_evidence(settings)
     resumed = run_lifecycle.resume_run(store, stored.run)
     checkpoint = StoreCheckpoint(store, stored.run)
@@ -118,6 +122,9 @@ def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint
         plan = load_plan(stored_plan)
         if plan is None:
             log.info("the stored plan is of another version; starting again", extra={"action": "restarted", "run": claimed.run})
+        elif configured.topics:
+            plan = None
+            log.info("the tables of its topics are gone; starting again", extra={"action": "restarted", "run": claimed.run})
         elif plan.aligned:
             plan = None
             log.info("the snapshots of the aligned run are gone; starting again", extra={"action": "restarted", "run": claimed.run})
@@ -186,19 +193,21 @@ class Execution:
         other_settings, audit = describe_other_settings(self.overrides), self.audit
         if other_settings:  # which may not change what the stream keeps for the audit itself
             audit = audit.model_copy(update={"summaries": None})
-        outcome = audit_run.perform(
-            self.name,
-            audit,
-            connections_of_run(self.settings, self.overrides),
-            self.on_progress,
-            run_id=self.checkpoint.run,
-            checkpoint=self.checkpoint,
-            earlier=self._earlier_runs(),
-            slice=self.slice,
-            holds=aligned.find_holds(self.settings, self.checkpoint.store, audit),
-            sums=live.find_sums(self.settings, self.checkpoint.store, self.name, audit),
-            rescan=bool(self.overrides.get("rescan")),
-        )
+        with topic_side.open_topics(self.settings, audit) as topics:
+            outcome = audit_run.perform(
+                self.name,
+                audit,
+                connections_of_run(self.settings, self.overrides),
+                self.on_progress,
+                run_id=self.checkpoint.run,
+                checkpoint=self.checkpoint,
+                earlier=self._earlier_runs(),
+                slice=self.slice,
+                holds=aligned.find_holds(self.settings, self.checkpoint.store, audit, topics),
+                sums=live.find_sums(self.settings, self.checkpoint.store, self.name, audit),
+                rescan=bool(self.overrides.get("rescan")),
+                topics=topics,
+            )
         outcome.report = replace(
             outcome.report,
             as_of=definitions.as_of(self.settings, self.name),
@@ -278,7 +287,7 @@ def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Ou
 def is_traceable(settings: Settings, name: str) -> bool:
     """Return whether pipelines of the configuration bring an audit's table to its target, so that its rows can be traced."""
     audit = settings.audits.get(name)
-    if audit is None or audit.via or audit.shards:
+    if audit is None or audit.via or audit.shards or isinstance(audit.target, TopicRef):
         return False
     return len(find_chains(audit.one_source("a trace"), audit.target, settings.pipelines, settings.connections)) == 1
 

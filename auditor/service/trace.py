@@ -20,7 +20,7 @@ from typing import TypeAlias
 from auditor.api_models.trace import Hop, Outcome, Trace, TracedEvent, TracedRow
 from auditor.compare import tolerance
 from auditor.compare.accounting import Key, Row, TextEquality
-from auditor.config import Audit, Carrier, Chain, Settings, find_chains
+from auditor.config import Audit, Carrier, Chain, Settings, TopicRef, find_chains
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.durations import durations
 from auditor.errors import AuditorError, ConfigError, NoReport, TraceRefused, UnknownRun
@@ -147,6 +147,8 @@ def _find_chain(settings: Settings, audit: Audit) -> Chain:
     """Return the only chain of an audit. Raises TraceRefused."""
     if audit.via:
         raise TraceRefused("the audit compares a dump, which is older than its source; audit the source itself, and trace that")
+    if isinstance(audit.target, TopicRef):
+        raise TraceRefused(f"the audit's target is the topic {audit.target.topic}, and rows are followed into tables alone")
     read = audit.one_source("a trace")
     chains = find_chains(read, audit.target, settings.pipelines, settings.connections)
     if not chains:
@@ -563,6 +565,8 @@ class _Judgement:
         lost = self._find_lost(merged)
         if skip := self._find_skip(lost or held, self.tracing.last, self.tracing.chain.last.target):
             return _lost("merge", self._skipped("the target", skip))
+        if self.tracing.audit.ledger:
+            holds += "; auditor bisect says which of these, and when"
         if lost:
             before = f"the target's row is as before {self._text(lost)}, which is in the staged file {self._file(lost)}"
             return _lost("merge", f"{before}: it was not applied, or undone in the target by others; {holds}")

@@ -346,14 +346,18 @@ def read(server: str, topic: str) -> Iterator[Message]:
 
 
 def check_order(table: str, messages: Sequence[Message]) -> None:
-    """Check that no message is there twice, and that those of a partition, and so of a key, are in the order of the source."""
+    """Check that no message is there twice, or missing, and that those of a partition, and so of a key, are in the order of the source."""
     seen = set[tuple[bytes, str]]()
+    counts = Counter[int]()
     last: dict[int, tuple[int, int]] = {}
     partitions: dict[bytes, int] = {}
     for message in messages:
         headers: Any = message.headers() or ()
-        place: bytes = dict(headers)["auditor"]
+        said: bytes = dict(headers)["auditor"]
+        place, _, count = said.rpartition(b".")
         value, key, number = message.value(), message.key(), message.partition() or 0
+        assert int(count) == counts[number], f"{table}: partition {number} has the number {count!r} where {counts[number]} is next"
+        counts[number] += 1
         kind = "tombstone" if value is None else json.loads(value)["op"]
         assert (place, kind) not in seen, f"{table}: {place!r} is there twice"
         seen.add((place, kind))

@@ -14,23 +14,28 @@ from typing import TYPE_CHECKING
 from auditor.config import Audit, Settings, find_carriers, why_not_aligned
 from auditor.model import Side
 from auditor.run.alignment import TableHold
+from auditor.run.topics import TopicReader
 
 if TYPE_CHECKING:
     from auditor.store import Store
 
 
-def find_holds(settings: Settings, store: Store, audit: Audit) -> Mapping[Side, TableHold] | str:
-    """Return how the pipelines of an audit's table, or of each shard, are asked to hold it, or why they cannot be."""
+def find_holds(settings: Settings, store: Store, audit: Audit, topics: TopicReader | None = None) -> Mapping[Side, TableHold] | str:
+    """Return how the pipelines of an audit's table, or of each shard, are asked to hold it, or why they cannot be.
+
+    ``topics`` reads the target, if that is a topic.
+    """
     if not audit.align:
         return ""
     if why := why_not_aligned(audit, settings.pipelines, settings.connections):
         return why
-    from auditor.pipeline.aligned.stream_hold import StreamHold  # which loads what only pipelines need
+    from auditor.pipeline.aligned.stream_hold import StreamHold, TopicHold  # which load what only pipelines need
 
     holds: dict[Side, TableHold] = {}
     for side, read in audit.places.items():
         if side != "target":
             [carrier] = find_carriers(read, audit.target, settings.pipelines, settings.connections)
             table = f"{carrier.database}.{carrier.output}"
-            holds[side] = StreamHold(settings, store, carrier.pipeline, carrier.target, table, carrier.schema)
+            about = settings, store, carrier.pipeline, carrier.target, table, carrier.schema
+            holds[side] = StreamHold(*about) if topics is None else TopicHold(*about, topics=topics)
     return holds

@@ -24,7 +24,9 @@ from auditor.pipeline.binlog.server import identify_server
 from auditor.pipeline.events import Place
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.staged_parts import read_part
+from auditor.pipeline.topic_side.fixed_topic import read_said
 from auditor.run.alignment import NotAligned
+from auditor.run.topics import TopicReader
 from auditor.store import Store, holds, leases, parts, pipelines, table_notes
 from auditor.store.holds import Hold, HoldKey, HoldState
 
@@ -50,6 +52,17 @@ class StreamHold:
 
     def freeze(self) -> None:
         """Let the target's table stand still. Raises NotAligned and StoreError."""
+        self._check_running()
+        busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
+        self._await(lambda: holds.take_hold(self.store, self.key, durations().hold_lease) or None, durations().hold_answer, busy)
+        silent = (
+            f"the loader of the target {self.target} did not answer within {durations().hold_answer:g} s; see whether the pipeline runs"
+            f" with: auditor pipeline status {self.pipeline}"
+        )
+        self._await(lambda: self.has("frozen"), durations().hold_answer, silent)
+
+    def _check_running(self) -> None:
+        """Raise NotAligned unless the pipeline brings the table to the target now."""
         if pipelines.get_pipeline(self.store, self.pipeline).paused:
             raise NotAligned(
                 f"the pipeline {self.pipeline} is paused; let it continue with: auditor pipeline unpause {shell_word(self.pipeline)}"
@@ -58,13 +71,6 @@ class StreamHold:
             raise NotAligned(f"the pipeline {self.pipeline} has staged nothing of {self.table} yet")
         if not leases.is_held(self.store, "target", f"{self.pipeline}/{self.target}"):
             raise NotAligned(f"no process loads the target {self.target}; start one with: auditor pipeline run {shell_word(self.pipeline)}")
-        busy = f"another run holds {self.table} in the target {self.target}; run the audit again later"
-        self._await(lambda: holds.take_hold(self.store, self.key, durations().hold_lease) or None, durations().hold_answer, busy)
-        silent = (
-            f"the loader of the target {self.target} did not answer within {durations().hold_answer:g} s; see whether the pipeline runs"
-            f" with: auditor pipeline status {self.pipeline}"
-        )
-        self._await(lambda: self.has("frozen"), durations().hold_answer, silent)
 
     def read_server(self) -> str:
         """Return what identifies the server whose log the pipeline reads. Raises ChangeStreamError and EngineError."""
@@ -153,3 +159,33 @@ class StreamHold:
             if self.stopped.wait(durations().hold_poll):
                 raise NotAligned("the run was stopped")
         return answer
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicHold(StreamHold):
+    """The same of a topic, which nobody has to hold: its messages say their positions, so that it is read up to one of them."""
+
+    topics: TopicReader
+
+    def freeze(self) -> None:
+        """Check that the pipeline publishes. Raises NotAligned and StoreError."""
+        self._check_running()
+
+    def merge_through(self, place: str) -> int:
+        """Read the topic up to a place of the source's log, once it is published so far; return its position.
+
+        Raises NotAligned if that takes too long, StoreError, and what reading a topic raises.
+        """
+        epoch = self._reach(Place.parse(place))
+        position = Place.parse(place).position(epoch).pack()
+        chosen = self.settings.pipeline(self.pipeline).topic_targets[self.target]
+        broker, positions = self.settings.brokers[chosen.broker], chosen.own_topic("positions", self.pipeline, self.target)
+        assert positions
+
+        def is_published() -> bool | None:
+            return read_said(broker, positions).through(self.table) >= position or None
+
+        late = f"the target {self.target} did not publish {self.table} up to {place} within {durations().hold_reach:g} s"
+        self._await(is_published, durations().hold_reach, late)
+        self.topics.read_through(position, self.pipeline, self.table, self.stopped)
+        return position

@@ -356,7 +356,7 @@ class _TopicEvents:
             headers = dict(message.headers() or ())
             place = headers.get(PLACE)
             try:
-                position, number, id = (place or b"").decode().split(".") if isinstance(place, bytes) else ("", "", "")
+                position, number, id, *_ = (place or b"").decode().split(".") if isinstance(place, bytes) else ("", "", "")
                 at, row = int(position), int(number)
             except ValueError:
                 why = f"the message has no header {PLACE!r} with its position, as all have that a pipeline publishes"

@@ -41,6 +41,8 @@ class TablePosition:
     topic_id: str = ""
     ends: tuple[int, ...] = ()
     """For each partition the offset behind its last message when all of ours had arrived."""
+    counts: tuple[int, ...] = ()
+    """For each partition how many messages were ever written into it, which is the number of the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ NOTHING = TablePosition()
 
 
 def _table_position(body: dict[str, Any]) -> TablePosition:
-    return TablePosition(**{**body, "ends": tuple(body["ends"])})
+    return TablePosition(**{**body, "ends": tuple(body["ends"]), "counts": tuple(body["counts"])})
 
 
 def _dumped(body: Mapping[str, Any]) -> bytes:

@@ -20,7 +20,10 @@ from auditor.pipeline.messages.payloads import Register
 from auditor.pipeline.messages.source_block import Names
 
 PLACE = "auditor"
-"""The header that each message has: position, row and schema of its event, with points between."""
+"""The header that each message has: position, row and schema of its event, with points between.
+
+In a table's topic a fourth part follows, the message's number in its partition, counted from 0 without a gap.
+"""
 
 COLUMNS = "auditor.columns"
 """The header of a message in the topic of statements with the table's columns, as JSON, from its position on."""

@@ -3,6 +3,9 @@
 The producer's name (`transactional.id`) is the same for ever, so that beginning to write ends, or waits for, what a producer before it
 had under way. What a transaction became whose answer was lost is therefore read from the positions topic by the next producer, and
 nothing is ever sent again on a guess. https://cwiki.apache.org/confluence/display/KAFKA/KIP-98
+
+Messages of tables are numbered, each partition by itself, so that whoever reads them can tell one that is missing, or there twice, from the
+offsets that markers of transactions, and aborted messages, take. So the writer chooses the partitions, as Kafka's own producers do.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from auditor.config import Broker
 from auditor.errors import AuditorError, BrokerUnreachable, TopicRefused
@@ -79,11 +84,12 @@ class TopicWriter:
     _producer: Producer = field(init=False)
     _deliveries: _Deliveries = field(default_factory=_Deliveries)
     """Those of the transaction under way: the library may report messages of an aborted one after the next has begun."""
+    _counts: dict[str, np.ndarray] = field(default_factory=dict)
+    """By topic whose messages are numbered in it, for each partition how many it has then, those of earlier transactions among them."""
     _is_open: bool = False
 
     def __post_init__(self) -> None:
         settings = {
-            "partitioner": "murmur2_random",
             "delivery.report.only.error": True,  # which takes a third of the work of sending
             "message.max.bytes": MESSAGE_BYTES,
             "batch.size": BATCH_BYTES,
@@ -95,24 +101,37 @@ class TopicWriter:
 
     def begin(self) -> None:
         """Begin a transaction. Raises BrokerError."""
-        self._deliveries = _Deliveries()
+        self._deliveries, self._counts = _Deliveries(), {}
         with translated("a transaction"):
             self._producer.begin_transaction()
         self._is_open = True
+
+    def number(self, topic: Topic, counts: Sequence[int]) -> None:
+        """Number the messages of a topic in this transaction, if they are not yet: ``counts`` are those that each partition has.
+
+        The number follows what the first header of a message says, behind a point.
+        """
+        self._counts.setdefault(topic.name, np.array(counts or [0] * topic.partitions, np.int64))
+
+    def counts(self, topic: Topic) -> tuple[int, ...]:
+        """Return how many messages each partition of a topic has with this transaction; nothing of one whose are not numbered in it."""
+        return tuple(self._counts[topic.name].tolist()) if topic.name in self._counts else ()
 
     def send(self, topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Collection[Headers]) -> None:
         """Send messages in their order. Raises BrokerError, and SendRefused for one that is too long for the topic."""
         _refuse_long(topic, keys, values, headers)
         produce, arrived, name, left = self._producer.produce, self._deliveries.note, topic.name, POLL_EVERY
+        partitions = choose_partitions(keys, topic.partitions)
+        counts = self._counts.get(name)
+        numbers = None if counts is None else iter(_number(counts, partitions).tolist())
         with translated(f"topic {name}"):
-            for key, value, added in zip(keys, values, headers, strict=True):
+            for key, value, added, partition in zip(keys, values, headers, partitions.tolist(), strict=True):
+                if numbers is not None:
+                    added[0] = _numbered(added[0], next(numbers))
                 try:
-                    if key is None:
-                        produce(name, value, partition=NO_KEY, on_delivery=arrived, headers=added)
-                    else:
-                        produce(name, value, key, on_delivery=arrived, headers=added)
+                    produce(name, value, key, partition, on_delivery=arrived, headers=added)
                 except BufferError:  # until earlier messages have arrived
-                    self._produce_later(name, key, value, added, NO_KEY if key is None else -1)
+                    self._produce_later(name, key, value, added, partition)
                 left -= 1
                 if not left:
                     left = POLL_EVERY
@@ -122,7 +141,7 @@ class TopicWriter:
             self._deliveries.check()
 
     def _produce_later(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int) -> None:
-        """Send a message as soon as there is room for it; partition -1 is chosen by the key."""
+        """Send a message as soon as there is room for it."""
         while True:
             with suppress(BufferError):
                 self._producer.produce(topic, value, key, partition, on_delivery=self._deliveries.note, headers=headers)
@@ -132,9 +151,12 @@ class TopicWriter:
 
     def send_to_all(self, topic: Topic, value: bytes, headers: Headers) -> None:
         """Send a message without a key to every partition of a topic. Raises BrokerError and SendRefused."""
+        counts, every = self._counts.get(topic.name), np.arange(topic.partitions)
+        numbers = None if counts is None else _number(counts, every)
         with translated(f"topic {topic.name}"):
-            for partition in range(topic.partitions):
-                self._produce_later(topic.name, None, value, headers, partition)
+            for partition in every.tolist():
+                added = headers if numbers is None else [_numbered(headers[0], int(numbers[partition])), *headers[1:]]
+                self._produce_later(topic.name, None, value, added, partition)
 
     def flush(self) -> None:
         """Wait until all messages have arrived. Raises BrokerError and SendRefused."""
@@ -162,6 +184,59 @@ class TopicWriter:
         with suppress(KafkaException):  # it is left anyway
             if self._is_open:
                 self._producer.abort_transaction(1.0)
+
+
+def _number(counts: np.ndarray, partitions: np.ndarray) -> np.ndarray:
+    """Return the numbers of messages in these partitions, of which some were counted before, and count them."""
+    numbers = np.empty(len(partitions), np.int64)
+    for partition in np.unique(partitions):
+        at = np.flatnonzero(partitions == partition)
+        numbers[at] = counts[partition] + np.arange(len(at))
+        counts[partition] += len(at)
+    return numbers
+
+
+def _numbered(header: tuple[str, str | bytes | None], number: int) -> tuple[str, str | bytes | None]:
+    name, place = header
+    assert isinstance(place, bytes), "the first header of a numbered message is its place"
+    return name, b"%b.%d" % (place, number)
+
+
+def choose_partitions(keys: Sequence[bytes | None], partitions: int) -> np.ndarray:
+    """Return the partition of each key: by its murmur2 hash, as Kafka's Java producer and librdkafka's ``murmur2_random`` choose it.
+
+    https://github.com/apache/kafka/blob/4.0/clients/src/main/java/org/apache/kafka/common/utils/Utils.java
+    """
+    chosen = np.full(len(keys), NO_KEY, np.int64)
+    if partitions == 1:
+        return chosen
+    by_length: dict[int, list[int]] = {}
+    for number, key in enumerate(keys):
+        if key is not None:
+            by_length.setdefault(len(key), []).append(number)
+    for length, numbers in by_length.items():
+        content = np.frombuffer(b"".join(keys[number] or b"" for number in numbers), np.uint8).reshape(len(numbers), length)
+        chosen[numbers] = (_murmur2(content) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
+    return chosen
+
+
+def _murmur2(content: np.ndarray) -> np.ndarray:
+    """Return the hash of each row of bytes, all of the same length."""
+    factor, length = np.uint32(0x5BD1E995), content.shape[1]
+    found = np.full(len(content), (0x9747B28C ^ length) & 0xFFFFFFFF, np.uint32)
+    whole = length // 4 * 4
+    words = np.ascontiguousarray(content[:, :whole]).view("<u4")
+    for place in range(whole // 4):
+        word = words[:, place] * factor
+        word ^= word >> np.uint32(24)
+        found = found * factor ^ word * factor
+    for place in range(length - 1, whole - 1, -1):
+        found ^= content[:, place].astype(np.uint32) << np.uint32(8 * (place - whole))
+    if whole < length:
+        found *= factor
+    found ^= found >> np.uint32(13)
+    found *= factor
+    return found ^ found >> np.uint32(15)
 
 
 def _refuse_long(topic: Topic, keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Iterable[Headers]) -> None:

@@ -9,8 +9,8 @@ import pytest
 from auditor.errors import BrokerUnreachable
 from auditor.points import armed
 from auditor.store import pipelines
-from tests.pipeline.kafka.topic_road import PIPELINE, TARGET, Made, TopicRoad
-from tests.pipeline_events import announce, batch, delete, insert, refresh, table, update
+from tests.pipeline.kafka.topic_road import PIPELINE, TARGET, Made, TopicRoad, number_of
+from tests.pipeline_events import announce, batch, delete, insert, note, refresh, table, update
 
 ORDERS = table("orders", ["id"], id="int", item="varchar(20) null")
 NOTES = table("notes", ["id"], id="int", body="text null")
@@ -67,6 +67,25 @@ def test_a_process_that_ends_at_any_step_leaves_neither_a_gap_nor_a_double(road:
     road.publisher().publish_all()
     assert [value["after"]["id"] for value in road.values()] == [1, 2]
     assert [value["after"]["id"] for value in road.values("shop.notes")] == [1]
+    assert [number_of(message) for message in road.messages()] == [0, 1], "what was undone took no numbers"
+    assert [number_of(message) for message in road.messages("shop.notes")] == [0]
+
+
+def test_messages_of_each_partition_are_numbered_on_by_every_publisher(made: Made) -> None:
+    road = made.road(partitions=3, max_transaction=4, cleanup="delete")
+    for position in range(10, 30):
+        rows = [order(number, "pen") for number in range(position * 10, position * 10 + 3)]
+        road.stage(batch(announce(ORDERS, position), insert(ORDERS, position, *rows)))
+        road.publish(anew=position % 7 == 0)
+    road.stage_task(batch(note("change", "orders", 2000, {"ops": [{"op": "clear"}], "advances": True})))
+    road.publish()
+    road.stage(batch(announce(ORDERS, 2001), insert(ORDERS, 2001, *(order(number, "ink") for number in range(9)))))
+    road.publish(anew=True)
+    found: dict[int, list[int]] = {}
+    for message in road.messages():
+        found.setdefault(message.partition() or 0, []).append(number_of(message))
+    assert sum(map(len, found.values())) == 60 + 3 + 9
+    assert all(numbers == [*range(len(numbers))] for numbers in found.values()) and len(found) == 3
 
 
 def test_an_answer_that_was_lost_is_found_out_and_not_sent_again(road: TopicRoad) -> None:

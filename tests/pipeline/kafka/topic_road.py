@@ -128,6 +128,11 @@ class TopicRoad:
         return rebuild(self.messages(topic))
 
 
+def number_of(message: Message) -> int:
+    """Return the number of a message in its partition, as its publisher counted it."""
+    return int(headers_of(message)["auditor"].split(".")[3])
+
+
 def headers_of(message: Message) -> dict[str, str]:
     """Return a message's headers as texts."""
     found: Any = message.headers() or ()

@@ -182,7 +182,7 @@ def found_rows(road: TopicRoad, broker: kafka.Broker, name: str) -> dict[int, An
 def place_of(message: Message) -> str:
     """Where the event of a message stands in the pipeline's stream."""
     headers = dict(cast(list[tuple[str, bytes]], message.headers()))
-    return headers["auditor"].decode()
+    return headers["auditor"].decode().rpartition(".")[0]
 
 
 def expected(rows: Mapping[int, Row], goes: Callable[[Row], bool]) -> dict[int, Any]:

@@ -18,8 +18,10 @@ from auditor.pipeline.incarnation import packed
 from auditor.pipeline.kafka.topic_sources import source_and_begin
 from auditor.pipeline.merge.loader import Loader
 from auditor.pipeline.merge.positions import Where
+from auditor.pipeline.part_writer import write_parts
 from auditor.pipeline.publisher import Publisher
 from auditor.pipeline.stage_task import TableRules
+from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.staging import Staging
 from auditor.service.trace import Asked, trace
 from auditor.store import parts, pipelines
@@ -120,7 +122,6 @@ def test_the_hop_of_each_row_is_named(road: ChainedRoad, engines: Engines, monke
     assert [(row.outcome, row.events[-1].source, row.events[-1].target) for row in found.rows] == [("equal", True, True)] * 2
 
     # on its way into the topic, and out of it
-    read_part, write_parts = step_sender.read_part, stage_task.write_parts
     log.run(f"UPDATE {TABLE} SET item = 'not published' WHERE id = 1", f"UPDATE {TABLE} SET item = 'published' WHERE id = 3")
     with monkeypatch.context() as patched:
         patched.setattr(step_sender, "read_part", lambda *of: (rows_without(batch, "1") for batch in read_part(*of)))
