@@ -25,6 +25,7 @@ from auditor.errors import (
     IncarnationsDiffer,
     MergeFailed,
     PartDamaged,
+    ProducerFenced,
     StagingFailed,
     StoreError,
     TableStopped,
@@ -388,17 +389,27 @@ class Publisher:
         writer = self._open_writer()
         reach("publish.begin")
         writer.begin()
+        began = time.monotonic()
         try:
             yield writer
         except SendRefused as refused:
             if concerns_all(refused.error):
-                raise refused.error from refused
+                raise self._explain(refused.error, time.monotonic() - began) from refused
             self._abort(writer)
             raise
         except AuditorError as error:
             if not concerns_all(error):
                 self._abort(writer)
-            raise
+            raise self._explain(error, time.monotonic() - began) from error
+
+    def _explain(self, error: AuditorError, seconds: float) -> AuditorError:
+        """Return an error of a transaction that stood open for so long; a producer is fenced, too, whose transaction took too long."""
+        if not isinstance(error, ProducerFenced) or seconds < self.chosen.timeout:
+            return error
+        return ProducerFenced(
+            f"a transaction stood open for {seconds:.0f} s, and the broker ends one after {self.chosen.timeout:g} s; raise timeout of the"
+            f" target {self.target} (transaction.max.timeout.ms of the brokers must allow it), or lower its max_transaction: {error}"
+        )
 
     def _commit(self, writer: TopicWriter, changed: Mapping[str, tuple[Topic, Held]], through: int, apart: Collection[str]) -> None:
         """Write where tables stand now as the last messages of a transaction, and commit it."""

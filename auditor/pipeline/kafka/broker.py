@@ -120,13 +120,20 @@ def open_admin(broker: Broker) -> AdminClient:
 
 @contextmanager
 def translated(subject: str) -> Iterator[None]:
-    """Raise errors of the client's library as BrokerError, about ``subject``."""
+    """Raise errors of the client's library as BrokerError, about ``subject``.
+
+    A fatal error that the library hears of while it calls Python for messages comes as the cause of a SystemError.
+    """
     from confluent_kafka import KafkaException
 
     try:
         yield
     except KafkaException as error:
         raise error_of(subject, error.args[0]) from error
+    except SystemError as error:
+        if not isinstance(error.__cause__, KafkaException):
+            raise
+        raise error_of(subject, error.__cause__.args[0]) from error
     except ValueError as error:  # of a property that librdkafka does not know, or an argument
         raise BrokerError(f"{subject}: {error}") from error
 

@@ -160,7 +160,8 @@ class TopicWriter:
 
     def flush(self) -> None:
         """Wait until all messages have arrived. Raises BrokerError and SendRefused."""
-        left = self._producer.flush(self.timeout)
+        with translated("a transaction"):
+            left = self._producer.flush(self.timeout)
         self._deliveries.check()
         if left:
             raise BrokerUnreachable(f"{left:,} messages did not arrive within {self.timeout:g} s")

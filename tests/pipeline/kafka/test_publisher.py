@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 
 import pytest
 
@@ -51,6 +53,19 @@ def test_nothing_is_published_twice(road: TopicRoad) -> None:
     assert len(road.values()) == 2
     merged = pipelines.list_merges(road.store, PIPELINE, TARGET)[TARGET]["shop.orders"]
     assert (merged.position, merged.events, merged.state) == (11, 2, "merged")
+
+
+@pytest.mark.slow
+def test_a_transaction_that_takes_too_long_says_so_and_is_tried_again(made: Made) -> None:
+    road = made.road(timeout="10s")
+    road.stage(batch(announce(ORDERS, 10), insert(ORDERS, 10, order(1, "pen"))))
+    publisher = road.publisher()
+    with armed("publish.sent", lambda: time.sleep(25)):  # the broker looks every 10 s for what stands open for too long
+        publisher.publish_all()
+    state, reason = road.report()
+    assert state == "delayed", reason
+    assert re.match(r"a transaction stood open for 2\d s, and the broker ends one after 10 s; raise timeout of the target events", reason)
+    assert publisher.publish_all() == 1 and len(road.values()) == 1
 
 
 @pytest.mark.parametrize("step", STEPS)
