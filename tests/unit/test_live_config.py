@@ -75,6 +75,7 @@ def test_what_sums_cannot_serve_is_refused_by_its_name(more: str, sentence: str,
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
+        ("summaries: live\n    rescan: 7d", "ledger: true", "ledger belongs to summaries: live; add it, or remove ledger"),
         ("summaries: live\n    rescan", "rescan", "rescan belongs to summaries: live; add it, or remove rescan"),
         (
             "table: orders}",

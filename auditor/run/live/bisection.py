@@ -246,8 +246,8 @@ class _Partition:
             partly.change = _plus(partly.change, change)
             return
         places = decode(np.array([book.sums], np.int64), t, width)[0] if t else None
-        about = {"batch": last, "entry": entry, "places": places or (), "why": why}
-        self.partings.append(Parting("unknown" if why else "merge", self.number, entry.previous, entry.place, change, **about))  # type: ignore[arg-type]
+        where = self.number, entry.previous, entry.place
+        self.partings.append(Parting("unknown" if why else "merge", *where, change, last, entry, places or (), why))
         if self.apart == self.zero:
             self._close_all(entry.place, last)
 
