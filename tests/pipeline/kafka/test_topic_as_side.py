@@ -234,6 +234,19 @@ def test_an_emptied_table_and_a_new_column_are_as_the_topic_says(made: Made, tmp
     assert audit_topic(made, f"{road.prefix}.shop.orders", make_table(tmp_path, columns, *rows), said).verdict is Verdict.MATCH
 
 
+def test_a_topic_whose_key_was_changed_holds_no_rows(made: Made, tmp_path: Path) -> None:
+    road = made.road(**KEPT)
+    both = table("orders", ["id", "item"], id="int", item="varchar(20)", price="decimal(10,2) null")
+    road.stage(batch(announce(ORDERS, 10), insert(ORDERS, 10, order(1))))
+    road.publish()
+    road.stage(batch(announce(both, 11), insert(both, 11, order(1))))
+    for _ in range(2):
+        road.publish()
+    said = {"published_by": published_by(road)}
+    report = audit_topic(made, f"{road.prefix}.shop.orders", make_table(tmp_path, COLUMNS, (1, "pen", "1.50")), said)
+    assert "its messages have several keys, (id) and (id, item), so that later ones replace no earlier ones" in report.reasons[0]
+
+
 def test_two_topics_are_compared(made: Made, tmp_path: Path) -> None:
     road = made.road(partitions=2, messages={"decimals": "string"}, **KEPT)
     publish(road)
