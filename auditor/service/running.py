@@ -13,7 +13,7 @@ import dialects
 from auditor.config import Settings, validate_settings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.errors import ConfigError
-from auditor.model import SIDES, Report, describe_other_settings
+from auditor.model import SIDES, Report, Side, describe_other_settings
 from auditor.service import definitions
 from auditor.service.definitions import apply_overrides, connections_of_run, without_own_settings
 
@@ -69,32 +69,57 @@ def audit_tables(
 ) -> Report:
     """Run one audit of two tables, each given as (connection URL, table name or path), and return its report.
 
+    A topic is given as (``kafka://HOST:PORT``, its name); the URL's options are TOPIC_OPTIONS.
+
     ``options`` are further settings of an audit, and ``renamed``: the target's names of columns by the source's. With ``patient=False``,
     for a person who waits, it raises the error of a database that cannot be reached instead of retrying for a minute. Raises BadUrl and
     ConfigError for URLs and settings that are wrong; whatever goes wrong after that is in the report.
     """
     for side, given in zip(SIDES, (source, target), strict=True):
         _check_table(side, given)
-        dialects.by_scheme(dialects.parse_url(given[0]).scheme)
     if isinstance(key, str):
         raise ConfigError(f"key is the text {key!r}; write a list of column names: key=[{key!r}]")
-    settings = dict(options)
-    values = {
-        "connections": {"source": {"url": source[0]}, "target": {"url": target[0]}},
-        "audits": {
-            name: {
-                "source": {"connection": "source", "table": source[1]},
-                "target": {"connection": "target", "table": target[1], "columns": settings.pop("renamed", {})},
-                "key": tuple(key),
-                **settings,
-            }
-        },
-    }
+    settings, connections, brokers, sides = dict(options), dict[Side, Any](), dict[Side, Any](), dict[Side, Any]()
+    renamed = settings.pop("renamed", {})
+    for side, (text, table) in zip(SIDES, (source, target), strict=True):
+        url = dialects.parse_url(text)
+        if url.scheme == TOPICS:
+            brokers[side], sides[side] = _topic_behind(url, side, table)
+        else:
+            dialects.by_scheme(url.scheme)
+            connections[side], sides[side] = {"url": text}, {"connection": side, "table": table}
+    if renamed:
+        sides["target"]["columns"] = renamed
+    audit: dict[str, Any] = {"source": sides["source"], "target": sides["target"], "key": tuple(key), **settings}
+    values: dict[str, Any] = {"connections": connections, "brokers": brokers, "audits": {name: audit}}
     configured = validate_settings(values)
-    if not patient:
-        with Reader(name, {side: side for side in SIDES}, configured.connections, patient=False).open():
+    if not patient and connections:
+        with Reader(name, {side: side for side in connections}, configured.connections, patient=False).open():
             pass
     return run_audit(configured, name, on_progress)
+
+
+TOPICS = "kafka"
+"""The scheme of a URL that leads to topics."""
+
+TOPIC_OPTIONS = ("values", "format", "registry", "published_by")
+"""Options of such a URL: how messages are written, the URL of the registry, and PIPELINE/TARGET of the pipeline that publishes."""
+
+
+def _topic_behind(url: dialects.Url, side: Side, topic: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the broker, and the side of an audit, that a URL and the name of a topic mean. Raises ConfigError."""
+    if url.user or url.database or not url.host or not url.port:
+        raise ConfigError(
+            f"{side}: write kafka://HOST:PORT and the name of a topic; what an account needs belongs in auditor.yaml (brokers:)"
+        )
+    if unknown := sorted({*url.options} - {*TOPIC_OPTIONS}):
+        raise ConfigError(f"{side}: {url} has no option {unknown[0]!r}; its options are {', '.join(TOPIC_OPTIONS)}")
+    registry, by = url.options.get("registry"), url.options.get("published_by")
+    pipeline, _, published = (by or "").partition("/")
+    said = {"published_by": {"pipeline": pipeline, "target": published}} if by else {}
+    messages = {name: url.options[name] for name in ("values", "format") if name in url.options}
+    broker = {"servers": [f"{url.host}:{url.port}"], **({"registry": {"url": registry}} if registry else {})}
+    return broker, {"broker": side, "topic": topic, "messages": messages, **said}
 
 
 def _check_table(side: str, given: object) -> None:

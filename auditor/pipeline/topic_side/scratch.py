@@ -154,6 +154,11 @@ class Scratch:
     def _final_schema(self, fixed: FixedTopic) -> TableSchema:
         """Return the columns of the table: those of the latest change, where places say which that is, else all that any message had."""
         schemas = list(self._schemas.values())
+        if len(keys := {schema.key for schema in schemas}) > 1:
+            named = " and ".join(f"({', '.join(key)})" for key in sorted(keys))
+            raise MessageRefused(
+                f"topic {fixed.ref.label}: its messages have several keys, {named}, so that later ones replace no earlier ones"
+            )
         if len(schemas) > 1 and not self.session.query(f"SELECT 1 FROM read.messages WHERE log IS DISTINCT FROM '{OUR_LOG}' LIMIT 1"):
             placed = 'read.changes JOIN read.messages USING (partition, "offset")'
             latest = f'SELECT schema_id FROM {placed} ORDER BY position DESC, "row" DESC LIMIT 1'

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,15 @@ from confluent_kafka import Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import dialects
+from auditor.cli import main
 from auditor.config import validate_settings
 from auditor.errors import ConfigError, StatementCancelled
 from auditor.history import records
 from auditor.model import Report, Side, State, Verdict
-from auditor.pipeline.topic_side import open_topics
+from auditor.pipeline.topic_side import fixed_topic, open_topics
 from auditor.report import render
 from auditor.service import patches, planning
-from auditor.service.running import run_audit
+from auditor.service.running import audit_tables, run_audit
 from auditor.sql.merge import Positions
 from tests.pipeline.kafka.compared import Edit, Said, audit_topic, copy_topic, faults, found, make_table, published_by, settings_of
 from tests.pipeline.kafka.topic_road import PIPELINE, Made, TopicRoad
@@ -231,6 +234,19 @@ def test_an_emptied_table_and_a_new_column_are_as_the_topic_says(made: Made, tmp
     assert audit_topic(made, f"{road.prefix}.shop.orders", make_table(tmp_path, columns, *rows), said).verdict is Verdict.MATCH
 
 
+def test_a_topic_whose_key_was_changed_holds_no_rows(made: Made, tmp_path: Path) -> None:
+    road = made.road(**KEPT)
+    both = table("orders", ["id", "item"], id="int", item="varchar(20)", price="decimal(10,2) null")
+    road.stage(batch(announce(ORDERS, 10), insert(ORDERS, 10, order(1))))
+    road.publish()
+    road.stage(batch(announce(both, 11), insert(both, 11, order(1))))
+    for _ in range(2):
+        road.publish()
+    said = {"published_by": published_by(road)}
+    report = audit_topic(made, f"{road.prefix}.shop.orders", make_table(tmp_path, COLUMNS, (1, "pen", "1.50")), said)
+    assert "its messages have several keys, (id) and (id, item), so that later ones replace no earlier ones" in report.reasons[0]
+
+
 def test_two_topics_are_compared(made: Made, tmp_path: Path) -> None:
     road = made.road(partitions=2, messages={"decimals": "string"}, **KEPT)
     publish(road)
@@ -310,3 +326,34 @@ def test_a_topic_is_read_as_of_a_position_of_its_publishers_stream(made: Made, t
     changed = {3: "ink", 4: None}
     assert rows == [(number, changed.get(number, "pen")) for number in range(20) if number != 5]
     assert (table_name, int(position)) == ("shop.orders", 12)
+
+
+def test_messages_that_its_publisher_wrote_behind_the_last_one_are_missing(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    road = made.road(partitions=2, **KEPT)
+    rows = publish(road)
+    read_publisher = fixed_topic._read_publisher
+
+    def says_more(*given: Any) -> Any:
+        published, schemas = read_publisher(*given)
+        return replace(published, counts=(published.counts[0], published.counts[1] + 2)), schemas
+
+    monkeypatch.setattr(fixed_topic, "_read_publisher", says_more)
+    said = {"published_by": published_by(road)}
+    report = audit_topic(made, f"{road.prefix}.shop.orders", make_table(tmp_path, COLUMNS, *rows), said)
+    assert (report.verdict, faults(report)) == (Verdict.MISMATCH, {"missing": 2})
+    assert re.search(r"2 messages are missing \(partition 1: number \d+ to \d+\)", report.reasons[0])
+
+
+def test_one_line_compares_a_topic(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    road = made.road(messages={"schemas": True, "source_types": True}, **KEPT)
+    table_behind, topic = make_table(tmp_path, COLUMNS, *publish(road)), f"{road.prefix}.shop.orders"
+    given = ["diff", table_behind["url"], "orders", f"kafka://{road.server}", topic, "-q"]
+    assert main(given) == 0
+    assert capsys.readouterr().out.startswith("MATCH  orders")
+    report = audit_tables((f"kafka://{road.server}", topic), (table_behind["url"], "orders"))
+    assert (report.verdict, report.topics["source"].rows) == (Verdict.MATCH, 20)
+    for option, sentence in {"?colour=red": "has no option 'colour'", "/topics": "write kafka://HOST:PORT and the name of a topic"}.items():
+        with pytest.raises(ConfigError, match=sentence):
+            audit_tables((f"kafka://{road.server}{option}", topic), (table_behind["url"], "orders"))
