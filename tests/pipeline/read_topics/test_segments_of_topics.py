@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from auditor.cli import main
 from auditor.model import Verdict
 from auditor.pipeline.kafka.offsets import Range
 from auditor.pipeline.kafka.topic_reading import Gap, read_range
@@ -92,8 +93,8 @@ def test_two_zones_cut_each_partition_alike(topics: Topics, make_zones: Callable
     """Whatever their batches are; the files are the same bytes."""
     topic = topics.make("shop.orders", partitions=4, retention_ms="-1")
     zones = make_zones(by="tenant_id")
-    for first in range(0, 800, 100):
-        send(topics, topic, first, 100)
+    for first in range(0, 800, 200):
+        send(topics, topic, first, 200)
         zones.east.work()
     zones.west.work()
     assert zones.east.files() == zones.west.files() and len(zones.east.files()) == 24
@@ -129,9 +130,9 @@ def test_columns_that_came_in_another_order_are_no_difference(topics: Topics, ma
     topic = topics.make("shop.orders", partitions=2, retention_ms="-1")
     source = f"messages: {{values: plain}}\ntopics:\n  {topic}: {{table: shop.orders}}"
     zones = make_zones(source, by="tenant_id", segment="rows: 20, offsets: 5, age: 1h")
-    for first in range(0, 100, 10):
+    for first in range(0, 100, 25):
         with topics.producing() as producer:
-            for number in range(first, first + 10):
+            for number in range(first, first + 25):
                 more = {"item": f"item {number}"} if number % 2 and first >= 50 else {}
                 row = {"tenant_id": f"t{number % 3}", "id": number, **more}
                 producer.produce(topic, key=embedded({"id": number}), value=embedded(row), partition=number % 2, timestamp=BEGAN)
@@ -142,6 +143,7 @@ def test_columns_that_came_in_another_order_are_no_difference(topics: Topics, ma
     assert zones.east.files() == zones.west.files()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declared", [False, True])
 def test_a_tombstone_is_the_same_wherever_batches_begin(topics: Topics, make_zones: Callable[..., Zones], declared: bool) -> None:
     """It is an event unless it follows the delete of its key, whether one batch reads both or the next one reads it."""
@@ -254,6 +256,40 @@ def test_a_topic_that_was_made_again_ends_the_segments_of_its_table(topics: Topi
     assert [one.last for one in zones.east.listed("shop.orders partition 0")] == [19, 39]
     assert [one.last for one in zones.east.listed("shop.items partition 0")] == [19, 39, 59, 79]
     assert zones.run().verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.slow
+def test_aborted_transactions_leave_the_same_gaps(
+    topics: Topics, make_zones: Callable[..., Zones], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In segments that are blocks of the staging's files, by writers that begin again after each batch, with files that no store lists."""
+    topic = topics.make("shop.orders", partitions=2, retention_ms="-1")
+    zones = make_zones(segment="rows: 20, offsets: 10, age: 1h", is_archived=False)
+    producer = Producer({"bootstrap.servers": topics.server, "transactional.id": topics.prefix, "log_level": 0})
+    producer.init_transactions(20)
+    for number in range(24):
+        producer.begin_transaction()
+        for key in range(6):
+            row = f'{{"id": {key}, "tenant_id": "t{number}", "item": "item {number}"}}'
+            producer.produce(topic, key=f'{{"id": {key}}}', value=row, partition=key % 2, timestamp=BEGAN)
+        assert producer.flush(20) == 0  # else what is aborted would never be in the topic
+        producer.abort_transaction(20) if number % 3 == 1 else producer.commit_transaction(20)
+        if number % 5 == 0:
+            zones.east.work()
+            left = zones.east.root.path / "segments" / f"{number:019d}-0.arrows"  # type: ignore[attr-defined]
+            left.parent.mkdir(exist_ok=True)
+            left.write_bytes(b"of a writer that was killed")
+            zones.again(EAST).work()
+            zones.east.cut()
+    zones.work()
+    assert len(list((zones.east.root.path / "segments").glob("*-0.arrows"))) <= 1  # type: ignore[attr-defined]
+    report = zones.run()
+    assert (report.verdict, report.reasons) == (Verdict.MATCH, ("8 segments with 78 events of 2 partitions are equal",))
+    assert [(one.problems, one.findings) for one in zones.verify("orders")] == [((), ())] * 2
+    cuts = [[(one.first, one.last, one.sha256) for one in zone.listed("shop.orders partition 1")] for zone in (zones.east, zones.west)]
+    assert cuts[0] == cuts[1]
+    assert main(["segments", "status", AUDIT, "--config", str(zones.config_file)]) == 0
+    assert "shop.orders partition 1" in capsys.readouterr().out
 
 
 def test_one_zone_of_another_cluster_is_refused(topics: Topics, make_zones: Callable[..., Zones]) -> None:

@@ -49,10 +49,14 @@ def configure(
     store: str = "",
     more: str = "",
     by: str = "",
+    is_archived: bool = True,
 ) -> Path:
-    """Write the configuration of two zones; ``source`` are the lines of a source below its broker, ``more`` those of all else."""
+    """Write the configuration of two zones; ``source`` are the lines of a source below its broker, ``more`` those of all else.
+
+    Segments are files of their own in an archive, or blocks of files in the staging's folder.
+    """
     lines = "\n".join(f"      {line}" for line in source.strip().splitlines())
-    by = f", by: {by}" if by else ""
+    rest = f", by: {by}" if by else ""
     written = "".join(
         f"""\
   {name}:
@@ -61,7 +65,7 @@ def configure(
       group: auditor.{topics.prefix}.{name}
 {lines}
     staging: {{path: "{folder}/{name}"}}
-    segment: {{{segment}, path: "{folder}/archive-{name}"{by}}}
+    segment: {{{segment}{rest}{f", path: '{folder}/archive-{name}'" if is_archived else ""}}}
     targets: {{wh: {{connection: warehouse, schema: {name}, every: 0s}}}}
 """
         for name in (EAST, WEST)
