@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from auditor.api_models.pipeline import PartitionLag
 from auditor.config import Broker, Settings, TopicSource, is_pattern
-from auditor.errors import BrokerDenied, ConfigError, TopicRefused
+from auditor.errors import BrokerDenied, BrokerUnreachable, ConfigError, TopicRefused
 from auditor.pipeline.kafka.broker import open_admin, translated
 from auditor.pipeline.kafka.offsets import from_json, is_of_topics
-from auditor.pipeline.kafka.topics import Partition, Topic, describe_topics, list_begins, list_ends, list_offsets
+from auditor.pipeline.kafka.topics import POLL, Partition, Topic, describe_topics, list_begins, list_ends, list_offsets
 from auditor.pipeline.kafka.written_topics import MARKERS
 
 if TYPE_CHECKING:
@@ -123,14 +124,22 @@ def missing_rights(cluster: TopicCluster, names: Sequence[str]) -> list[str]:
 
 def may_use_group(cluster: TopicCluster, group: str) -> bool:
     """Return whether the account may read and write the offsets of a consumer group, as far as the cluster says it. Raises BrokerError."""
-    allowing = {admin_module().AclOperation.READ, admin_module().AclOperation.ALL}
-    try:
-        with translated(f"group {group}"):
-            answers = cluster.admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=cluster.timeout)
-            allowed = answers[group].result().authorized_operations
-    except BrokerDenied:
-        return False
-    return not allowed or bool(allowing & {*allowed})
+    allowing, until = {admin_module().AclOperation.READ, admin_module().AclOperation.ALL}, time.monotonic() + cluster.timeout
+    while True:
+        try:
+            with translated(f"group {group}"):
+                answers = cluster.admin.describe_consumer_groups(
+                    [group], include_authorized_operations=True, request_timeout=cluster.timeout
+                )
+                allowed = answers[group].result().authorized_operations
+        except BrokerDenied:
+            return False
+        except BrokerUnreachable:  # also while the coordinator of groups begins, for which the library does not wait
+            if time.monotonic() > until:
+                raise
+            time.sleep(POLL)
+        else:
+            return not allowed or bool(allowing & {*allowed})
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ BEGAN = 1_700_000_400_000 // HOUR * HOUR
 def make_zones(tmp_path: Path, topics: Topics, empty_store: Path) -> Iterator[Callable[..., Zones]]:
     made: list[Zones] = []
 
-    def make(source: str = "", **settings: str) -> Zones:
+    def make(source: str = "", **settings: Any) -> Zones:
         made.append(Zones(configure(tmp_path, topics, source or plain(topics, "shop.orders", **COLUMNS), **settings), empty_store))
         return made[-1]
 
