@@ -172,6 +172,15 @@ def test_text_of_events(store: Store, tmp_path: Path) -> None:
     assert (segment.first, segment.first_row, segment.last, segment.last_row, segment.gtid) == (10, 0, 30, 2, None)
 
 
+def test_a_table_that_is_named_as_a_partition_of_a_topic_is_refused(store: Store, tmp_path: Path) -> None:
+    alike = table("orders partition 3", ["id"], id="int", item="varchar(20) null")
+    events = batch(announce(alike, 1), insert(alike, 10, ["1", "a"]))
+    written = write_parts(LocalFolder(tmp_path), [events])
+    parts.record_batch(store, "p", [one.part for one in written if one.part.rows], {}, None)
+    with pytest.raises(SegmentFailed, match=r"^the name of the table shop\.orders partition 3 ends as that of a topic's partition does"):
+        open_writer(store, "p", pipeline_in(tmp_path, rows=3)).step()
+
+
 def test_parts_of_an_open_segment_are_kept(store: Store, tmp_path: Path) -> None:
     def commit(position: int) -> None:
         """Stage and merge a transaction of two rows."""

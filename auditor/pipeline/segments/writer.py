@@ -18,7 +18,7 @@ from auditor.config import Pipeline
 from auditor.errors import SegmentFailed
 from auditor.escaping import shell_word
 from auditor.model import Part, Segment
-from auditor.pipeline.events import name_partition, split_stream
+from auditor.pipeline.events import is_partition, name_partition, split_stream
 from auditor.pipeline.folders import Folder as StagingFolder
 from auditor.pipeline.folders import folder_at
 from auditor.pipeline.kafka.offsets import from_json
@@ -103,6 +103,11 @@ class SegmentWriter:
         if staged <= before.through:
             return False
         through, found = self._next_parts(before.through, staged)
+        if alike := next((table for table in found if is_partition(table)), ""):
+            raise SegmentFailed(
+                f"the name of the table {alike} ends as that of a topic's partition does, for which its segments would be taken; leave it"
+                " out of the pipeline (source: tables), or rename it"
+            )
         try:
             clock, next_ended = self._find_ended(found, before, through)
             ended = self._write(next_ended)
