@@ -400,7 +400,9 @@ class Publisher:
         except AuditorError as error:
             if not concerns_all(error):
                 self._abort(writer)
-            raise self._explain(error, time.monotonic() - began) from error
+            if (explained := self._explain(error, time.monotonic() - began)) is error:
+                raise
+            raise explained from error
 
     def _explain(self, error: AuditorError, seconds: float) -> AuditorError:
         """Return an error of a transaction that stood open for so long; a producer is fenced, too, whose transaction took too long."""
