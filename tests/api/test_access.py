@@ -48,6 +48,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/runs/{run}"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/partitions"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/differences"): ("read", 200),
+    ("GET", "/api/v1/runs/{run}/trace"): ("run", 409),
     ("GET", "/api/v1/runs/{run}/events"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/report"): ("read", 200),
     ("GET", "/api/v1/runs/{run}/evidence"): ("read", 404),  # authorized callers get 404, because this service signs nothing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def test_the_command_the_api_and_the_page_say_the_same(
     assert main(["trace", "orders", "--quiet"]) == 1
     text = capsys.readouterr().out
     assert text.startswith(f"orders: 1 row of run {report.run[:12]}: 1 lost between the staged files and the target\n\nid 2: lost between")
-    assert "insert   binlog.000001:" in text and "; still so in the source\n" in text
+    assert re.search(r"insert   binlog\.\d+:", text) and "; still so in the source\n" in text
     assert main(["trace", "orders", "--key", "3", "--json", "--quiet"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["outcome"] == "equal"
     secret = tokens.create_token(road.store, name="runner", scope="run")
