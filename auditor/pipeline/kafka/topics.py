@@ -20,8 +20,14 @@ POLL = 0.05
 
 MISSING = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
 
-WITHOUT_LEADER = ("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART")
-"""What a broker says of a partition while it has not heard that it leads it, as of a topic that was made just now."""
+WITHOUT_LEADER = {
+    "NOT_LEADER_FOR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_OR_PART",
+    "UNKNOWN_LEADER_EPOCH",
+    "FENCED_LEADER_EPOCH",
+}
+"""What a broker says of a partition while it, or the client, has not heard who leads it, as of a topic that was made just now."""
 
 LONGEST_MESSAGE = "max.message.bytes"
 
