@@ -98,11 +98,10 @@ class BatchDriver:
         events = self._staging.stage(partial(self._entries, reader, reader.partitions(offset, end)), self.batches, end, offset)
         reader.commit(end)
         self._offset, self.batches = end, self.batches + 1
-        return (
-            0.0
-            if events >= MANY_EVENTS or self._staging.size >= MANY_BYTES
-            else min((SHARE - 1) * (time.monotonic() - began), durations().longest_rest)
-        )
+        is_full = isinstance(reader, RunsTasks) and reader.is_full
+        if is_full or events >= MANY_EVENTS or self._staging.size >= MANY_BYTES:
+            return 0.0
+        return min((SHARE - 1) * (time.monotonic() - began), durations().longest_rest)
 
     def _close(self) -> None:
         if self._reader is not None:

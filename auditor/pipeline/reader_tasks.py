@@ -13,6 +13,9 @@ from auditor.pipeline.spark import RunTasks
 class RunsTasks(ABC):
     """The reader of a source that has tasks run again, with what the first ones found, before their entries are taken."""
 
+    is_full: bool = False
+    """Whether the batch that was planned last has as much as a batch may have, so that more waits behind it."""
+
     @abstractmethod
     def run_tasks(self, run: RunTasks, write: Callable[[Any], Any], root: Folder, partitions: Sequence[Any]) -> list[Any]:
         """Let tasks read partitions and write their parts below ``root``; return their entries. Raises AuditorError."""

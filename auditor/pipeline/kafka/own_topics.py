@@ -174,8 +174,10 @@ class OwnTopicStream(TopicStream):
             return dict(start)
         self._waits = ""
         chosen = whole[0]
+        self.is_full = False
         for said in whole[1:]:
             if _count(known, said) > cluster.source.max_messages:
+                self.is_full = True
                 break
             chosen = said
         return self._offset_at(cluster, known, chosen).to_json()

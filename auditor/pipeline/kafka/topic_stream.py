@@ -118,7 +118,9 @@ class TopicStream(RunsTasks):
         partitions = [(topic.name, number) for topic in there.values() for number in range(topic.partitions)]
         ends = cluster.ends(partitions)
         begins = self._begins(known, there, ends)
-        taken = self._choose({partition: ends[partition] - begins[partition] for partition in partitions}, begins)
+        available = {partition: ends[partition] - begins[partition] for partition in partitions}
+        taken = self._choose(available, begins)
+        self.is_full = taken != available
         topics = dict(known.topics)
         for topic in there.values():
             before = known.topics.get(topic.name)

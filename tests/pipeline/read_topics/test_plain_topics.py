@@ -90,6 +90,16 @@ def test_a_batch_that_is_planned_again_has_the_same_positions(topics: Topics, ma
     assert driver._stage_next() is not None and road.offset == end
 
 
+def test_there_is_no_rest_while_more_than_a_batch_waits(topics: Topics, make_road: MakeRoad) -> None:
+    road = make_road(plain(topics, "shop.orders", id="bigint", item="int") + "\nmax_messages: 4")
+    topic = topics.make("shop.orders")
+    topics.send(topic, *(({"id": number}, {"id": number, "item": number}) for number in range(10)))
+    driver = road.begin()
+    first, second, last = (driver._stage_next() for _ in range(3))
+    assert first == second == 0.0 and last is not None and last > 0.0, "the third one has all that there is"
+    assert driver._stage_next() is None
+
+
 def test_only_committed_transactions_are_read(topics: Topics, make_road: MakeRoad) -> None:
     topic = topics.make("shop.orders")
     road = make_road(plain(topics, "shop.orders", id="bigint", item="varchar(9)"))
