@@ -23,7 +23,7 @@ from auditor.compare.accounting import Key, Row, TextEquality
 from auditor.config import Audit, Carrier, Chain, Settings, TopicRef, find_chains
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
 from auditor.durations import durations
-from auditor.errors import AuditorError, ConfigError, NoReport, TraceRefused, UnknownRun
+from auditor.errors import AuditorError, ConfigError, NoReport, RunOutdated, TraceRefused, UnknownRun
 from auditor.escaping import visible
 from auditor.history import records
 from auditor.model import ColumnPlan, Plan, Report, Side, TableNote
@@ -98,7 +98,7 @@ def trace(settings: Settings, store: Store, what: str, asked: Asked) -> Trace:
             keys = [parse_key(plan, text) for text in asked.keys]
         else:
             assert report
-            keys, further = _differing(store, report, reader, asked.limit)
+            keys, further = _differing(store, report, plan, reader, asked.limit)
         tracing = _Tracing(settings, store, audit, chain, reader, plan, keys, asked.stopped)
         return tracing.run(name, None if asked.keys or not report else report.run, further)
 
@@ -171,10 +171,13 @@ def _find_chain(settings: Settings, audit: Audit) -> Chain:
     return chain
 
 
-def _differing(store: Store, report: Report, reader: Reader, limit: int) -> tuple[list[Key], int]:
-    """Return the keys of a run's differences, at most so many, and how many more rows differ."""
+def _differing(store: Store, report: Report, plan: Plan, reader: Reader, limit: int) -> tuple[list[Key], int]:
+    """Return the keys of a run's differences, at most so many, and how many more rows differ. Raises TraceRefused and RunOutdated."""
     if report.plan is None or report.differences is None:
         raise TraceRefused(f"run {report.run} named no rows; run {report.audit} with the method exact, or name keys: --key")
+    then, now = ([(column.name, column.kind) for column in each.key_columns] for each in (report.plan, plan))
+    if then != now:
+        raise RunOutdated(f"rows are compared by another key since run {report.run}; run {report.audit} again")
     with collect_keys(store, report.run, report.plan, reader, Selection(limit=limit, delete_extra=True)) as file:
         keys = next(file.batches(limit), [])
     found = report.differences

@@ -17,7 +17,7 @@ from auditor.api import create_app
 from auditor.api_models.trace import Trace, TracedRow
 from auditor.cli import main
 from auditor.config import load
-from auditor.errors import ConfigError, TraceRefused, UnknownRun
+from auditor.errors import ConfigError, RunOutdated, TraceRefused, UnknownRun
 from auditor.model import Verdict
 from auditor.service import running
 from auditor.service.certify.log_columns import KINDS
@@ -242,6 +242,13 @@ def test_rows_that_cannot_be_traced_are_refused(road: LossyRoad) -> None:
     with pytest.raises(ConfigError, match="has 2 values, and the key has 1: id"):
         trace(road.settings, road.store, "orders", Asked(['["1", 2]']))
     path = road.config_file
+    road.execute(f"UPDATE shop.{TABLE} SET item = 'edited' WHERE id = 2")
+    assert running.run_audit(road.settings, "orders", store=road.store).verdict == Verdict.MISMATCH
+    given = path.read_text()
+    path.write_text(given.replace(f"table: shop.{TABLE}}}", f"table: shop.{TABLE}}}, key: [item]"))
+    with pytest.raises(RunOutdated, match="rows are compared by another key since run"):
+        trace(load(path), road.store, "orders", Asked())
+    path.write_text(given)
     path.write_text(path.read_text().replace("columns: {}", f"columns: {{{TABLE}: {{where: price < 10}}}}"))
     with pytest.raises(TraceRefused, match="carries only rows of traced where price < 10, and the audit compares others, too"):
         trace(load(path), road.store, "orders", Asked(["1"]))

@@ -4,8 +4,8 @@ The producer's name (`transactional.id`) is the same for ever, so that beginning
 had under way. What a transaction became whose answer was lost is therefore read from the positions topic by the next producer, and
 nothing is ever sent again on a guess. https://cwiki.apache.org/confluence/display/KAFKA/KIP-98
 
-Messages of tables are numbered, each partition by itself, so that whoever reads them can tell one that is missing, or there twice, from the
-offsets that markers of transactions, and aborted messages, take. So the writer chooses the partitions, as Kafka's own producers do.
+Messages of tables are numbered, each partition by itself, so that a reader can tell one that is missing, or there twice, from the offsets
+that markers of transactions and aborted messages take. The writer therefore chooses the partitions, as Kafka's own producers do.
 """
 
 from __future__ import annotations

@@ -321,7 +321,7 @@ class _Partition:
             parting.after, parting.after_check = self.positions[look.previous_scan], look.previous_scan
 
     def _change_by_others(self, change: Vector, look: _Look) -> None:
-        if look.apart == self.zero:  # whoever it was, it is right again
+        if look.apart == self.zero:  # no matter who changed it, it is right again
             return
         for parting in self._open():
             if change == _minus(self.zero, parting.change):
