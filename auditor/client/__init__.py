@@ -15,6 +15,7 @@ Errors of the service are raised as the class of `auditor.errors` that the servi
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from urllib.parse import urlencode
 
 from auditor.api_models import AnyApiModel
 from auditor.api_models.access import Event
-from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, Verification
 from auditor.api_models.bisection import Bisection
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable, TableEvent
@@ -239,6 +240,11 @@ class Client:
     def bisect(self, audit: str) -> Bisection:
         """Return at which merge an audit's target and its source parted, and who parted them. Raises UnknownAudit."""
         return self._service.model(Bisection, "GET", f"/audits/{quoted(audit)}/bisection")
+
+    def verification(self, audit: str, through: dt.datetime) -> Verification:
+        """Return whether an audit has verified everything up to a moment, or found a mismatch since. Raises UnknownAudit."""
+        query = urlencode({"through": through.isoformat()})
+        return self._service.model(Verification, "GET", f"/audits/{quoted(audit)}/verification?{query}")
 
     def cancel(self, run: str) -> Run:
         """Request that a run be cancelled. Raises UnknownRun."""
