@@ -5,7 +5,6 @@ Segment audits are run, paused and unpaused under /audits, like audits of tables
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
@@ -26,6 +25,7 @@ from auditor.api.routing import (
     Cursor,
     IdempotencyKey,
     Limit,
+    Moment,
     NewAuditName,
     Paginated,
     Text,
@@ -208,7 +208,7 @@ def get_bisection(app: App, name: AuditName) -> Bisection:
 def get_verification(
     app: App,
     name: AuditName,
-    through: Annotated[dt.datetime, Query(description="The moment; one without a zone is in UTC.", examples=["2026-11-01T00:00:00Z"])],
+    through: Annotated[Moment, Query(description="Up to when everything must have been seen equal.", examples=["2026-11-01T06:00:00Z"])],
 ) -> Verification:
     """Say whether the audit, of tables or of segments, has verified everything up to a moment, or found a mismatch since."""
     return verification.verification(app.configured, app.store, name, through)

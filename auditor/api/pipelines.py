@@ -12,13 +12,25 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import App
 from auditor.api.middleware import too_many_requests
-from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
+from auditor.api.routing import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Limit,
+    Moment,
+    Paginated,
+    Text,
+    caller_name,
+    paginate,
+    parse_cursor,
+    route_options,
+    router,
+)
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable
 from auditor.api_models.segment import SegmentEntry
 from auditor.config import KeyRange
@@ -114,7 +126,7 @@ def get_lag(
         ),
     ] = None,
     since: Annotated[
-        AwareDatetime | None, Query(description="By default a day ago; the history is kept for 30 days.", examples=["2026-11-01T12:00:00Z"])
+        Moment | None, Query(description="By default a day ago; the history is kept for 30 days.", examples=["2026-11-01T12:00:00Z"])
     ] = None,
 ) -> LagHistory:
     """Return what a pipeline or a table of it lagged behind: a point for every 30 s of the last day, and the maxima of each hour before."""

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -94,6 +95,17 @@ PRINTABLE = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u200b-\\u200f\\u2028-\\u2
 
 Text = Annotated[str, Field(pattern=PRINTABLE)]
 """Free text without control characters and lone surrogates."""
+
+
+def _refuse_number(text: object) -> object:
+    """Refuse a number, which pydantic would take as seconds since 1970. Raises ValueError."""
+    if re.fullmatch(r"[+-]?[0-9_.]+(e[+-]?[0-9]+)?", str(text).strip(), re.IGNORECASE | re.ASCII):
+        raise ValueError("write a moment with its zone, such as 2026-11-01T06:00:00Z")
+    return text
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_refuse_number)]
+"""A moment in ISO 8601 with its zone."""
 
 
 def _visitor(request: Request) -> Visitor:
