@@ -86,7 +86,7 @@ class RefreshRequest(BaseModel):
     key_list: list[list[Text]] = Field([], max_length=use_cases.MOST_KEYS, description="Only these keys, as texts, column by column.")
 
 
-@routes.post("/pipelines/{pipeline}/refreshes", status_code=202, response_model=list[Refresh], **route_options("pipeline", 404, 422))
+@routes.post("/pipelines/{pipeline}/refreshes", status_code=202, response_model=list[Refresh], **route_options("pipeline", 400, 404))
 def request_refreshes(request: Request, app: App, pipeline: PipelineName, body: RefreshRequest) -> list[Refresh]:
     """Ask for existing rows to be sent through a pipeline's stream, in order with the changes of others; its process carries that out.
 
@@ -201,7 +201,7 @@ class SkipRequest(BaseModel):
     reason: Text = Field(min_length=1, max_length=1000, description="Why the events may be left out; stored with who asked.")
 
 
-@routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("pipeline", 404, 422))
+@routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("pipeline", 400, 404))
 def skip_events(request: Request, app: App, pipeline: PipelineName, body: SkipRequest) -> list[StoppedTable]:
     """Let a stopped table go on without the events that stop it at a place; audits of the table tell that they were skipped."""
     return pipeline_service.skip(app.configured, app.store, pipeline, body.table, body.position, body.reason, by=caller_name(request))

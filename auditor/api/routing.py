@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
@@ -33,18 +35,33 @@ Position = TypeVar("Position", str, int)
 
 
 class ScopedRoute(APIRoute):
-    """A route that authorizes the caller before it reads the request's parameters and body."""
+    """A route that authorizes the caller before it reads the request's parameters and body, and ignores no parameter."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return a handler that checks the scope which the route documents as ``x-scope``, then calls the route's own."""
+        """Return a handler that checks the scope which the route documents as ``x-scope``, then calls the route's own.
+
+        A misspelt parameter would leave a list unfiltered, without a word.
+        """
         handle = super().get_route_handler()
         scope: Scope = (self.openapi_extra or {})["x-scope"]
+        known = _query_parameters(self.dependant)
 
         async def authorize_first(request: Request) -> Response:
             await run_in_threadpool(authentication.authorize, request, scope, request.headers.get(authentication.CSRF_HEADER))
+            unknown = next((name for name in request.query_params if name not in known), None)
+            if unknown is not None:
+                takes = f"this request takes {', '.join(known)}" if known else "this request takes none"
+                raise RequestValidationError([{"loc": ("query", unknown[:100]), "msg": f"no such parameter; {takes}"}])
             return await handle(request)
 
         return authorize_first
+
+
+def _query_parameters(dependant: Dependant) -> list[str]:
+    """Return the names of the query parameters that a route and what it depends on take."""
+    return [parameter.alias for parameter in dependant.query_params] + [
+        name for needed in dependant.dependencies for name in _query_parameters(needed)
+    ]
 
 
 def router(tag: str) -> APIRouter:

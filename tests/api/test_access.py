@@ -129,8 +129,9 @@ def send_request(client: httpx2.Client, own: Service, method: str, path: str) ->
         return client.post(place, json={"table": "shop.orders", "position": "binlog.000012:88120", "reason": "test rows"})
     if path.endswith("/refreshes") and method == "POST":
         return client.post(place, json={})
-    if path.endswith(("/segments", "/schemas", "/entries", "{pipeline}/events")):
-        return client.get(place, params={"table": "shop.orders", "side": "shop", "from": "earliest"})
+    if path.endswith(("{pipeline}/segments", "/schemas", "/entries", "{pipeline}/events")):
+        more = {"side": "shop"} if path.endswith("/entries") else {"from": "earliest"} if path.endswith("/events") else {}
+        return client.get(place, params={"table": "shop.orders", **more})
     if path.endswith("/verification"):
         return client.get(place, params={"through": "2026-11-01T06:00:00Z"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
