@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -142,6 +143,26 @@ class MySQLSession(DriverSession, PlacedSession):
         status = {str(name).lower(): str(value) for name, value in self.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")}
         file, offset = status.get("binlog_snapshot_file", ""), status.get("binlog_snapshot_position", "")
         return f"{file}:{offset}" if file else ""
+
+    def state_read(self, table: str) -> str:
+        # Of a replica, which is read as it stands. The ids are asked for in the open snapshot, which shows nothing that came later.
+        # https://dev.mysql.com/doc/refman/9.4/en/replication-options-gtids.html, https://mariadb.com/kb/en/gtid/#gtid_slave_pos
+        if not self.in_snapshot:
+            return ""
+        ids = "@@GLOBAL.gtid_slave_pos" if self._is_mariadb else "IF(@@GLOBAL.gtid_mode = 'ON', @@GLOBAL.gtid_executed, '')"
+        [(read_only, executed)] = self.query(f"SELECT @@GLOBAL.read_only, {ids}")
+        if str(read_only) in ("0", "OFF"):
+            return ""
+        behind = _on_one_line(executed)
+        return f"a read-only server is read, {f'at GTID {behind} or before' if behind else 'which has no GTIDs'}, {self._describe_lag()}"
+
+    def _describe_lag(self) -> str:
+        """Return how far replication into this server is behind, as a clause."""
+        try:
+            lag = self.dialect.server.server_load(self, ["lag"])["lag"]
+        except errors.AccessDenied:
+            return "and its lag is not known, because its user may not ask for the state of replication"
+        return "while its replication was stopped" if lag == math.inf else f"{lag:.0f} s behind what it has received"
 
     def identify(self) -> str:
         # https://dev.mysql.com/doc/refman/9.4/en/replication-options.html#sysvar_server_uuid
