@@ -34,7 +34,7 @@ NAMED_SPENDERS = 5
 SECONDS_PER_UNIT = {"rpu_hour": "RPU-seconds", "executor_hour": "executor seconds"}
 
 
-ShareCosts = Callable[[Sequence[DayCost], Collection[str]], tuple[dt.datetime, Sequence[DayCost]] | None]
+ShareCosts = Callable[[str, Sequence[DayCost], Collection[str]], tuple[dt.datetime, Sequence[DayCost]] | None]
 """`auditor.history.handover.Checkpoint.share_costs`: what others spent is also what this run did before it was resumed."""
 
 
@@ -240,7 +240,7 @@ class Budgets:
             mine = [
                 DayCost(day=day, audit=self._audit, connection=connection, spent=spent) for (day, connection), spent in self._days.items()
             ]
-        known = share(mine, tuple(self._meters) if self._daily() else ())
+        known = share(self._audit, mine, tuple(self._meters) if self._daily() else ())
         if known is None:
             return False
         with self._lock:
@@ -337,8 +337,13 @@ def amount_of(spent: Spent, what: str) -> float:
 
 def say_amount(what: str, amount: float) -> str:
     """Return an amount of ``seconds``, ``statements``, ``bytes`` or ``usd`` for a person."""
-    number = f"{amount:,.0f}" if amount >= 100 or amount == int(amount) else f"{amount:,.3g}"
-    return f"{number} {'USD' if what == 'usd' else what}"
+    unit = "USD" if what == "usd" else what.removesuffix("s") if amount == 1 else what
+    return f"{say_number(amount)} {unit}"
+
+
+def say_number(amount: float) -> str:
+    """Return an amount with as many digits as a person reads."""
+    return f"{amount:,.0f}" if amount >= 100 or amount == int(amount) else f"{amount:,.3g}"
 
 
 def next_day(now: dt.datetime) -> dt.datetime:

@@ -105,15 +105,16 @@ class StoreCheckpoint:
         """Save how far a side is, with the next heartbeat."""
         self._progress[progress.side] = progress
 
-    def share_costs(self, spent: Sequence[DayCost], connections: Collection[str]) -> tuple[dt.datetime, Sequence[DayCost]]:
+    def share_costs(self, audit: str, spent: Sequence[DayCost], connections: Collection[str]) -> tuple[dt.datetime, Sequence[DayCost]]:
         """Save what this process spent for the run, and return the store's clock and what others spent on its day. Raises StoreError.
 
         All ad-hoc audits count as one.
         """
-        spent = [replace(cost, audit=runs.AD_HOC_PREFIX) if cost.audit == runs.ad_hoc_audit(self.run) else cost for cost in spent]
+        if audit == runs.ad_hoc_audit(self.run):
+            spent = [replace(cost, audit=runs.AD_HOC_PREFIX) for cost in spent]
         try:
             costs.record_costs(self.store, self._attempt, spent)
-            return costs.read_day(self.store, connections, runs.get_run(self.store, self.run).audit if connections else None, self._attempt)
+            return costs.read_day(self.store, connections, audit, self._attempt)
         except StoreError as error:
             self.failure = self.failure or str(error)
             raise

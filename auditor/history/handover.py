@@ -113,9 +113,11 @@ class Checkpoint(Protocol):
     def save_progress(self, progress: Progress) -> None:
         """Save how far a side is."""
 
-    def share_costs(self, costs: Sequence[DayCost], connections: Collection[str]) -> tuple[dt.datetime, Sequence[DayCost]] | None:
+    def share_costs(
+        self, audit: str, costs: Sequence[DayCost], connections: Collection[str]
+    ) -> tuple[dt.datetime, Sequence[DayCost]] | None:
         """Save what this process spent for the run, in place of what it saved before. Returns the store's clock, and what others spent
-        on its day on these ``connections`` and for the run's audit, nothing without connections; None if runs are not stored.
+        on its day on these ``connections`` and for the ``audit``, nothing without connections; None if runs are not stored.
 
         Raises StoreError."""
 
@@ -146,7 +148,9 @@ class NoCheckpoint:
     def save_progress(self, progress: Progress) -> None:
         """Ignore the progress."""
 
-    def share_costs(self, costs: Sequence[DayCost], connections: Collection[str]) -> tuple[dt.datetime, Sequence[DayCost]] | None:
+    def share_costs(
+        self, audit: str, costs: Sequence[DayCost], connections: Collection[str]
+    ) -> tuple[dt.datetime, Sequence[DayCost]] | None:
         """Ignore the costs."""
         return None
 

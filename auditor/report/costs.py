@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auditor.api_models.cost import CostLine, Costs, DayBudget
-from auditor.connections.budgets import say_amount
+from auditor.connections.budgets import say_amount, say_number
 from auditor.model import ConnectionCost, ExpectedCost
 from auditor.quantities import format_duration, format_size, plural
 from auditor.report import formatting
@@ -74,7 +74,7 @@ def _budgets(budgets: tuple[DayBudget, ...]) -> Iterator[Text]:
         is_spent = budget.used >= budget.limit
         ending = f"; nothing is left until {formatting.moment(budget.whole_again)}" if is_spent else ""
         yield Text(
-            f"today, {budget.whose} {formatting.visible(budget.name)}: {say_amount(budget.what, budget.used)} of"
-            f" {say_amount(budget.what, budget.limit)} are used{ending}",
+            f"today, {budget.whose} {formatting.visible(budget.name)}: {say_number(budget.used)} of"
+            f" {say_amount(budget.what, budget.limit)} used{ending}",
             "red" if is_spent else "",
         )

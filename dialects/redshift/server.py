@@ -46,6 +46,7 @@ class RedshiftServer(PostgresServer):
 
     def busy_spans(self, session: Session, process_ids: Collection[int], seconds: float) -> list[tuple[float, float]] | None:
         holes = {"sessions": ", ".join(map(str, sorted(process_ids))), "seconds": str(math.ceil(seconds))}
+        # Whole seconds: EXTRACT of a TIMESTAMP is an integer. https://docs.aws.amazon.com/redshift/latest/dg/r_EXTRACT_function.html
         rows = session.query(session.dialect.catalogue_query("busy_spans", holes))
         return [(float(began), float(began) + float(elapsed) / 1e6) for began, elapsed in rows]
 

@@ -64,6 +64,19 @@ def test_what_a_run_costs_on_each_server_is_reported_and_stored(pair: LivePair, 
     assert found.total.unpriced == ("source",)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
+def test_executor_seconds_are_those_of_the_executors_that_are_kept(engine: LiveEngine) -> None:
+    for side in SIDES:
+        tables.make(engine, f"priced_{side}", COLUMNS, [(n, f"v{n}") for n in range(20)], key=["id"])
+    price = {"usd": 0.9, "per": "executor_hour", "units": 4}
+    report = run_audit(settings_of(dict.fromkeys(SIDES, engine.url), price), "priced")
+    cost = next(cost for cost in report.spent if cost.connection == "target")
+    assert report.verdict is Verdict.MATCH, report.reasons
+    assert cost.spent.usd == pytest.approx(cost.spent.seconds * 4 * 0.9 / 3600, rel=0.05), "one session ran one statement at a time"
+    assert "executor seconds as this process saw them, 0.9 USD for 3,600" in cost.basis
+
+
 @contextmanager
 def recorded(engine: LiveEngine, spans: int, seconds: int, usage: str = "") -> Iterator[None]:
     """Let the server's record hold so many statements of each session, at once, of so many seconds; ``usage`` is a SELECT of RPUs."""

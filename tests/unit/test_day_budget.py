@@ -134,6 +134,36 @@ def test_a_run_is_resumed_on_another_day(
     assert found.total.statements == statements(first) + sum(map(statements, reports)), "nothing is counted twice, and nothing lost"
 
 
+def test_a_run_continues_the_same_day_with_a_larger_budget(
+    tmp_path: Path, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 2000)
+    monkeypatch.setattr(chunks, "COLUMN_CHUNK_ROWS", 2000)
+    set_durations(chunk_aim=1e-4)
+    chunked: dict[str, Any] = {"snapshot": "per_chunk", "method": "signature", "partition": {"rows": 200}}
+    limits = {"statements": 25, "per": "day"}
+    first = run_audit(configure(tmp_path, limits, **chunked), "orders", store=store)
+    assert first.resumable, first.reasons
+    raised = stored_runs.resume(configure(tmp_path, {**limits, "statements": 500}, **chunked), store, first.run)
+    assert raised.verdict is Verdict.MATCH, raised.reasons
+
+
+def test_what_a_killed_process_had_stored_still_counts(tmp_path: Path, store: Store, set_durations: SetDurations) -> None:
+    """It stores its costs while it runs; what never comes is the end of the block."""
+    set_durations(costs_shared=0.01)
+    settings = configure(tmp_path, {})
+    run, ran = run_audit(settings, "orders", store=store).run, {"source": 0}
+    before = costs_service.list_costs(settings, store).total.statements
+    budgets = Budgets("orders", Budget(), {"source": "here"}, settings.connections, lambda _: SideCost(statements=ran["source"]))
+    with budgets.shared(StoreCheckpoint(store, run).share_costs):
+        with budgets.statement("source"):
+            ran["source"] = 4
+        until = time.monotonic() + 30
+        while costs_service.list_costs(settings, store).total.statements < before + 4:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
 def test_runs_that_were_pruned_still_count(tmp_path: Path, store: Store, clock: Clock) -> None:
     settings = configure(tmp_path, {"statements": 10, "per": "day"})
     from auditor.store import pruning
@@ -186,8 +216,8 @@ def test_midnight_in_the_midst_of_a_run() -> None:
     of_others = DayCost(day=evening.date(), audit="other", connection="here", spent=Spent(statements=7), runs=2)
     shared: list[list[DayCost]] = []
 
-    def share(mine: Any, connections: Any) -> tuple[dt.datetime, list[DayCost]]:
-        assert tuple(connections) == ("here",)
+    def share(audit: str, mine: Any, connections: Any) -> tuple[dt.datetime, list[DayCost]]:
+        assert (audit, *connections) == ("t", "here")
         shared.append(list(mine))
         return (evening, [of_others]) if len(shared) == 1 else (evening + dt.timedelta(minutes=1), [])
 
