@@ -224,7 +224,9 @@ class Durations:
     client_poll: float = 1.0
     """Between two requests of the client while it waits for a run, and before a stream of events is opened again."""
     client_outage: float = 300.0
-    """For which `Client.wait` and `Client.follow` retry while requests fail with errors that may pass."""
+    """For which `Client.wait` and `Client.follow` retry while requests fail with errors that may pass; so does ``auditor wait``."""
+    verification_poll: float = 2.0
+    """Between two looks of ``auditor wait`` at how far its audits have verified."""
 
     # the demonstration
     demo_server: float = 60.0

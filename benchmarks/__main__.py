@@ -19,6 +19,7 @@ from benchmarks import (
     live,
     load,
     measurements,
+    primary,
     process,
     publishing,
     ratios,
@@ -54,6 +55,7 @@ PARTS = (
     "live",
     "shuffled",
     "writes",
+    "primary",
     "repair",
 )
 PAIRS = ("mysql-postgres", "mariadb-postgres", "mysql-redshift", "mariadb-redshift", "mariadb-replica")
@@ -75,12 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(
         process.describe_machine(), calls=[f"{when}, {process.load_average()}: `{command}`; {measured}, up to {repeat} runs each"]
     )
-    tools = (
-        _available_tools(options.tools, results)
-        if set(parts)
-        - {"cost", "ratios", "load", "stream", "road", "publish", "topics", "tables", "refresh", "live", "shuffled", "writes", "repair"}
-        else []
-    )
+    tools = _available_tools(options.tools, results) if {"duel", "growth", "threads"} & set(parts) else []
     results.tools = {tool.name: tool.description for tool in tools}
     with tempfile.TemporaryDirectory(prefix="auditor-bench-") as scratch, open_servers() as servers:
         directory = Path(scratch)
@@ -130,6 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for pair in writes.PAIRS:
                     for each in writes.measure(servers, pair, rows, repeat, options.scenarios):
                         results.writes.append(each)
+            if "primary" in parts:
+                for engine in _chosen(primary.ENGINES, options):
+                    seconds = primary.SECONDS / (10 if options.quick else 1)
+                    results.primaries.append(primary.measure(servers, engine, rows, repeat, directory, seconds))
             if "repair" in parts:
                 _run_repair(results, servers, sizes["repair"], rows, repeat, options.scenarios)
         finally:
@@ -138,6 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = any(load_result.errors for load_result in results.loads)
     wrong |= any(not cost.is_right for cost in results.shuffled)
     wrong |= any(not cost.same for cost in results.writes)
+    wrong |= any(each.errors for each in results.primaries)
     wrong |= any(copy.why or copy.verdict not in ("match", "") for copy in results.copies if copy.road in copies.OURS)
     wrong |= any(repair.why or repair.wrong for repair in results.repaired if repair.tool == repairing.OURS)
     return int(wrong or any(row.tool == Auditor.name and (row.why or "WRONG" in row.verdict) for row in [*results.duels, *results.growth]))

@@ -15,6 +15,7 @@ from benchmarks.cost import Cost
 from benchmarks.duel import Row
 from benchmarks.live import LiveCost
 from benchmarks.load import Load
+from benchmarks.primary import Primary
 from benchmarks.publishing import Publication
 from benchmarks.ratios import Ratios
 from benchmarks.refreshing import Refreshed
@@ -58,6 +59,7 @@ def merge(results: Results, directory: Path) -> Results:
         lives=list({(cost.pair, cost.rows): cost for cost in (*before.lives, *results.lives)}.values()),
         shuffled=list({(cost.order, cost.rows): cost for cost in (*before.shuffled, *results.shuffled)}.values()),
         writes=list({(cost.pair, cost.scenario, cost.rows): cost for cost in (*before.writes, *results.writes)}.values()),
+        primaries=list({(entry.engine, entry.rows): entry for entry in (*before.primaries, *results.primaries)}.values()),
         copies=list({(copy.target, copy.road, copy.rows): copy for copy in (*before.copies, *results.copies)}.values()),
         repaired=list({(repair.tool, repair.table): repair for repair in (*before.repaired, *results.repaired)}.values()),
         loads=list({(load.pair, load.rows, load.store, load.pause): load for load in (*before.loads, *results.loads)}.values()),
@@ -79,6 +81,7 @@ def read(directory: Path) -> Results:
     results.lives = [LiveCost(**entry) for entry in values.get("lives", ())]
     results.shuffled = [ShuffledCost(**entry) for entry in values.get("shuffled", ())]
     results.writes = [WritesCost(**entry) for entry in values.get("writes", ())]
+    results.primaries = [Primary(**entry) for entry in values.get("primaries", ())]
     results.copies = [Copy(**entry) for entry in values.get("copies", ())]
     results.repaired = [Repaired(**entry) for entry in values.get("repaired", ())]
     for part in ("duels", "growth", "threads"):

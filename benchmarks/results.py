@@ -14,6 +14,7 @@ from benchmarks.duel import Row
 from benchmarks.live import CHANGED, EVENTS, FULL, LEDGER, LIVE, OWN, SOURCE, TARGET, LiveCost
 from benchmarks.load import AUDITS, CONCURRENT_AUDITS, HISTORY, SECONDS, SERVICE_NICENESS, Load
 from benchmarks.plots import write_dot_plot
+from benchmarks.primary import ALONE, CLIENTS, LIMITS, POOL, RATE, Primary
 from benchmarks.publishing import Publication
 from benchmarks.ratios import BASE, Ratios
 from benchmarks.refreshing import Refreshed
@@ -109,6 +110,15 @@ differs was written. They take turns; CPU seconds are those of the servers and t
 below 1 are won; near 1 both read the same. "At once" are the ranges of keys that the method read before the pre-scan, 0 where none were.
 """
 
+PRIMARY_NOTES = f"""\
+An application of {CLIENTS} sessions begins {RATE:.0f} transactions a second: five reads by key of the audited table and one update of
+another table. Latency counts from when a transaction was due. Meanwhile audits by the defaults run one after the other, against a copy
+in DuckDB, each as a process that begins anew. The application, the server and the auditor share this machine's cores, so that a primary
+on a machine of its own feels less. InnoDB's buffer pool has {POOL >> 20} MiB, less than the table. "Kept" is the greatest length of
+InnoDB's history list, or the greatest number of dead rows of the written table in PostgreSQL, which snapshots keep from being removed;
+"oldest" is the age of PostgreSQL's oldest snapshot in transactions. `pause_when` is `threads_running: 2`, or `active_sessions: 2`.
+"""
+
 LIVE_NOTES = f"""\
 An audit by `method: exact` of a table of ten columns in which nothing differs, with `summaries: live` and without, both with a pre-scan
 where the audit decides on one after runs that matched. They take turns
@@ -143,6 +153,7 @@ class Results:
     lives: list[LiveCost] = field(default_factory=list)
     shuffled: list[ShuffledCost] = field(default_factory=list)
     writes: list[WritesCost] = field(default_factory=list)
+    primaries: list[Primary] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     repaired: list[Repaired] = field(default_factory=list)
     servers: dict[str, str] = field(default_factory=dict)
@@ -201,6 +212,8 @@ class Results:
             parts += ["## Keys in another order than rows", SHUFFLED_NOTES, _shuffled_table(self.shuffled)]
         if self.writes:
             parts += ["## Runs that are chosen by writes", WRITES_NOTES, _writes_table(self.writes)]
+        if self.primaries:
+            parts += ["## What audits do to a primary", PRIMARY_NOTES, _primary_table(self.primaries)]
         if self.copies:
             parts += [
                 "## Tables copied again",
@@ -427,6 +440,29 @@ def _writes_table(costs: Sequence[WritesCost]) -> str:
         if cost.seconds
     ]
     return _table(head, body)
+
+
+def _primary_table(primaries: Sequence[Primary]) -> str:
+    head = ["primary, rows", "connection", "p50", "of alone", "p99", "of alone", "kept", "oldest", "misses of 1,000", "seconds of an audit"]
+    body = [
+        [
+            f"{each.engine}, {each.rows:,}",
+            setting,
+            *(
+                text
+                for figures in (each.p50, each.p99)
+                for text in (f"{1000 * median(figures[setting]):.1f} ms", "" if setting == ALONE else f"{each.ratio(figures, setting):.2f}")
+            ),
+            f"{median(each.kept[setting]):,.0f}",
+            f"{median(each.oldest[setting]):,.0f}" if each.engine == "postgres" else "",
+            "" if each.engine == "postgres" else f"{median(each.misses[setting]):.2f}",
+            f"{median(each.audits[setting]):.1f}" if setting in each.audits else "",
+        ]
+        for each in primaries
+        if each.p50
+        for setting in LIMITS
+    ]
+    return _table(head, body) + "".join(f"\n\n{each.engine}: not run: {each.why}." for each in primaries if each.why)
 
 
 def _live_table(lives: Sequence[LiveCost]) -> str:

@@ -25,6 +25,7 @@ from auditor.api.routing import (
     Cursor,
     IdempotencyKey,
     Limit,
+    Moment,
     NewAuditName,
     Paginated,
     Text,
@@ -37,7 +38,7 @@ from auditor.api.routing import (
     slow_request,
     with_location,
 )
-from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, Verification
 from auditor.api_models.bisection import Bisection
 from auditor.api_models.run import Run
 from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus
@@ -46,7 +47,7 @@ from auditor.history import records
 from auditor.model import SIDES, Method, Side
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
-from auditor.service import bisection, segment_audits, workers
+from auditor.service import bisection, segment_audits, verification, workers
 from auditor.store import segment_register
 
 routes = router("audits")
@@ -201,6 +202,16 @@ def get_bisection(app: App, name: AuditName) -> Bisection:
     service.audit(app.settings, name)
     with slow_request():
         return bisection.bisect(app.settings, app.store, name)
+
+
+@routes.get("/audits/{name}/verification", response_model=Verification, **route_options("read", 404))
+def get_verification(
+    app: App,
+    name: AuditName,
+    through: Annotated[Moment, Query(description="Up to when everything must have been seen equal.", examples=["2026-11-01T06:00:00Z"])],
+) -> Verification:
+    """Say whether the audit, of tables or of segments, has verified everything up to a moment, or found a mismatch since."""
+    return verification.verification(app.configured, app.store, name, through)
 
 
 @routes.get("/audits/{name}/runs", response_model=Paginated[Run], **route_options("read", 404))

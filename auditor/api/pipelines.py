@@ -12,13 +12,25 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from auditor.api.dependencies import App
 from auditor.api.middleware import too_many_requests
-from auditor.api.routing import DEFAULT_LIMIT, Cursor, Limit, Paginated, Text, caller_name, paginate, parse_cursor, route_options, router
+from auditor.api.routing import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Limit,
+    Moment,
+    Paginated,
+    Text,
+    caller_name,
+    paginate,
+    parse_cursor,
+    route_options,
+    router,
+)
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable
 from auditor.api_models.segment import SegmentEntry
 from auditor.config import KeyRange
@@ -74,7 +86,7 @@ class RefreshRequest(BaseModel):
     key_list: list[list[Text]] = Field([], max_length=use_cases.MOST_KEYS, description="Only these keys, as texts, column by column.")
 
 
-@routes.post("/pipelines/{pipeline}/refreshes", status_code=202, response_model=list[Refresh], **route_options("pipeline", 404, 422))
+@routes.post("/pipelines/{pipeline}/refreshes", status_code=202, response_model=list[Refresh], **route_options("pipeline", 400, 404))
 def request_refreshes(request: Request, app: App, pipeline: PipelineName, body: RefreshRequest) -> list[Refresh]:
     """Ask for existing rows to be sent through a pipeline's stream, in order with the changes of others; its process carries that out.
 
@@ -114,7 +126,7 @@ def get_lag(
         ),
     ] = None,
     since: Annotated[
-        AwareDatetime | None, Query(description="By default a day ago; the history is kept for 30 days.", examples=["2026-11-01T12:00:00Z"])
+        Moment | None, Query(description="By default a day ago; the history is kept for 30 days.", examples=["2026-11-01T12:00:00Z"])
     ] = None,
 ) -> LagHistory:
     """Return what a pipeline or a table of it lagged behind: a point for every 30 s of the last day, and the maxima of each hour before."""
@@ -189,7 +201,7 @@ class SkipRequest(BaseModel):
     reason: Text = Field(min_length=1, max_length=1000, description="Why the events may be left out; stored with who asked.")
 
 
-@routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("pipeline", 404, 422))
+@routes.post("/pipelines/{pipeline}/skips", status_code=201, response_model=list[StoppedTable], **route_options("pipeline", 400, 404))
 def skip_events(request: Request, app: App, pipeline: PipelineName, body: SkipRequest) -> list[StoppedTable]:
     """Let a stopped table go on without the events that stop it at a place; audits of the table tell that they were skipped."""
     return pipeline_service.skip(app.configured, app.store, pipeline, body.table, body.position, body.reason, by=caller_name(request))

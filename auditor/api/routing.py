@@ -6,14 +6,17 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -32,18 +35,33 @@ Position = TypeVar("Position", str, int)
 
 
 class ScopedRoute(APIRoute):
-    """A route that authorizes the caller before it reads the request's parameters and body."""
+    """A route that authorizes the caller before it reads the request's parameters and body, and ignores no parameter."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return a handler that checks the scope which the route documents as ``x-scope``, then calls the route's own."""
+        """Return a handler that checks the scope which the route documents as ``x-scope``, then calls the route's own.
+
+        A misspelt parameter would leave a list unfiltered, without a word.
+        """
         handle = super().get_route_handler()
         scope: Scope = (self.openapi_extra or {})["x-scope"]
+        known = _query_parameters(self.dependant)
 
         async def authorize_first(request: Request) -> Response:
             await run_in_threadpool(authentication.authorize, request, scope, request.headers.get(authentication.CSRF_HEADER))
+            unknown = next((name for name in request.query_params if name not in known), None)
+            if unknown is not None:
+                takes = f"this request takes {', '.join(known)}" if known else "this request takes none"
+                raise RequestValidationError([{"loc": ("query", unknown[:100]), "msg": f"no such parameter; {takes}"}])
             return await handle(request)
 
         return authorize_first
+
+
+def _query_parameters(dependant: Dependant) -> list[str]:
+    """Return the names of the query parameters that a route and what it depends on take."""
+    return [parameter.alias for parameter in dependant.query_params] + [
+        name for needed in dependant.dependencies for name in _query_parameters(needed)
+    ]
 
 
 def router(tag: str) -> APIRouter:
@@ -94,6 +112,17 @@ PRINTABLE = "^[^\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u200b-\\u200f\\u2028-\\u2
 
 Text = Annotated[str, Field(pattern=PRINTABLE)]
 """Free text without control characters and lone surrogates."""
+
+
+def _refuse_number(text: object) -> object:
+    """Refuse a number, which pydantic would take as seconds since 1970. Raises ValueError."""
+    if re.fullmatch(r"[+-]?[0-9_.]+(e[+-]?[0-9]+)?", str(text).strip(), re.IGNORECASE | re.ASCII):
+        raise ValueError("write a moment with its zone, such as 2026-11-01T06:00:00Z")
+    return text
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_refuse_number)]
+"""A moment in ISO 8601 with its zone."""
 
 
 def _visitor(request: Request) -> Visitor:

@@ -236,6 +236,22 @@ class AuditDetails(Audit):
     definition: dict[str, Any] = Field(description="The audit's settings that differ from their defaults.")
 
 
+class Verification(ApiModel):
+    """Whether an audit has verified everything up to a moment, for a gate before the next step of a data pipeline."""
+
+    audit: str
+    through: dt.datetime = Field(description="The moment that was asked for.")
+    outcome: Literal["verified", "mismatch", "waiting"] = Field(
+        description="`verified`: everything up to the moment was seen equal, or within the audit's threshold. `mismatch`: a run that began"
+        " after it found differences. `waiting`: no run has said either yet."
+    )
+    sentence: str = Field(description="Why, and if it waits, what is awaited.")
+    verified_through: dt.datetime | None = Field(description=VERIFIED)
+    within_threshold_through: dt.datetime | None = Field(description=WITHIN)
+    run: str | None = Field(description="The run of the last verdict.")
+    next_due: dt.datetime | None = Field(description="When the schedule requests the next run.")
+
+
 class PauseState(ApiModel):
     """Whether the schedule skips an audit."""
 

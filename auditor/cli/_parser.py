@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
 
     _add_audit_commands(command)
     _add_run_commands(command)
+    _add_wait_command(command)
     _add_patch_command(command)
     _add_trace_command(command)
     _add_bisect_command(command)
@@ -269,6 +270,22 @@ def _add_run_commands(command: AddCommand) -> None:
 
     prune = _with_config(command("prune", _lazy("_runs", "prune"), "Delete runs, events and ended tokens beyond the limits in keep:"))
     _add_format_option(prune, "text", "json")
+
+
+def _add_wait_command(command: AddCommand) -> None:
+    summary = "Wait until audits have verified everything up to a moment, so that a next step reads only what was proved"
+    more = (
+        "No run is requested: what runs verify counts, whoever starts them. A match within the audit's threshold verifies. It exits with 1"
+        "\nas soon as a run that began after the moment found differences, and with 3 when the time is up."
+    )
+    wait = _with_server(_with_config(command("wait", _lazy("_wait", "wait"), summary, more)))
+    wait.add_argument("audits", nargs="+", metavar="AUDIT", help="audits of tables or segments that must all verify it, or patterns")
+    more = "the moment (ISO 8601; without a zone UTC), such as the end of the interval that the next step reads"
+    wait.add_argument("--verified-through", dest="through", type=_moment, required=True, metavar="TIME", help=more)
+    more = "how long to wait, such as 30m; 0 looks once (default: 1h)"
+    wait.add_argument("--timeout", type=_duration, default=3600.0, metavar="DURATION", help=more)
+    _add_format_option(wait, "text", "json")
+    _add_quiet_option(wait)
 
 
 def _add_evidence_commands(command: AddCommand) -> None:
@@ -588,6 +605,28 @@ def _keys(text: str) -> dict[str, int]:
 def _times(text: str) -> dict[str, str]:
     """Split a range of times such as ``2026-11-01..2026-12-01``; the times are parsed when the run is requested."""
     return _range_ends(text, r"[^.]+(?:\.\d+[^.]*)?")
+
+
+def _moment(text: str) -> datetime.datetime:
+    """Parse a moment; one without a zone is in UTC."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write it like 2026-11-01T06:00:00Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def _duration(text: str) -> float:
+    """Parse a duration of at least 0, in seconds."""
+    from auditor.config import parse_duration
+
+    try:
+        seconds = float(parse_duration(text))
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write it like 30m, 2h or 90 (seconds)")
+    return seconds
 
 
 def _names(text: str) -> tuple[str, ...]:

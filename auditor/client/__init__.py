@@ -27,7 +27,7 @@ from urllib.parse import urlencode
 
 from auditor.api_models import AnyApiModel
 from auditor.api_models.access import Event
-from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan
+from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, Verification
 from auditor.api_models.bisection import Bisection
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
 from auditor.api_models.cost import CostKey, Costs
@@ -247,6 +247,11 @@ class Client:
         given = {"since": since.isoformat() if since else None, "days": days, "by": by}
         query = urlencode({name: value for name, value in given.items() if value is not None})
         return self._service.model(Costs, "GET", f"/costs?{query}" if query else "/costs")
+
+    def verification(self, audit: str, through: dt.datetime) -> Verification:
+        """Return whether an audit has verified everything up to a moment, or found a mismatch since. Raises UnknownAudit."""
+        query = urlencode({"through": through.isoformat()})
+        return self._service.model(Verification, "GET", f"/audits/{quoted(audit)}/verification?{query}")
 
     def cancel(self, run: str) -> Run:
         """Request that a run be cancelled. Raises UnknownRun."""

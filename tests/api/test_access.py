@@ -37,6 +37,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/audits/{name}/sql"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/bisection"): ("read", 200),
     ("GET", "/api/v1/costs"): ("read", 200),
+    ("GET", "/api/v1/audits/{name}/verification"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/runs"): ("read", 200),
     ("POST", "/api/v1/audits/{name}/runs"): ("run", 202),
     ("POST", "/api/v1/audits"): ("define", 201),
@@ -129,8 +130,11 @@ def send_request(client: httpx2.Client, own: Service, method: str, path: str) ->
         return client.post(place, json={"table": "shop.orders", "position": "binlog.000012:88120", "reason": "test rows"})
     if path.endswith("/refreshes") and method == "POST":
         return client.post(place, json={})
-    if path.endswith(("/segments", "/schemas", "/entries", "{pipeline}/events")):
-        return client.get(place, params={"table": "shop.orders", "side": "shop", "from": "earliest"})
+    if path.endswith(("{pipeline}/segments", "/schemas", "/entries", "{pipeline}/events")):
+        more = {"side": "shop"} if path.endswith("/entries") else {"from": "earliest"} if path.endswith("/events") else {}
+        return client.get(place, params={"table": "shop.orders", **more})
+    if path.endswith("/verification"):
+        return client.get(place, params={"through": "2026-11-01T06:00:00Z"})
     return client.request(method, place, json=ORDERS if method == "PUT" or path == "/api/v1/runs" else None)
 
 

@@ -108,6 +108,7 @@ def call_all(client: Client) -> None:
     client.plan("orders")
     client.sql("orders", "source", "exact")
     client.bisect("orders")
+    client.verification("orders", dt.datetime(2026, 11, 1, tzinfo=dt.UTC))
     client.define("new", ENDS)
     client.define("new", ENDS, replace=True)
     client.drop("new")

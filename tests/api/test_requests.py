@@ -55,6 +55,22 @@ def test_control_characters_are_refused_as_the_schema_says(served: Service, char
     assert client.get("/api/v1/runs", params={"audit": "Größe 数据 🙂 it's"}).status_code == 200
 
 
+def test_a_misspelt_parameter_is_refused_and_not_ignored(served: Service) -> None:
+    client = served.client("read")
+    answer = client.get("/api/v1/runs", params={"audti": "orders"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "query.audti: no such parameter; this request takes audit, state, cursor, limit"
+    assert client.get("/api/v1/audits/orders", params={"format": "text"}).json()["detail"].endswith("this request takes none")
+
+
+def test_a_number_is_no_moment(served: Service) -> None:
+    client, path = served.client("read"), "/api/v1/audits/orders/verification"
+    for number in ("0.5", "1700000000", "1e9", "-1"):
+        assert client.get(path, params={"through": number}).status_code == 422, number
+    assert client.get(path, params={"through": "2026-11-01T06:00:00"}).status_code == 422, "without a zone"
+    assert client.get(path, params={"through": "2026-11-01T06:00:00+02:00"}).json()["through"] == "2026-11-01T04:00:00Z"
+
+
 def test_head_is_answered_where_get_is(own: Service, set_durations: SetDurations) -> None:
     set_durations(event_poll=0.01)
     client, anonymous = own.client("define"), own.client()

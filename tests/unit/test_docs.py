@@ -91,8 +91,7 @@ def decorator(*functions: Any, **_: object) -> Any:
 
 def recipe(name: str, language: str) -> str:
     (text,) = re.findall(rf"## {name}\n.*?(?=\n## |\Z)", (DOCS / "recipes.md").read_text(encoding="utf-8"), re.DOTALL)
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return str(block)
+    return str(re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[0])
 
 
 class FailException(Exception):
@@ -134,15 +133,16 @@ def test_commands_of_the_other_recipes_run(capsys: pytest.CaptureFixture[str], m
     assert all(CronSim(" ".join(fields[:5]), datetime(2026, 1, 1)) for fields in cron)
     workflow = yaml.safe_load(recipe("GitHub Actions", "yaml"))
     steps = [step["run"] for step in workflow["jobs"]["audit"]["steps"] if "run" in step]
-    lines = [*steps, *recipe("dbt", "sh").splitlines(), *(fields[5] for fields in cron)]
+    gate = recipe("A gate before the next step", "sh").replace("--timeout 2h", "--timeout 0")
+    lines = [*steps, *recipe("dbt", "sh").splitlines(), *(fields[5] for fields in cron), *gate.splitlines()]
     ran = []
     for command in (part.strip() for line in lines for part in line.split("&&")):
         program, *arguments = shlex.split(command.partition(">>")[0])
         if program != "auditor":
-            assert program in ("cd", "dbt", "pip")
+            assert program in ("cd", "dbt", "pip", "./publish-report")
             continue
         code = main(arguments)
         ran.append((arguments[0], code))
         assert code in (0, 1), capsys.readouterr().err
-    assert ran == [("check", 0), ("run", 1), ("differences", 0), ("run", 1), ("run", 0), ("ls", 0), ("notify", 0)]
+    assert ran == [("check", 0), ("run", 1), ("differences", 0), ("run", 1), ("run", 0), ("ls", 0), ("notify", 0), ("wait", 1)]
     assert len(Path("differences.csv").read_text(encoding="utf-8").splitlines()) == 3

@@ -279,6 +279,7 @@ SPOKEN_OF = {
     "sql AUDIT --side target",
     "pipeline reset",
     "verify",
+    "wait",
 }
 """Commands that the text names without their arguments, or with some that stand for many."""
 

@@ -57,6 +57,7 @@ CHAINS = (
         "auditor.cli._drill": "",
         "auditor.cli._bisect": "",
         "auditor.cli._trace": "pyarrow",
+        "auditor.cli._wait": "",
         "auditor.pipeline.run": "",
         "auditor.pipeline.target_process": "",
         "auditor.pipeline.segments.process": "",

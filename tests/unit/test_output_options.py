@@ -46,7 +46,7 @@ WITHOUT_JSON = {
 WITH_QUIET = {
     "init", "selftest", "certify", "diff", "run", "resume", "show", "differences", "report", "patch", "bootstrap", "demo", "token revoke",
     "evidence", "pipeline init", "pipeline refresh", "pipeline segments",
-    "pipeline events", "trace",
+    "pipeline events", "trace", "wait",
 }  # fmt: skip
 """Commands that print to standard error while nothing is wrong."""
 

@@ -1,0 +1,72 @@
+"""The command wait: let the next step of a data pipeline begin only when audits have verified what it reads."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+from auditor.api_models.audit import Verification
+from auditor.cli._output import print_json, settings_and_store
+from auditor.config import select_audits
+from auditor.durations import durations
+from auditor.errors import AuditorError
+from auditor.escaping import visible
+
+MISMATCH, NOT_VERIFIED = 1, 3
+"""Exit codes: an audit found differences; none did, but the time was up before all had verified."""
+
+Ask = Callable[[str], Verification]
+"""Returns how far an audit is."""
+
+
+def wait(options: argparse.Namespace) -> int:
+    """Wait until all audits have verified the moment, one has found a mismatch, or the time is up; print how far each is."""
+    if options.server:
+        from auditor.cli._remote import client, select
+
+        service = client(options)
+        return _wait(select(service, options.audits), lambda name: service.verification(name, options.through), options)
+    from auditor import service as local
+    from auditor.service import audits
+    from auditor.service.verification import verification
+
+    with settings_and_store(options) as (configured, store):
+        known = audits.with_defined_audits(configured, store)
+        names = select_audits([*local.expand_legs(known), *known.segments], options.audits)
+        return _wait(names, lambda name: verification(configured, store, name, options.through), options)
+
+
+def _wait(names: list[str], ask: Ask, options: argparse.Namespace) -> int:
+    found: dict[str, Verification] = {}
+    said: dict[str, str] = {}
+    deadline = answered = time.monotonic()
+    deadline += options.timeout
+    while True:
+        try:
+            for name in names:
+                if name not in found or found[name].outcome == "waiting":
+                    found[name] = ask(name)
+                if not options.quiet and found[name].outcome == "waiting" and said.get(name) != found[name].sentence:
+                    said[name] = found[name].sentence
+                    print(f"auditor: {visible(name)}: waiting: {visible(said[name])}", file=sys.stderr, flush=True)
+            answered = time.monotonic()
+        except AuditorError as error:
+            if not error.retryable or time.monotonic() - answered > durations().client_outage:
+                raise
+        outcomes = {found[name].outcome if name in found else "waiting" for name in names}
+        if "waiting" not in outcomes or "mismatch" in outcomes or time.monotonic() >= deadline:
+            break
+        time.sleep(min(durations().verification_poll, max(0.0, deadline - time.monotonic())))
+    return _print([found[name] for name in names if name in found], options)
+
+
+def _print(found: list[Verification], options: argparse.Namespace) -> int:
+    if options.format == "json":
+        print_json(found[0] if len(found) == 1 else found)
+    else:
+        for one in found:
+            print(f"{visible(one.audit)}: {'NOT VERIFIED' if one.outcome == 'waiting' else one.outcome.upper()}: {visible(one.sentence)}")
+    outcomes = {one.outcome for one in found}
+    return MISMATCH if "mismatch" in outcomes else NOT_VERIFIED if "waiting" in outcomes else 0
