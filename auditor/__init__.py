@@ -35,7 +35,7 @@ class AuditOptions(TypedDict, total=False):
     json: Literal["value", "text"]
     """How JSON documents are compared: by their values, which is the default, or as text."""
     budget: Mapping[str, Any]
-    """The most that the run may cost each side: ``seconds``, ``statements``, ``bytes``."""
+    """The most that the run may cost on both sides together: ``seconds``, ``statements``, ``bytes``."""
     method: Literal["counts", "signature", "minhash", "exact", "auto"]
     """How much each summary carries; ``exact`` by default."""
     k: int

@@ -20,6 +20,8 @@ class Durations:
     """That a chunk's statement should take."""
     run_heartbeat: float = 1.0
     """Between two heartbeats of a running run."""
+    costs_shared: float = 5.0
+    """Between two exchanges with the store of what runs cost, by which they share the budgets of a day."""
     heartbeat_poll: float = 0.5
     """Between two looks at the target's heartbeat table."""
     store_pruning: float = 60.0

@@ -79,7 +79,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── NoEvidence                    exit 2                there is no evidence of a run
     ├── NoReport                      exit 2                a run has no report, or a report without what was asked for
     ├── DatabaseBusy                  exit 3     retryable  a database stayed too busy for too long
-    ├── BudgetSpent               exit 3                a run has cost what its audit's, or a connection's, budget allows
+    ├── BudgetSpent               exit 3                a run, or the runs of a day, have cost what a budget allows
     ├── StoreError                    exit 3                the store failed, or refused a request
     │   ├── StoreUnavailable                     retryable
     │   ├── StoreReadOnly
@@ -336,7 +336,10 @@ class ScanRefused(PlanError):
 
 
 class BudgetSpent(AuditorError):
-    """A run has cost what its audit's budget or a connection's allows, so that nothing is claimed; raise it, or continue the run."""
+    """A run, or the runs of a day, have cost what the budget of the audit or a connection allows, so that nothing is claimed.
+
+    Raise it, continue the run, or wait for the next day.
+    """
 
 
 class ColumnsChanged(AuditorError):

@@ -182,6 +182,10 @@ class Server:
     LOAD_MEASURES: ClassVar[tuple[str, ...]] = ()
     """Measures that ``server_load`` supports, of ``threads_running``, ``active_sessions``, ``queued`` and ``lag``."""
 
+    PRICED_BY: ClassVar[Mapping[str, float]] = {}
+    """Units of capacity that such servers are charged by while statements run, ``rpu_hour`` or ``executor_hour``, each with the least
+    seconds that are charged once a statement begins."""
+
     def server_load(self, session: Session, names: Iterable[str], own: int = 0) -> dict[str, float]:
         """Return the named measures of the server's load, excluding this session and ``own`` other statements of the caller.
 
@@ -223,6 +227,17 @@ class Server:
         """Return what the server recorded of the statements that sessions, by their process ids, began in the last so many seconds.
 
         None if the engine keeps no such record. It may be written a little later than the statements end."""
+        return None
+
+    def busy_spans(self, session: Session, process_ids: Collection[int], seconds: float) -> list[tuple[float, float]] | None:
+        """Return when statements ran that sessions, by their process ids, began in the last so many seconds: begin and end of each, in
+        seconds of the server's clock; None if the engine keeps no such record. It may be written a little later than they end."""
+        return None
+
+    def capacity(self, session: Session, seconds: float) -> float | None:
+        """Return the average number of units of PRICED_BY in the last so many seconds; None if the engine keeps no such record.
+
+        Raises errors of the tree for an account that may not read it."""
         return None
 
     def stand_in(self, session: Session) -> str:

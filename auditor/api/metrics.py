@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
@@ -25,7 +25,7 @@ from auditor.errors import StoreError, UnknownRun
 from auditor.history import records
 from auditor.history.audit_status import STATUSES
 from auditor.model import SIDES, FindingKind, Report, State, Verdict
-from auditor.service import audits, segment_audits
+from auditor.service import audits, costs, segment_audits
 from auditor.service.audits import Overview
 from auditor.service.pipeline_status import status
 from auditor.service.table_states import NEEDS_ATTENTION, STANDINGS, TableRow, list_rows
@@ -48,6 +48,8 @@ class Metrics(Collector):
         self._buckets: dict[tuple[str, str], Counter[float]] = {}
         self._bytes: Counter[tuple[str, ...]] = Counter()
         self._rows: Counter[tuple[str, ...]] = Counter()
+        self._statement_seconds: dict[tuple[str, str], float] = defaultdict(float)
+        self._usd: dict[tuple[str, str], float] = defaultdict(float)
         self._runs: Counter[tuple[str, ...]] = Counter()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -64,7 +66,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metric families; if the store cannot be read, only ``auditor_store_up`` (0) and the counters of this process."""
         try:
-            families = [*self._audits(), *self._queue(), *self._ended(), *collect_pipelines(self._app)]
+            families = [*self._audits(), *self._queue(), *self._ended(), *self._budgets(), *collect_pipelines(self._app)]
             families += collect_segments(self._app)
             store_up = 1
         except StoreError:
@@ -115,6 +117,12 @@ class Metrics(Collector):
         busy = [((), float(len(self._app.workers.running())))] if self._app.workers else []
         yield _gauge("auditor_workers_busy", "Runs that workers of this process are executing.", [], busy)
 
+    def _budgets(self) -> Iterator[Metric]:
+        budgets = costs.list_day_budgets(self._app.configured, self._app.store)
+        used = [((budget.whose, budget.name, budget.what), budget.used / budget.limit) for budget in budgets if budget.limit]
+        help = "Share of a budget of the day that is used; 1 and more: its runs are unknown until midnight UTC."
+        yield _gauge("auditor_day_budget_used", help, ["of", "name", "what"], used)
+
     def _ended(self) -> Iterator[Metric]:
         for run in self._finished.new():
             report = _load_report(self._app, run)  # before counting: if this fails, the next scrape yields the run again
@@ -130,10 +138,15 @@ class Metrics(Collector):
         yield _counter(
             "auditor_scanned_rows", "Rows that databases summarised for ended runs.", ["audit", "connection", "side"], self._rows
         )
+        labels = ["audit", "connection"]
+        yield _counter("auditor_statement_seconds", "Seconds of statements of ended runs.", labels, self._statement_seconds)
+        yield _counter(
+            "auditor_cost_usd", "US dollars that ended runs cost by the connections' prices; none where that is unknown.", labels, self._usd
+        )
         durations = HistogramMetricFamily("auditor_run_duration_seconds", "Duration of ended runs.", labels=["audit", "method"])
-        for labels, (total, number) in self._seconds.items():
-            buckets = [(f"{edge:g}", float(self._buckets[labels][edge])) for edge in BUCKETS]
-            durations.add_metric(list(labels), [*buckets, ("+Inf", number)], total)
+        for of_run, (total, number) in self._seconds.items():
+            buckets = [(f"{edge:g}", float(self._buckets[of_run][edge])) for edge in BUCKETS]
+            durations.add_metric(list(of_run), [*buckets, ("+Inf", number)], total)
         yield durations
 
     def _observe(self, audit: str, method: str, seconds: float) -> None:
@@ -144,6 +157,10 @@ class Metrics(Collector):
         counted.update(edge for edge in BUCKETS if seconds <= edge)
 
     def _add_cost(self, audit: str, report: Report) -> None:
+        for spent in report.spent:
+            self._statement_seconds[audit, spent.connection] += spent.spent.seconds
+            if spent.spent.usd is not None:
+                self._usd[audit, spent.connection] += spent.spent.usd
         for side in SIDES:
             cost = report.cost.get(side)
             if report.plan and cost:

@@ -18,6 +18,7 @@ from auditor import service
 from auditor.api.dependencies import App
 from auditor.api.routing import RunId, Text, etag_response, route_options, router, slow_request
 from auditor.api_models import ApiModel
+from auditor.api_models.cost import CostKey, Costs
 from auditor.api_models.report import DayReport, RunReport
 from auditor.config import Settings
 from auditor.errors import NoReport, ResultError
@@ -25,6 +26,7 @@ from auditor.history import records
 from auditor.model import Report, Side
 from auditor.report import day as days
 from auditor.report import render
+from auditor.service import costs
 from auditor.store import Store, runs
 
 routes = router("reports")
@@ -88,6 +90,17 @@ def get_day_report(request: Request, app: App, day: Day, format: Format = None) 
     days.check_day(day)
     chosen = choose_format(request, format)
     return _report_response(request, render.day(days.load_day(app.store, app.settings, day), chosen), chosen)
+
+
+@routes.get("/costs", response_model=Costs, **route_options("read", 400))
+def get_costs(
+    app: App,
+    since: Annotated[IsoDate | None, Query(description="The first day (UTC); by default `days` days.", examples=["2026-03-01"])] = None,
+    days: Annotated[int | None, Query(description="Days up to today, today among them; 7 by default.", ge=1, le=3660)] = None,
+    by: Annotated[CostKey | None, Query(description="Add up by this alone; by default by day and audit.")] = None,
+) -> Costs:
+    """Return what audits cost, and what is used of the budgets of the day."""
+    return costs.list_costs(app.settings, app.store, first=since, days=days, by=by)
 
 
 @routes.post("/compare", response_class=Response, **report_options(RunReport, 400, 404, 413))

@@ -86,6 +86,18 @@ class PlanWrites(ApiModel):
     summary: str = Field(description="All of that in words.")
 
 
+class ExpectedCost(ApiModel):
+    """What a run is expected to cost on a connection."""
+
+    connection: str
+    scan_statements: int = Field(description="Statements of the scans, by the plan.")
+    scan_bytes: int = Field(description="Bytes of summaries that they send, by the plan.")
+    runs: int = Field(description="Last runs of which the following are medians; 0 where none is known.")
+    seconds: float | None = Field(description="Seconds of statements; null without such runs.")
+    bytes: int | None = Field(description="Bytes received; null without such runs.")
+    usd: float | None = Field(description="US dollars by the connection's price; null where one of the runs had none.")
+
+
 class Plan(ApiModel):
     """How an audit compares its tables; `k`, `t`, `bits`, `salt` and `hash` as in the configuration."""
 
@@ -109,6 +121,9 @@ class Plan(ApiModel):
     columns: tuple[PlanColumn, ...]
     not_compared: tuple[NotCompared, ...] = Field(
         description="Everything that the comparison does not see or takes for granted. What is not listed here is compared in full."
+    )
+    expected: tuple[ExpectedCost, ...] = Field(
+        (), description="What a run is expected to cost on each connection; empty in the plan of a run, which says what it cost."
     )
     notes: tuple[str, ...] = Field(description="Further remarks on the plan.")
     snapshot: Literal["whole", "per_chunk"] = Field(

@@ -199,12 +199,25 @@ class SideCost(_Sparse):
     server: RecordedTimes | None = Field(None, description="What the server itself recorded; left out where it keeps no record.")
 
 
+class ConnectionCost(ApiModel):
+    """What a run cost on one connection, its planning among it."""
+
+    connection: str
+    statements: Count
+    seconds: Seconds = Field(description="Seconds that its statements took, added up over sessions.")
+    bytes: Count = Field(description="Bytes received.")
+    usd: float | None = Field(description="US dollars by the connection's price; null where that is not known, which `basis` says why.")
+    basis: str = Field(description="How the costs in USD were worked out, or why they are not known.")
+
+
 class Cost(_Sparse):
     """Duration of a run, and the cost of each side; a side that was not reached is left out."""
 
     seconds: Seconds
     source: SideCost | None = None
     target: SideCost | None = None
+    connections: tuple[ConnectionCost, ...] = Field((), description="What was spent on each connection, by which budgets are kept.")
+    usd: float | None = Field(None, description="US dollars of all connections; left out where those of one are not known.")
 
 
 class Measure(ApiModel):

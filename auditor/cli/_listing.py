@@ -1,4 +1,4 @@
-"""The commands that list: audits with what they stand at, and the differences of a run."""
+"""The commands that list: audits with what they stand at, what they cost, and the differences of a run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from auditor.report import difference_rows
 
 if TYPE_CHECKING:
     from auditor.api_models.audit import ListedAudit
+    from auditor.api_models.cost import Costs
     from auditor.api_models.run import Difference
 
 
@@ -59,6 +60,25 @@ def print_audits(rows: list[ListedAudit], options: argparse.Namespace) -> int:
         print_json(rows)
     else:
         console().print(listing.audits(rows))
+    return 0
+
+
+def costs(options: argparse.Namespace) -> int:
+    """Print what audits cost, from the store alone: no database is asked."""
+    from auditor.service.costs import list_costs
+
+    with settings_and_store(options) as (configured, store):
+        return print_costs(list_costs(configured, store, first=options.since, days=options.days, by=options.by), options)
+
+
+def print_costs(found: Costs, options: argparse.Namespace) -> int:
+    """Print costs in the format that the options name."""
+    from auditor.report import costs as as_text
+
+    if options.format == "json":
+        print_json(found)
+    else:
+        console().print(as_text.table(found))
     return 0
 
 

@@ -249,6 +249,14 @@ def _add_run_commands(command: AddCommand) -> None:
     report.add_argument("--output", metavar="FILE", help="write to this file instead of standard output")
     _add_quiet_option(report)
 
+    more = "Runs that were pruned count, too. What pipelines, repairs and traces run is not counted, nor is planning alone."
+    costs = _with_server(_with_config(command("costs", _lazy("_listing", "costs"), "Say what audits cost, by audit and day", more)))
+    since = costs.add_mutually_exclusive_group()
+    since.add_argument("--since", type=datetime.date.fromisoformat, metavar="DATE", help="the first day, UTC")
+    since.add_argument("--days", type=_count, metavar="N", help="the last N days, today among them (default: 7)")
+    costs.add_argument("--by", choices=("audit", "day", "connection"), help="add up by this alone (default: by day and audit)")
+    _add_format_option(costs, "text", "json")
+
     _add_evidence_commands(command)
 
     notify = _with_config(command("notify", _lazy("_runs", "notify"), "Test the notification channels, or send the daily digest"))

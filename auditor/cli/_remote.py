@@ -82,6 +82,13 @@ def bisect(options: argparse.Namespace) -> int:
     return print_bisection(client(options).bisect(options.audit), options)
 
 
+def costs(options: argparse.Namespace) -> int:
+    """Print what audits cost."""
+    from auditor.cli._listing import print_costs
+
+    return print_costs(client(options).costs(since=options.since, days=options.days, by=options.by), options)
+
+
 def differences(options: argparse.Namespace) -> int:
     """Print or write the stored differences of a run."""
     from auditor.cli._listing import print_differences

@@ -30,6 +30,7 @@ from auditor.api_models.access import Event
 from auditor.api_models.audit import Audit, AuditDetails, ConsoleScripts, PauseState, Plan, Verification
 from auditor.api_models.bisection import Bisection
 from auditor.api_models.bootstrap import Bootstrap, BootstrapPlan, CopiedRange
+from auditor.api_models.cost import CostKey, Costs
 from auditor.api_models.pipeline import LagHistory, PipelinePause, PipelineStatus, Refresh, SchemaVersion, StoppedTable, TableEvent
 from auditor.api_models.repair import Patch, PatchRow, Repair
 from auditor.api_models.report import DayReport, RunReport
@@ -240,6 +241,12 @@ class Client:
     def bisect(self, audit: str) -> Bisection:
         """Return at which merge an audit's target and its source parted, and who parted them. Raises UnknownAudit."""
         return self._service.model(Bisection, "GET", f"/audits/{quoted(audit)}/bisection")
+
+    def costs(self, since: dt.date | None = None, days: int | None = None, by: CostKey | None = None) -> Costs:
+        """Return what audits cost since a day, or in the last ``days`` (7), by day and audit, or by one of them or by connection."""
+        given = {"since": since.isoformat() if since else None, "days": days, "by": by}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return self._service.model(Costs, "GET", f"/costs?{query}" if query else "/costs")
 
     def verification(self, audit: str, through: dt.datetime) -> Verification:
         """Return whether an audit has verified everything up to a moment, or found a mismatch since. Raises UnknownAudit."""

@@ -28,7 +28,16 @@ from auditor.config._audit import (
 from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, is_pattern, parse_duration
 from auditor.config._broker import Broker, find_unverified_brokers
 from auditor.config._carriers import TOPIC_SCHEMA, Carrier, Chain, find_carriers, find_chains, why_not_aligned
-from auditor.config._connection import ConnectionSettings, GuestLimits, Heartbeat, PauseWhen, SparkCopy, WriteSettings, find_unverified
+from auditor.config._connection import (
+    ConnectionSettings,
+    GuestLimits,
+    Heartbeat,
+    PauseWhen,
+    Price,
+    SparkCopy,
+    WriteSettings,
+    find_unverified,
+)
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
@@ -100,6 +109,7 @@ __all__ = [
     "PipelineColumns",
     "PipelineSource",
     "PipelineTarget",
+    "Price",
     "Proxy",
     "PublishedBy",
     "ReadTopic",

@@ -290,7 +290,7 @@ class Audit(Strict):
     limits: Limits = Limits()
     """How much is spent on finding the rows that differ."""
     budget: Budget = Budget()
-    """What a run of the audit may cost on both sides together."""
+    """What a run of the audit, or all runs of a day together, may cost on both sides together."""
     hash: Literal["sha256", "md5"] = "sha256"
     """The hash function of rows."""
     encoding: Literal["injective", "published"] = "injective"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import difflib
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -88,7 +88,7 @@ class Strict(BaseModel):
 
 
 class Budget(Strict):
-    """How much a run may cost. Once it is spent no further statement begins, and the verdict is unknown."""
+    """How much a run, or all runs of a day, may cost. Once it is spent no further statement begins, and the verdict is unknown."""
 
     seconds: Duration | None = None
     """Seconds that its statements may take, added up over connections."""
@@ -96,11 +96,21 @@ class Budget(Strict):
     """Statements that it may run."""
     bytes: Size | None = None
     """Bytes that it may receive."""
+    usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """US dollars that it may cost, by the ``price`` of each connection that it uses."""
+    per: Literal["run", "day"] = "run"
+    """Whether each run has the budget, or all runs that begin or continue on a day in UTC have it together."""
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Budget:
+        if self.per == "day" and not self.limits:
+            raise ValueError("per: day is given without a limit; add one, e.g. seconds: 1h")
+        return self
 
     @property
     def limits(self) -> dict[str, float]:
         """Return the given limits by name."""
-        limits = {"seconds": self.seconds, "statements": self.statements, "bytes": self.bytes}
+        limits = {"seconds": self.seconds, "statements": self.statements, "bytes": self.bytes, "usd": self.usd}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -73,11 +73,33 @@ class GuestLimits(Strict):
     pause_when: PauseWhen | None = None
     """Loads above which no further statement starts."""
     budget: Budget = Budget()
-    """What a run of an audit may cost on this connection."""
+    """What a run of an audit, or all runs of a day together, may cost on this connection."""
     scan_rows: int = Field(10_000_000, ge=0)
     """Rows above which a table is not scanned by a key that is no index's prefix."""
     force: bool = False
     """Scan such a table anyway."""
+
+
+class Price(Strict):
+    """What the database costs while statements of the auditor run."""
+
+    usd: float = Field(gt=0, allow_inf_nan=False)
+    """US dollars for what ``per`` says."""
+    per: Literal["hour", "rpu_hour", "executor_hour"] = "hour"
+    """An hour of statements, added up over sessions, on every engine; or an hour of one RPU of a Redshift Serverless workgroup, or of one
+    executor of Spark, while at least one statement of the run is running."""
+    units: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """How many RPUs the workgroup has, its base capacity, or how many executors Spark keeps."""
+
+    @model_validator(mode="after")
+    def _units_known(self) -> Price:
+        if (self.per == "hour") != (self.units is None):
+            raise ValueError(
+                "units belongs to per: rpu_hour and per: executor_hour; remove it"
+                if self.units is not None
+                else f"per: {self.per} needs units, how many there are while statements run; add e.g. units: 8"
+            )
+        return self
 
 
 def _check_mask(pattern: str) -> str:
@@ -138,8 +160,22 @@ class ConnectionSettings(Strict):
     all but those of the server's own schemas, which such audits never read."""
     limits: GuestLimits = GuestLimits()
     """Limits of the auditor's statements there."""
+    price: Price | None = None
+    """What the database costs while statements run, for reports, ``auditor costs`` and budgets in ``usd``. Without it costs in USD are
+    unknown."""
     write: WriteSettings | None = None
     """How pipelines and repair write into this database; without it nothing does."""
+
+    @model_validator(mode="after")
+    def _price_fits(self) -> ConnectionSettings:
+        if self.limits.budget.usd is not None and self.price is None:
+            raise ValueError("limits: budget: usd is given without a price; add e.g. price: {usd: 1.20, per: hour}")
+        if self.price and self.price.per != "hour":
+            with suppress(BadUrl, EngineBroken):  # reported when it is used
+                dialect = dialects.by_scheme(dialects.parse_url(self.url).scheme)
+                if self.price.per not in dialect.server.PRICED_BY:
+                    raise ValueError(f"price: per: {self.price.per} is no unit of {dialect.name}; write per: hour")
+        return self
 
     @property
     def identity(self) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -82,6 +82,7 @@ class Settings(Strict):
             for place, ref in (*(("source", source) for source in audit.sources), ("target", audit.target), ("via", audit.via))
             if ref and not isinstance(ref, TopicRef) and ref.connection not in self.connections
         ]
+        unknown += _find_unpriced({**self.audits, **{name: group.template for name, group in self.groups.items()}}, self.connections)
         unknown += find_topic_problems(self.audits, self.connections, self.brokers)
         unknown += [
             (("audits", name, side), f"there is no connection {ref.connection!r}{suggest(ref.connection, self.connections)}")
@@ -156,6 +157,20 @@ class Settings(Strict):
             known = ", ".join(sorted(self.pipelines)) or "none"
             raise UnknownPipeline(f"there is no pipeline {name!r}{suggest(name, self.pipelines)} (pipelines here: {known})")
         return self.pipelines[name]
+
+
+def _find_unpriced(audits: Mapping[str, Audit], connections: Mapping[str, ConnectionSettings]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield which audits have a budget in USD although what one of their sides costs is not known."""
+    for name, audit in audits.items():
+        places = {place.connection: place for place in audit.places.values()} if audit.budget.usd is not None else {}
+        for connection, place in places.items():
+            if isinstance(place, TopicRef):
+                yield ("audits", name, "budget"), f"usd: what reading the topic {place.label} costs is not known; use seconds or bytes"
+            elif connection in connections and connections[connection].price is None:
+                yield (
+                    ("audits", name, "budget"),
+                    f"usd: the connection {connection} has no price; add e.g. price: {{usd: 1.20, per: hour}}",
+                )
 
 
 def _policy_apart(values: Any) -> Any:

@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from auditor.background import NEVER, Service, wait_for_first_failure
 from auditor.config import Budget, ConnectionSettings
+from auditor.connections.budgets import Budgets
 from auditor.connections.connection import CONTINUING, Connection
 from auditor.durations import durations
-from auditor.errors import AuditorError, BudgetSpent, StatementCancelled
+from auditor.errors import AuditorError, StatementCancelled
 from auditor.model import SIDES, Progress, Side, SideCost, side_of
 from dialects import ServerTimes, Session
 
@@ -75,10 +76,9 @@ class Reader:
         self.sides: dict[Side, Connection] = {
             side: Connection(side, names[side], settings[names[side]], self._report_status, self.stopped, patient) for side in names
         }
-        each = {name: settings[name].limits.budget for name in names.values()}
-        budgets = Budgets(audit, budget or Budget(), names, each, self.cost)
+        self.budgets = Budgets(audit, budget or Budget(), names, settings, self.cost)
         for side, connection in self.sides.items():
-            connection.spending = partial(budgets.statement, side)
+            connection.spending = partial(self.budgets.statement, side)
         self._threads: ThreadPoolExecutor | None = None
         """Threads that read both sides while the connections are open; to start new ones for each statement would cost more than it."""
         self._siblings: list[Connection] = []
@@ -267,6 +267,26 @@ class Reader:
                 log.info("the server's record of statements cannot be read: %s", error, extra={"action": "no_server_times", "side": side})
             else:
                 self._server_times |= {side: times} if times else {}
+        for name, sides in self.budgets.priced_by_units().items():
+            try:
+                self._read_charges(name, sides)
+            except AuditorError as error:
+                log.info("what statements are charged cannot be read: %s", error, extra={"action": "no_charges", "connection": name})
+
+    def _read_charges(self, name: str, sides: Sequence[Side]) -> None:
+        """Ask a server that is charged by units when the run's statements ran, and how many units it had."""
+        here, seconds = self.sides[sides[0]], time.monotonic() - self._began
+        process_ids = {process_id for side in sides for process_id in self.sides[side].process_ids}
+        server, price = here.session.dialect.server, here.settings.price
+        spans = here.run_once(lambda session: server.busy_spans(session, process_ids, seconds)) if process_ids else None
+        if not spans or price is None:
+            return
+        try:
+            capacity = here.run_once(lambda session: server.capacity(session, seconds))
+        except AuditorError as error:
+            capacity = None
+            log.info("the units of the server cannot be read: %s", error, extra={"action": "no_capacity", "connection": name})
+        self.budgets.record(name, spans, server.PRICED_BY[price.per], capacity)
 
     def costs(self) -> dict[Side, SideCost]:
         """Return what each side that was reached has cost so far: of shards the sums, and the seconds of the slowest."""
@@ -344,48 +364,6 @@ def on_both_sides(
             errors = [error for future in futures.values() if (error := future.exception())]
             raise min([first, *errors], key=lambda error: isinstance(error, StatementCancelled))
         return {side: future.result() for side, future in futures.items()}
-
-
-class Budgets:
-    """The budgets of one run. Any number of threads spend of them."""
-
-    def __init__(
-        self, audit: str, whole: Budget, names: Mapping[Side, str], each: Mapping[str, Budget], cost: Callable[[Side], SideCost]
-    ) -> None:
-        """``whole`` is the audit's budget, ``each`` those of connections by name; ``cost`` says what a side has cost so far."""
-        self._audit, self._whole, self._names, self._each, self._cost = audit, whole, names, each, cost
-        self._seconds = dict.fromkeys(names, 0.0)
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def statement(self, side: Side) -> Iterator[None]:
-        """Add the time of the block to what a side has cost. Raises BudgetSpent if nothing is left for it."""
-        self._check(side)
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._seconds[side] += time.monotonic() - began
-
-    def _check(self, side: Side) -> None:
-        name = self._names[side]
-        sharing = [sharer for sharer, its in self._names.items() if its == name]
-        for whose, budget, sides in (
-            (f"the audit {self._audit}", self._whole, list(self._names)),
-            (f"the connection {name}", self._each[name], sharing),
-        ):
-            for what, limit in budget.limits.items():
-                if (spent := self._spent(what, sides)) >= limit:
-                    raise BudgetSpent(
-                        f"the run has cost {spent:,.0f} {what}, and the budget of {whose} is {limit:,.0f}; raise budget: {what}, or"
-                        " continue the run by auditor resume, which has the whole budget again"
-                    )
-
-    def _spent(self, what: str, sides: Sequence[Side]) -> float:
-        if what == "seconds":
-            return sum(self._seconds[side] for side in sides)
-        return float(sum(getattr(self._cost(side), what) for side in sides))
 
 
 LOOKS = 20

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,8 +16,8 @@ from auditor.durations import durations
 from auditor.errors import AuditorError, RunLost, StoreError, UnknownRun
 from auditor.history.handover import CountStatements, Schemas
 from auditor.history.stored_plan import dump_plan
-from auditor.model import Chunk, Plan, Progress, Side
-from auditor.store import Store, run_lifecycle, runs
+from auditor.model import Chunk, DayCost, Plan, Progress, Side
+from auditor.store import Store, costs, run_lifecycle, runs
 from auditor.store.leases import Renewal
 from auditor.summary import codec
 from auditor.summary.arrays import Summaries
@@ -37,6 +40,7 @@ class StoreCheckpoint:
         self._has_plan = False
         self._earlier: dict[tuple[codec.SummaryKind, Side], list[tuple[Chunk, Summaries]]] = {}
         self._progress: dict[Side, Progress] = {}
+        self._attempt = costs.Attempt(run=run, attempt=uuid.uuid4().hex)
 
     def load(self) -> None:
         """Load the chunks that an earlier attempt at this run saved, for ``saved_chunks`` and ``saved_stretches``. Raises StoreError."""
@@ -100,6 +104,20 @@ class StoreCheckpoint:
     def save_progress(self, progress: Progress) -> None:
         """Save how far a side is, with the next heartbeat."""
         self._progress[progress.side] = progress
+
+    def share_costs(self, audit: str, spent: Sequence[DayCost], connections: Collection[str]) -> tuple[dt.datetime, Sequence[DayCost]]:
+        """Save what this process spent for the run, and return the store's clock and what others spent on its day. Raises StoreError.
+
+        All ad-hoc audits count as one.
+        """
+        if audit == runs.ad_hoc_audit(self.run):
+            spent = [replace(cost, audit=runs.AD_HOC_PREFIX) for cost in spent]
+        try:
+            costs.record_costs(self.store, self._attempt, spent)
+            return costs.read_day(self.store, connections, audit, self._attempt)
+        except StoreError as error:
+            self.failure = self.failure or str(error)
+            raise
 
     @contextmanager
     def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> Iterator[None]:

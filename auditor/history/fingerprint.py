@@ -21,6 +21,7 @@ IGNORED_SETTINGS = frozenset(
         "hash",
         "salt",
         "limits",
+        "budget",
         "partition",
         "snapshot",
         "prescan",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 from auditor.errors import AuditorError, ColumnsChanged, PlanError, SessionSwitched
 from auditor.history.key_digests import Digest, not_stored
 from auditor.history.left_out import LeftOut
-from auditor.model import Chunk, Plan, Progress, Report, Side
+from auditor.model import Chunk, DayCost, Plan, Progress, Report, Side, Spent
 
 if TYPE_CHECKING:
     from auditor.summary.arrays import Summaries
@@ -71,6 +71,8 @@ class EarlierRuns:
     """The least key of each partition of the last run that was not equal, where partitions are ranges of keys."""
     events: FindEvents | None = None
     """What a pipeline knows of the writes of the source's table; None if none that this store knows carries it."""
+    costs: tuple[Mapping[str, Spent], ...] = ()
+    """What recent runs of the whole table cost, by connection, the latest last."""
     partition_size: int | None = None
     """Keys in each partition of a rolling audit, which its runs have to share."""
 
@@ -111,6 +113,14 @@ class Checkpoint(Protocol):
     def save_progress(self, progress: Progress) -> None:
         """Save how far a side is."""
 
+    def share_costs(
+        self, audit: str, costs: Sequence[DayCost], connections: Collection[str]
+    ) -> tuple[dt.datetime, Sequence[DayCost]] | None:
+        """Save what this process spent for the run, in place of what it saved before. Returns the store's clock, and what others spent
+        on its day on these ``connections`` and for the ``audit``, nothing without connections; None if runs are not stored.
+
+        Raises StoreError."""
+
     def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> AbstractContextManager[None]:
         """Send heartbeats while the block runs, and call ``stop`` when somebody asks for the run to end."""
 
@@ -137,6 +147,12 @@ class NoCheckpoint:
 
     def save_progress(self, progress: Progress) -> None:
         """Ignore the progress."""
+
+    def share_costs(
+        self, audit: str, costs: Sequence[DayCost], connections: Collection[str]
+    ) -> tuple[dt.datetime, Sequence[DayCost]] | None:
+        """Ignore the costs."""
+        return None
 
     def keep_alive(self, stop: Callable[[], None], statements: CountStatements) -> AbstractContextManager[None]:
         """Return a context manager that does nothing."""

@@ -20,7 +20,7 @@ from auditor.durations import durations
 from auditor.history import fingerprint, key_digests, left_out, rolling
 from auditor.history.handover import EarlierRuns, Outcome
 from auditor.model import NULL_PARTITION, SIDES, Difference, Plan, RangeDifference, Report, State, Verdict, parse_time
-from auditor.store import Store, audit_state, pruning, rolling_parts, run_lifecycle, runs, salt
+from auditor.store import Store, audit_state, costs, pruning, rolling_parts, run_lifecycle, runs, salt
 from auditor.store import audit_state as stored_left_out
 from auditor.store.evidence import Seal
 from auditor.store.rolling_parts import RollingPart
@@ -36,6 +36,9 @@ LOOKBACK_RUNS = 30
 
 SWEEP_LOOKBACK_RUNS = 1000
 """Earlier runs searched for evidence that a rolling audit has read its whole table once."""
+
+COST_RUNS = 5
+"""Earlier runs by whose costs those of the next are estimated."""
 
 MOST_PROVED = 16
 """Shapes of statements that are remembered of an audit: of its methods, on its servers."""
@@ -74,6 +77,7 @@ def load_earlier_runs(store: Store, name: str, audit: Audit, connections: Mappin
         verified_through=state.verified_under(settings)[0],
         unequal_keys=_unequal_keys(store, done),
         left_out=left_out.unpack(stored_left_out.get_left_out(store, name, settings)),
+        costs=tuple(costs.list_of_runs(store, [run.run for run in reversed(done[:COST_RUNS])])),
         partition_size=_last_partition_size(store, name) if audit.rolling else None,
     )
 

@@ -439,6 +439,25 @@ class SidePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCost:
+    """What a run is expected to cost on a connection: what its scan sends by the plan, and what the last runs cost."""
+
+    connection: str
+    scan_statements: int
+    """Statements of the scans, without planning and naming."""
+    scan_bytes: int
+    """Bytes of summaries that they send."""
+    runs: int = 0
+    """Last runs of which the following are the medians; 0 where none is known, and these say nothing."""
+    seconds: float | None = None
+    """Seconds of statements."""
+    bytes: int | None = None
+    """Bytes received."""
+    usd: float | None = None
+    """By the connection's price; None where one of the runs had none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that determines the SQL of a run."""
 
@@ -492,6 +511,8 @@ class Plan:
     """Further sentences for a person."""
     prescan: Prescan | None = None
     """Whether stretches are read first; None until it is decided."""
+    expected: tuple[ExpectedCost, ...] = ()
+    """What a run is expected to cost on each connection; empty of a plan that a run made itself."""
     writes: Writes | None = None
     """How the writes since the last match are distributed; None until they are asked for."""
     joins_words: bool = False

@@ -347,6 +347,48 @@ class SideCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What statements cost on a connection."""
+
+    statements: int = 0
+    """Statements that ended."""
+    seconds: float = 0.0
+    """Seconds that they took as the auditor saw it, added up over its sessions."""
+    bytes: int = 0
+    """Bytes received."""
+    usd: float | None = None
+    """By the connection's price; None where that is not known."""
+
+    def __add__(self, other: Spent) -> Spent:
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Spent(
+            statements=self.statements + other.statements, seconds=self.seconds + other.seconds, bytes=self.bytes + other.bytes, usd=usd
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionCost:
+    """What a run cost on one connection, its planning among it."""
+
+    connection: str
+    spent: Spent
+    basis: str
+    """How the costs in USD were worked out, or why they are not known, as a clause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayCost:
+    """What runs of an audit cost on a connection on one day."""
+
+    day: dt.date
+    """The day in UTC on which the statements ended, by the store's clock."""
+    audit: str
+    connection: str
+    spent: Spent
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardResult:
     """One shard of a source in a run: what was read of it, and which of its rows the target does not hold."""
 
@@ -538,6 +580,8 @@ class Report:
     """Row-weighted similarity; None under the method counts, and where there are no rows."""
     cost: dict[Side, SideCost] = field(default_factory=dict)
     """Cost of each side that was connected."""
+    spent: tuple[ConnectionCost, ...] = ()
+    """What this process spent on each connection for the run, by name; a resumed run says it of its last part alone."""
     servers: dict[Side, str] = field(default_factory=dict)
     """Product and version of each side that was connected, and whether by TLS and verified."""
     began: dt.datetime | None = None

@@ -16,7 +16,7 @@ from auditor.history.handover import EarlierRuns
 from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
 from auditor.planning import introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
-from auditor.planning.cost import budget_notes
+from auditor.planning.cost import budget_notes, expect_costs
 from auditor.planning.writes import choose_by_writes
 
 
@@ -31,15 +31,17 @@ def build_plan(name: str, audit: Audit, reader: Reader, earlier: EarlierRuns | N
         wanted = prescan.decide(plan, audit, earlier.unequal_shares, tables=tables)
         plan = replace(plan, prescan=prescan.cut_by_key(reader, plan, wanted, tables))
         plan = choose_by_writes(reader, plan, audit, tables, earlier)
+    connections: dict[str, list[Side]] = {}
+    for side, connection in reader.sides.items():
+        connections.setdefault(connection.name, []).append(side)
+    plan = replace(plan, expected=expect_costs(plan, connections, earlier.costs if earlier else ()))
     return replace(plan, notes=(*plan.notes, *budget_notes(plan, _budgets(name, audit, reader))))
 
 
-def _budgets(name: str, audit: Audit, reader: Reader) -> dict[str, tuple[Budget, Sequence[Side]]]:
-    budgets: dict[str, tuple[Budget, Sequence[Side]]] = {f"the audit {name}": (audit.budget, list(reader.sides))}
-    for side, connection in reader.sides.items():
-        whose = f"the connection {connection.name}"
-        budgets[whose] = (connection.settings.limits.budget, [*budgets.get(whose, (None, ()))[1], side])
-    return budgets
+def _budgets(name: str, audit: Audit, reader: Reader) -> dict[str, tuple[Budget, Sequence[str]]]:
+    settings = {connection.name: connection.settings for connection in reader.sides.values()}
+    each = {f"the connection {name}": (its.limits.budget, [name]) for name, its in settings.items()}
+    return {f"the audit {name}": (audit.budget, list(settings)), **each}
 
 
 def draft_plan(

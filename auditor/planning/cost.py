@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from auditor.config import Audit, Budget
-from auditor.model import SIDES, Comparison, Method, Plan, Side, Verdict
+from auditor.connections.budgets import say_amount
+from auditor.model import SIDES, Comparison, ExpectedCost, Method, Plan, Side, Spent, Verdict
 from auditor.sql import render
 
 MAX_OVERLOADED_SHARE = 0.02
@@ -43,18 +44,47 @@ def estimate_cost(plan: Plan, side: Side) -> CostEstimate:
     return CostEstimate(partitions, partitions * digits, statements)
 
 
-def budget_notes(plan: Plan, budgets: Mapping[str, tuple[Budget, Sequence[Side]]]) -> list[str]:
-    """Return a sentence for each budget, by whose it is, beside what the scans of the sides that share it are expected to need."""
+def expect_costs(
+    plan: Plan, connections: Mapping[str, Sequence[Side]], last_runs: Sequence[Mapping[str, Spent]]
+) -> tuple[ExpectedCost, ...]:
+    """Return what a run is expected to cost on each connection, by the sides that use it and by what the last runs cost."""
+    expected = []
+    for name, sides in connections.items():
+        scans, spent = [estimate_cost(plan, side) for side in sides], [run[name] for run in last_runs if name in run]
+        usd = [cost.usd for cost in spent if cost.usd is not None]
+        expected.append(
+            ExpectedCost(
+                connection=name,
+                scan_statements=sum(scan.statements for scan in scans),
+                scan_bytes=sum(scan.bytes for scan in scans),
+                runs=len(spent),
+                seconds=median(cost.seconds for cost in spent) if spent else None,
+                bytes=round(median(cost.bytes for cost in spent)) if spent else None,
+                usd=median(usd) if spent and len(usd) == len(spent) else None,
+            )
+        )
+    return tuple(expected)
+
+
+def budget_notes(plan: Plan, budgets: Mapping[str, tuple[Budget, Sequence[str]]]) -> list[str]:
+    """Return a sentence for each budget, by whose it is, beside what the connections that it is for are expected to need."""
     notes = []
-    for whose, (budget, sides) in budgets.items():
-        costs = [estimate_cost(plan, side) for side in sides]
-        expected = {"statements": sum(cost.statements for cost in costs), "bytes": sum(cost.bytes for cost in costs)}
-        said = [
-            f"{limit:,.0f} {what}{f' (the scan is expected to need {expected[what]:,})' if what in expected else ''}"
-            for what, limit in budget.limits.items()
-        ]
-        notes += [f"budget of {whose}: {', '.join(said)}; a run that costs more is unknown"] if said else []
+    for whose, (budget, connections) in budgets.items():
+        expected = [cost for cost in plan.expected if cost.connection in connections]
+        said = [f"{say_amount(what, limit)}{_need(what, expected)}" for what, limit in budget.limits.items()]
+        ending = "; a run that costs more is unknown" if budget.per == "run" else "; beyond it runs are unknown until the next day"
+        per = " a day (UTC)" if budget.per == "day" else ""
+        notes += [f"budget of {whose}{per}: {', '.join(said)}{ending}"] if said else []
     return notes
+
+
+def _need(what: str, expected: Sequence[ExpectedCost]) -> str:
+    if what in ("statements", "bytes"):
+        return f" (the scan is expected to need {sum(getattr(cost, f'scan_{what}') for cost in expected):,})"
+    known = [value for cost in expected if (value := getattr(cost, what)) is not None]
+    if not expected or len(known) < len(expected):
+        return " (what a run needs is not known before one has ended)"
+    return f" (the last runs needed {say_amount(what, sum(known))})"
 
 
 def max_decodable_per_million(plan: Plan) -> float | None:

@@ -7,6 +7,7 @@ from auditor.api_models.audit import CheckedAudit, NotCompared, Plan, PlanColumn
 from auditor.api_models.report import (
     MAX_LISTED,
     Aligned,
+    ConnectionCost,
     Cost,
     Differences,
     DifferingRow,
@@ -123,7 +124,15 @@ def _key_value(text: str | None) -> int | str | None:
 
 
 def _cost(report: model.Report) -> Cost:
-    return Cost(seconds=report.seconds, **{side: _side_cost(report.cost[side]) for side in SIDES if side in report.cost})
+    known = [cost.spent.usd for cost in report.spent if cost.spent.usd is not None]
+    return Cost(
+        seconds=report.seconds,
+        **{side: _side_cost(report.cost[side]) for side in SIDES if side in report.cost},
+        connections=tuple(
+            ConnectionCost(**ConnectionCost.fields_of(cost.spent), connection=cost.connection, basis=cost.basis) for cost in report.spent
+        ),
+        usd=sum(known) if known and len(known) == len(report.spent) else None,
+    )
 
 
 def _side_cost(cost: model.SideCost) -> SideCost:

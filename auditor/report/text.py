@@ -14,7 +14,7 @@ from auditor.masking import redact, redact_plan
 from auditor.model import SIDES, ColumnDifference, Comparison, Differences, Divergent, Measure, Plan, Report, State, Verdict
 from auditor.planning.cost import estimate_cost, max_decodable_per_million
 from auditor.quantities import plural
-from auditor.report import formatting
+from auditor.report import costs, formatting
 from auditor.report.sentences import Figure, build_sentences
 
 MAX_ROWS = 20
@@ -176,6 +176,7 @@ def _costs(report: Report) -> Iterator[str]:
                     f"{side}, as the server recorded it: {here.statements} statements took {here.elapsed:.2f} s,"
                     f" of which {here.queued:.2f} s in queues and {here.executing:.2f} s being executed"
                 )
+    yield from map(costs.spent, report.spent)
 
 
 def plan(plan: Plan, verbose: bool) -> RenderableType:
@@ -215,5 +216,6 @@ def _how(plan: Plan) -> Iterator[str]:
     for side in plan.read_sides:
         cost = estimate_cost(plan, side)
         yield f"{side}: sends about {plural(cost.bytes, 'byte')}, in {plural(cost.statements, 'statement')}"
+    yield from map(costs.expected, plan.expected)
     if load := max_decodable_per_million(plan):
         yield f"one scan names every difference, up to {load:,.0f} scattered ones in a million rows"

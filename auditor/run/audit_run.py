@@ -10,7 +10,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -144,13 +144,14 @@ class AuditRun:
         reasons: tuple[str, ...] = ()
         may_resume = True
         try:
-            self.aligner.prepare(self.reader)
-            with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements):
-                self._read_topics()
-                with self.reader.open() if self.has_own_reader else nullcontext():
-                    self._try_methods()
-                    self.reader.end_snapshots()  # holds what was read in one that is open still
-                    self.reader.read_server_times()
+            with self._shared_costs():
+                self.aligner.prepare(self.reader)
+                with self.checkpoint.keep_alive(self.reader.stop, self.reader.statements):
+                    self._read_topics()
+                    with self.reader.open() if self.has_own_reader else nullcontext():
+                        self._try_methods()
+                        self.reader.end_snapshots()  # holds what was read in one that is open still
+                        self.reader.read_server_times()
             if self.findings:
                 reasons = reasons_of(self.findings, self.plan)
                 verdict, reasons = judge(self.findings.verdict, reasons, self.findings.differences, self.topics)
@@ -172,6 +173,10 @@ class AuditRun:
         report = in_flight.with_left_out(report, left_out, self.young, self.audit.overdue_after)
         map_ = comparator.build_partition_map(self.findings.aligned, self.findings.states) if self.findings else None
         return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
+
+    def _shared_costs(self) -> AbstractContextManager[None]:
+        """Store what the run costs while it lasts, and hold it to the budgets of the day; whoever gave a reader pays for it."""
+        return self.reader.budgets.shared(self.checkpoint.share_costs) if self.has_own_reader else nullcontext()
 
     def _read_topics(self) -> None:
         """Read the sides that are topics into the tables that the run reads. Raises AuditorError."""
@@ -391,6 +396,7 @@ class AuditRun:
             jaccard=findings.jaccard if findings else None,
             measures=findings.measures if findings else (),
             cost=self.reader.costs(),
+            spent=self.reader.budgets.costs() if self.has_own_reader else (),
             servers=self.reader.servers(),
             steps=tuple(self.steps),
             statements=self.checks.statements,

@@ -80,7 +80,7 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
             f"run {stored.run} compared segments, by a register that is kept; start a new one: auditor run {shell_word(stored.audit)}"
         )
     settings = definitions.settings_for_run(audits.with_defined_audits(settings, store), stored)
-    if definition_of_run(settings, definitions.audit(settings, stored.audit)) != stored.definition:
+    if _but_budget(definition_of_run(settings, definitions.audit(settings, stored.audit))) != _but_budget(stored.definition):
         raise NotResumable(
             f"the settings of {stored.audit}, or of its connections, changed since run {stored.run} began; start a new one:"
             f" auditor run {shell_word(stored.audit)}"
@@ -106,6 +106,11 @@ def resume(settings: Settings, store: Store, run: str, on_progress: OnProgress =
     audit, slice = apply_overrides(definitions.audit(settings, resumed.audit), resumed.overrides)
     plan = load_plan(resumed.plan)
     return Execution(settings, resumed.audit, audit, slice, resumed.overrides, checkpoint, plan, on_progress, stored.reason).execute()
+
+
+def _but_budget(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run without its budget, which may be raised to continue it."""
+    return {name: value for name, value in definition.items() if name != "budget"}
 
 
 def run_claimed(settings: Settings, store: Store, claimed: StoredRun, checkpoint: StoreCheckpoint, save: SaveOutcome) -> Report:

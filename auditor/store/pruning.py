@@ -15,6 +15,7 @@ from auditor.errors import StoreFull
 from auditor.model import State
 from auditor.store import patches
 from auditor.store.audit_state import audit_states
+from auditor.store.costs import delete_costs
 from auditor.store.database import Store
 from auditor.store.events import events
 from auditor.store.evidence import forget_payloads
@@ -29,6 +30,9 @@ KEEP_RESUMABLE = dt.timedelta(days=7)
 
 KEEP_CLAIMS = dt.timedelta(days=7)
 """How long a claim is stored that is not its audit's newest."""
+
+KEEP_COSTS = dt.timedelta(days=2)
+"""How long costs are stored at least: what was spent today counts for the budgets of the day."""
 
 ACTIVE_STATES = (State.PENDING, State.RUNNING)
 
@@ -57,9 +61,9 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
 
     Exceptions: the newest done run of each audit's whole table, pending, running and resumable runs, and those that a rolling audit
     refers to. All ad-hoc runs count as runs of one audit, without a newest run to preserve; their definitions are deleted with them.
-    Repairs outlive their runs, and so do the links of their evidence, without what these attest. Events older than ``days`` are deleted,
-    and tokens that ended longer ago; sessions are deleted as soon as they have ended. The rows of patches are dropped after ``journal``
-    seconds. Raises StoreError.
+    Repairs outlive their runs, and so do the links of their evidence, without what these attest, and what runs cost. Events and costs
+    older than ``days`` are deleted, and tokens that ended longer ago; sessions are deleted as soon as they have ended. The rows of patches
+    are dropped after ``journal`` seconds. Raises StoreError.
     """
     oldest = None if days is None else now - dt.timedelta(days=days)
     with store.reading() as connection:
@@ -70,6 +74,8 @@ def prune(store: Store, *, runs: int | None, days: float | None, now: dt.datetim
     if journal is not None:
         patches.drop_rows(store, before=now - dt.timedelta(seconds=journal))
     events_deleted = _delete_events(store, oldest) if oldest else 0
+    if oldest:
+        store.write(lambda connection: delete_costs(connection, min(oldest, now - KEEP_COSTS).date()))
     tokens_deleted = _delete_tokens(store, oldest, now)
     if before is not None:
         _shrink(store, PAGES_PER_VACUUM)

@@ -18,6 +18,9 @@ class RedshiftServer(PostgresServer):
 
     LOAD_MEASURES = ("queued",)
 
+    # "with a 60-second minimum charge": https://docs.aws.amazon.com/redshift/latest/mgmt/serverless-billing.html
+    PRICED_BY = {"rpu_hour": 60.0}
+
     def _load_measure(self, session: Session, name: str, own: int) -> float:
         # Queued statements of the auditor itself are counted: they too show that the queues are full. A user without
         # SYSLOG ACCESS UNRESTRICTED sees only its own statements, and the view does not show that any are hidden.
@@ -40,6 +43,18 @@ class RedshiftServer(PostgresServer):
         holes = {"sessions": ", ".join(map(str, sorted(process_ids))), "seconds": str(math.ceil(seconds))}
         statements, *micros = session.query(session.dialect.catalogue_query("query_history", holes))[0]
         return ServerTimes(int(statements), *(float(number) / 1e6 for number in micros))
+
+    def busy_spans(self, session: Session, process_ids: Collection[int], seconds: float) -> list[tuple[float, float]] | None:
+        holes = {"sessions": ", ".join(map(str, sorted(process_ids))), "seconds": str(math.ceil(seconds))}
+        # Whole seconds: EXTRACT of a TIMESTAMP is an integer. https://docs.aws.amazon.com/redshift/latest/dg/r_EXTRACT_function.html
+        rows = session.query(session.dialect.catalogue_query("busy_spans", holes))
+        return [(float(began), float(began) + float(elapsed) / 1e6) for began, elapsed in rows]
+
+    def capacity(self, session: Session, seconds: float) -> float | None:
+        # Of Serverless alone, and visible to superusers alone; a minute's row is written some minutes later.
+        # https://docs.aws.amazon.com/redshift/latest/dg/SYS_SERVERLESS_USAGE.html
+        units = session.query(session.dialect.catalogue_query("serverless_capacity", {"seconds": str(math.ceil(seconds))}))[0][0]
+        return None if units is None else float(units)
 
     def leading_index_columns(self, session: Session, table: str) -> set[str] | None:
         # Redshift has no indexes; it skips blocks by their minimum and maximum values.

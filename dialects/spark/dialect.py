@@ -23,6 +23,7 @@ from dialects.spark import connect, driver, java, settings
 from dialects.spark.catalogue import SparkCatalogue
 from dialects.spark.expressions import SparkCanonical, SparkHashes, SparkNames, SparkNumbers, SparkText, SparkTimes
 from dialects.spark.login import SparkAddresses
+from dialects.spark.server import SparkServer
 from dialects.spark.session import SparkSession, first_line, translate_error
 from dialects.table_form import TableForm
 from dialects.types import Types
@@ -101,6 +102,7 @@ class Spark(Dialect):
     types = SparkTypes(name)
     addresses = SparkAddresses(name)
     catalogue = SparkCatalogue()
+    server = SparkServer()
 
     ROW_STORE = False
     FINDS_KEY_RANGES = False  # files are rarely in the order of the key, and each statement is a job that lists, plans and opens them

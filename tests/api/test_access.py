@@ -36,6 +36,7 @@ ROUTES: dict[tuple[str, str], tuple[Scope, int]] = {
     ("GET", "/api/v1/audits/{name}/plan"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/sql"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/bisection"): ("read", 200),
+    ("GET", "/api/v1/costs"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/verification"): ("read", 200),
     ("GET", "/api/v1/audits/{name}/runs"): ("read", 200),
     ("POST", "/api/v1/audits/{name}/runs"): ("run", 202),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
 import time
@@ -215,6 +216,27 @@ def test_commands_with_server(listening: tuple[Service, str], monkeypatch: pytes
     monkeypatch.delenv("AUDITOR_TOKEN")
     assert cli.main(["runs", "--server", url]) == 2
     assert "AUDITOR_TOKEN" in capsys.readouterr().err
+
+
+def test_costs_are_the_same_by_every_door(
+    client: Client, listening: tuple[Service, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, url = listening
+    client.wait(client.request("same").run)
+    monkeypatch.setenv("AUDITOR_TOKEN", found.tokens["read"])
+    costs = client.costs(by="audit")
+    assert {line.audit for line in costs.lines} >= {"same", "orders"} and costs.total.runs == sum(line.runs for line in costs.lines)
+    assert costs.total.usd is None and costs.total.unpriced and costs.total.statements > 0
+    assert cli.main(["costs", "--by", "audit", "--json", "--server", url]) == 0
+    assert json.loads(capsys.readouterr().out)["first"] == costs.first.isoformat()
+    assert cli.main(["costs", "--server", url]) == 0
+    printed = capsys.readouterr().out
+    assert "unknown" in printed and "not in USD, as the connection had no price: shop, warehouse" in printed
+    assert [line.day for line in client.costs(since=costs.last, by="day").lines] == [costs.last]
+    with pytest.raises(ConfigError, match="is in the future"):
+        client.costs(since=dt.date(2999, 1, 1))
+    with pytest.raises(ConfigError, match="since or --days"):
+        client.costs(since=costs.last, days=3)
 
 
 def test_repairs_are_recorded_and_shown(

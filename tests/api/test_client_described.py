@@ -124,6 +124,7 @@ def call_all(client: Client) -> None:
     client.evidence(RUN)
     client.day("2026-03-01")
     client.trace(RUN, ["7"], limit=3)
+    client.costs(dt.date(2026, 3, 1), 7, "connection")
     client.differences(RUN, kind="missing", state="confirmed")
     client.differences_arrow(RUN)
     client.partitions(RUN, "unequal")

@@ -13,6 +13,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from auditor import service
+from auditor.api import create_app
+from auditor.config import Budget, GuestLimits, Price
 from auditor.errors import StoreUnavailable
 from auditor.history import checkpoint
 from auditor.model import Progress
@@ -128,3 +130,21 @@ def test_dashboard_and_alerts_use_only_existing_metrics(own: Service) -> None:
         assert expression.count("(") == expression.count(")"), place
     board = json.loads((DOCS / "grafana-dashboard.json").read_text())
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_what_runs_cost_is_counted_by_audit_and_connection(tmp_path: Path) -> None:
+    with TemporaryService(tmp_path) as found:
+        priced = {"price": Price(usd=3600, per="hour"), "limits": GuestLimits(budget=Budget(seconds=3600, per="day"))}
+        warehouse = found.settings.connections["warehouse"].model_copy(update=priced)
+        settings = found.settings.model_copy(update={"connections": {**found.settings.connections, "warehouse": warehouse}})
+        found.app = create_app(settings, found.store)
+        read_metrics(found)  # runs are counted from now on
+        [of_target] = [cost for cost in service.run_audit(settings, "orders", store=found.store).spent if cost.connection == "warehouse"]
+        metrics = read_metrics(found)
+        counted = {(name, dict(labels).get("connection")): value for (name, labels), value in metrics.items()}
+        seconds = {connection: value for (name, connection), value in counted.items() if name == "auditor_statement_seconds_total"}
+        usd = {connection: value for (name, connection), value in counted.items() if name == "auditor_cost_usd_total"}
+        assert seconds.keys() == {"shop", "warehouse"} and seconds["warehouse"] == pytest.approx(of_target.spent.seconds)
+        assert usd == {"warehouse": pytest.approx(of_target.spent.seconds)}, "of what has no price nothing is counted, not zero"
+        used = metrics["auditor_day_budget_used", (("name", "warehouse"), ("of", "connection"), ("what", "seconds"))]
+        assert used >= of_target.spent.seconds / 3600 > 0

@@ -31,7 +31,7 @@ FUNCTIONS: Mapping[str, str] = {
     "JSON_SERIALIZE_TO_VARBYTE": "JSON_SERIALIZE_TO_VARBYTE.html", "OCTET_LENGTH": "r_OCTET_LENGTH.html",
     "FROM_VARBYTE": "r_FROM_VARBYTE.html", "TO_VARBYTE": "r_TO_VARBYTE.html",
     # numbers and dates
-    "ABS": "r_ABS.html", "FLOOR": "r_FLOOR.html", "ROUND": "r_ROUND.html", "MOD": "r_MOD.html", "LN": "r_LN.html",
+    "ABS": "r_ABS.html", "AVG": "r_AVG.html", "FLOOR": "r_FLOOR.html", "ROUND": "r_ROUND.html", "MOD": "r_MOD.html", "LN": "r_LN.html",
     "DATEADD": "r_DATEADD_function.html",
     "EXISTS": "r_exists_condition.html",
     "GETDATE": "r_GETDATE.html", "POWER": "r_POWER.html", "RANDOM": "r_RANDOM.html", "EXTRACT": "r_EXTRACT_function.html",

@@ -59,7 +59,10 @@ def test_a_plan_shows_the_budget_beside_what_is_expected(url: str) -> None:
     settings = {side: ConnectionSettings.model_validate({"url": url, "limits": {"budget": {"bytes": "1MB"}}}) for side in sides}
     with Reader("t", {side: side for side in SIDES}, settings).open() as reader:
         notes = [note for note in build_plan("t", audit, reader).notes if note.startswith("budget of ")]
-    assert notes[0].startswith("budget of the audit t: 600 seconds, 500 statements (the scan is expected to need 2); a run that costs more")
+    assert notes[0].startswith(
+        "budget of the audit t: 600 seconds (what a run needs is not known before one has ended), 500 statements (the scan is expected to"
+        " need 2); a run that costs more"
+    )
     assert [note[:40] for note in notes[1:]] == [f"budget of the connection {side}: 1,000,0"[:40] for side in SIDES]
 
 

@@ -170,6 +170,20 @@ def _audit_tables() -> None:
         Column("watermark", Moment()),
     )
     _table(
+        "auditor_costs",
+        Column("day", short_text(10), primary_key=True),
+        Column("run", short_text(64), primary_key=True),
+        Column("attempt", short_text(32), primary_key=True),
+        Column("connection", short_text(), primary_key=True),
+        Column("audit", short_text(), nullable=False),
+        Column("statements", big_integer(), nullable=False),
+        Column("seconds", Real(), nullable=False),
+        Column("byte_count", big_integer(), nullable=False),
+        Column("usd", Real()),
+        Column("at", Moment(), nullable=False),
+    )
+    _index("auditor_costs_run", "auditor_costs", "run")
+    _table(
         "auditor_schedule_claims",
         Column("audit", short_text(), primary_key=True),
         Column("tick", Moment(), primary_key=True),
