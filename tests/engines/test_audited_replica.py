@@ -43,7 +43,7 @@ def has_rows(log: LiveLog, count: int) -> bool:
         if not (cursor.fetchone() or (0,))[0]:
             return False
         cursor.execute("SELECT COUNT(*) FROM orders")
-        return (cursor.fetchone() or (0,))[0] == count
+        return bool((cursor.fetchone() or (0,))[0] == count)
 
 
 def audit(source: LiveLog, target: LiveLog, user: str = "") -> Report:
