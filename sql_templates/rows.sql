@@ -49,3 +49,35 @@ SELECT
   ${place} AS ${p}place
 FROM ${table}
 WHERE ${where}
+
+-- name: versions
+-- One row per row of a table that keeps versions of rows: its columns, and its rank among the rows of its key, which is 1 for the latest
+-- and for all that share its version.
+SELECT
+  ${rank}_rows.*,
+  RANK() OVER (PARTITION BY ${key} ORDER BY ${latest}) AS ${rank}
+FROM ${table} ${rank}_rows
+WHERE ${where}
+
+-- name: hidden
+-- One row: how many rows of a table are not the current ones of their keys, and how many of the others are flagged as deleted.
+SELECT
+  COUNT(CASE WHEN NOT (${current}) THEN 1 END),
+  COUNT(CASE WHEN ${current} AND ${flagged} THEN 1 END)
+FROM ${table}
+
+-- name: hidden_versions
+-- One row: how many rows of a table that keeps versions are not the current ones of their keys, how many of the others are flagged as
+-- deleted, and how many keys have several rows of their latest version; NULL of a table without rows.
+SELECT
+  SUM(${rank}_keys.${rank}_older),
+  SUM(${rank}_keys.${rank}_flagged),
+  SUM(CASE WHEN ${rank}_keys.${rank}_latest > 1 THEN 1 ELSE 0 END)
+FROM (
+  SELECT
+    COUNT(CASE WHEN NOT (${current}) THEN 1 END) AS ${rank}_older,
+    COUNT(CASE WHEN ${current} AND ${flagged} THEN 1 END) AS ${rank}_flagged,
+    COUNT(CASE WHEN ${rank} = 1 THEN 1 END) AS ${rank}_latest
+  FROM ${table}
+  GROUP BY ${key}
+) ${rank}_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import data_output, print_reports
 from auditor.cli._progress import watching
@@ -35,7 +35,7 @@ OWN_OPTIONS = {
 def diff(options: argparse.Namespace) -> int:
     """Compare two tables and print the report, or only the differences as CSV."""
     source, target = _pairs(options.tables)
-    settings = {"columns": {"include": options.columns}, "where": options.where}
+    settings: dict[str, Any] = {"columns": {"include": options.columns}, "where": options.where, "convention": options.convention}
     if options.limit:
         settings["limits"] = {"max_differences": options.limit}
     with watching(options.quiet) as watch:
