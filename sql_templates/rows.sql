@@ -54,9 +54,9 @@ WHERE ${where}
 -- One row per row of a table that keeps versions of rows: its columns, and its rank among the rows of its key, which is 1 for the latest
 -- and for all that share its version.
 SELECT
-  ${rank}_rows.*,
-  RANK() OVER (PARTITION BY ${key} ORDER BY ${latest}) AS ${rank}
-FROM ${table} ${rank}_rows
+  ${p}version_rows.*,
+  RANK() OVER (PARTITION BY ${key} ORDER BY ${latest}) AS ${p}rank
+FROM ${table} ${p}version_rows
 WHERE ${where}
 
 -- name: hidden
@@ -70,14 +70,14 @@ FROM ${table}
 -- One row: how many rows of a table that keeps versions are not the current ones of their keys, how many of the others are flagged as
 -- deleted, and how many keys have several rows of their latest version; NULL of a table without rows.
 SELECT
-  SUM(${rank}_keys.${rank}_older),
-  SUM(${rank}_keys.${rank}_flagged),
-  SUM(CASE WHEN ${rank}_keys.${rank}_latest > 1 THEN 1 ELSE 0 END)
+  SUM(${p}version_keys.${p}older),
+  SUM(${p}version_keys.${p}flagged),
+  SUM(CASE WHEN ${p}version_keys.${p}latest > 1 THEN 1 ELSE 0 END)
 FROM (
   SELECT
-    COUNT(CASE WHEN NOT (${current}) THEN 1 END) AS ${rank}_older,
-    COUNT(CASE WHEN ${current} AND ${flagged} THEN 1 END) AS ${rank}_flagged,
-    COUNT(CASE WHEN ${rank} = 1 THEN 1 END) AS ${rank}_latest
+    COUNT(CASE WHEN NOT (${current}) THEN 1 END) AS ${p}older,
+    COUNT(CASE WHEN ${current} AND ${flagged} THEN 1 END) AS ${p}flagged,
+    COUNT(CASE WHEN ${p}ranked_rows.${p}rank = 1 THEN 1 END) AS ${p}latest
   FROM ${table}
   GROUP BY ${key}
-) ${rank}_keys
+) ${p}version_keys

@@ -415,8 +415,13 @@ class Versions:
     """SQL of the key's columns, at least one."""
     latest: tuple[str, ...]
     """SQL of the columns whose greatest values the latest row has, the first column first, at least one."""
-    rank: str
-    """The name that a row's rank among those of its key has in statements: 1 for the latest, and for all that share its version."""
+    prefix: str
+    """How the names begin that statements give to ranks, and to what has them: as no name of the side does."""
+
+    @property
+    def is_latest(self) -> str:
+        """Return the SQL condition of the latest rows: of all that share the latest version of their key."""
+        return f"{self.prefix}ranked_rows.{self.prefix}rank = 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,12 +109,11 @@ def plan_side(side: SidePlan, found: FoundConvention, key: Sequence[Column], dia
                 f"column {loose.name!r}: its collation {loose.collation} takes different keys for one, whose versions cannot be told apart;"
                 " read a view that casts it to a binary collation"
             )
-        rank = f"{prefix}version"
         versions = Versions(
-            key=tuple(quote(column.name) for column in key), latest=tuple(quote(column.name) for column in found.versions), rank=rank
+            key=tuple(quote(column.name) for column in key), latest=tuple(quote(column.name) for column in found.versions), prefix=prefix
         )
         missing_key = [f"{quote(column.name)} IS NULL" for column in key if column.nullable]  # which are rows of no key, and all shown
-        current = f"({' OR '.join([f'{rank} = 1', *missing_key])})"
+        current = f"({' OR '.join([versions.is_latest, *missing_key])})"
         current_by = f"the greatest {' and then '.join(column.name for column in found.versions)}"
     elif found.current:
         current, current_by = _condition(*found.current, dialect), str(found.current[0])

@@ -19,7 +19,7 @@ def relation(here: SidePlan, dialect: Dialect, within: str = "") -> str:
     if versions is None:
         return here.table
     holes = {
-        "rank": versions.rank,
+        "p": versions.prefix,
         "key": ", ".join(versions.key),
         # A column without a value is older than any; engines differ about where they put it.
         "latest": ", ".join(f"CASE WHEN {column} IS NULL THEN 1 ELSE 0 END, {column} DESC" for column in versions.latest),
@@ -27,7 +27,7 @@ def relation(here: SidePlan, dialect: Dialect, within: str = "") -> str:
         "where": within or "1 = 1",
     }
     ranked = sql_templates.fill(dialect.template("versions"), holes)
-    return f"({ranked}) {versions.rank}_ranked"
+    return f"({ranked}) {versions.prefix}ranked_rows"
 
 
 def of_chunk(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk) -> str:
@@ -59,5 +59,5 @@ def hidden_rows(here: SidePlan, dialect: Dialect) -> str:
     }
     if here.versions is None:
         return checked(sql_templates.fill(dialect.template("hidden"), holes), dialect)
-    holes |= {"rank": here.versions.rank, "key": ", ".join(here.versions.key)}
+    holes |= {"p": here.versions.prefix, "key": ", ".join(here.versions.key)}
     return checked(sql_templates.fill(dialect.template("hidden_versions"), holes), dialect)

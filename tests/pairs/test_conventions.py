@@ -256,7 +256,7 @@ def test_types_that_tools_write_otherwise_are_compared_by_value(pair: LivePair, 
         if as_text:
             return [number, str(paid).upper(), f"{placed.isoformat()}Z", f"{seen:%Y-%m-%d %H:%M:%S.%f}", day.isoformat(), opens.isoformat()]
         midnight = dt.datetime.combine(epoch, opens)
-        unit = dt.timedelta(microseconds=1 if pair.source.name == "duckdb" else 1000)  # whose timestamps all have six digits
+        unit = dt.timedelta(microseconds=1000 if pair.source.name == "postgres" else 1)  # others have no timestamps of three digits
         micros = (placed - epoch) // dt.timedelta(microseconds=1), (seen - epoch) // unit
         return [number, str(paid).lower(), *micros, (day - epoch.date()).days, (midnight - epoch) // dt.timedelta(microseconds=1)]
 
