@@ -27,6 +27,8 @@ OWN_OPTIONS = {
     "larger limits": "a larger --limit",
     "write allow_empty: true if that is right": "an audit can allow that (allow_empty: true)",
     "write force: true under the limits of connection": "write an audit with force: true under the limits of connection",
+    "remove the convention, or state its parts": "leave out --convention, or write an audit that states its parts",
+    "write convention: ": "write --convention ",
     'write where: {source: "...", target: "..."}, each in its own dialect': "or write an audit with a condition for each side",
 }
 """What a reason says to write in an audit, and what it says to write for this command; the longer ones first."""

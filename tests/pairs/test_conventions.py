@@ -14,6 +14,7 @@ import auditor
 from auditor import Report, Verdict, conventions, service
 from auditor.config import validate_settings
 from auditor.conventions import Convention, Mark
+from auditor.history.stored_plan import dump_plan, load_plan
 from auditor.model import Difference
 from dialects import Kind
 from tests import tables
@@ -315,3 +316,26 @@ def test_convention_of_the_source(pair: LivePair) -> None:
     assert [(row.kind, row.key) for row in report.differences.named if isinstance(row, Difference)] == [("extra", {"id": "101"})]
     sentence = "3 rows of the source are flagged as deleted (_fivetran_deleted is true); the target has 1 of them (key 101)"
     assert sentence in report.reasons
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres"), indirect=True)
+def test_rows_that_the_tool_has_not_brought_are_left_out_by_its_heartbeat(pair: LivePair) -> None:
+    """A row that was changed after the last heartbeat in the target is in flight, though the target has an older version of it."""
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
+    long_ago, recent = now - dt.timedelta(days=3), now - dt.timedelta(minutes=5)
+    at = ("updated", Kind("timestamp", scale=6))
+    changed = {number: (f"customer {number}", recent if number == 3 else long_ago) for number in range(1, 31)}
+    tables.make(pair.source, SOURCE, [*BASE[:2], at], [(number, *values) for number, values in changed.items()], ["id"])
+    columns = [*WRITTEN[:2], at, ("__op", Kind("text")), ("__lsn", Kind("integer"))]
+    rows = [(number, "before" if number == 3 else values[0], long_ago, "c", 1) for number, values in changed.items()]
+    rows += [(8, "customer 8", long_ago, "u", 2), (9, "wrong", long_ago, "u", 2)]
+    tables.make(pair.target, TARGET, columns, rows)
+    beats = [at, ("__op", Kind("text"))]
+    tables.make(pair.target, "convention_beats", beats, [(now - dt.timedelta(minutes=10), "u"), (long_ago, "c")])
+    settle = {"column": "updated", "heartbeat": {"table": "convention_beats", "column": "updated"}}
+    report = compare(pair, "debezium-append", settle=settle)
+    tables.execute(pair.source, f"DROP TABLE {SOURCE}")
+    tables.execute(pair.target, "DROP TABLE convention_beats")
+    assert named(report) == {("changed", "9")}, report.reasons
+    assert report.plan
+    assert load_plan(dump_plan(report.plan)) == report.plan  # as it is stored

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from auditor.cli import main
 from auditor.config import Audit, validate_audit
 from auditor.conventions import CONVENTIONS, NAMES, Convention, Mark, folded_name, recognise
 from auditor.errors import ConfigError
@@ -114,3 +118,32 @@ def test_tables_find_each_other_by_letters_and_digits() -> None:
     pairs, left_out = match_tables(source, target, folded_name)
     assert pairs == [(source[0], target[0])]
     assert left_out == ["a: only in the source", "b: only in the target"]
+
+
+def test_patch_of_a_table_that_a_tool_writes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run is stored and reported like any other; it suggests no patch, and one is refused by name, as is a bootstrap."""
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("shop.duckdb") as database:
+        database.execute("CREATE TABLE orders AS SELECT i AS id, 'note ' || i AS note FROM range(1, 50) r(i)")
+        database.execute("ALTER TABLE orders ADD PRIMARY KEY (id)")
+    with duckdb.connect("dwh.duckdb") as database:
+        database.execute("CREATE TABLE orders AS SELECT i AS id, 'note ' || i AS note, i > 48 AS _fivetran_deleted FROM range(1, 50) r(i)")
+        database.execute("ALTER TABLE orders ADD COLUMN _fivetran_synced TIMESTAMP")
+    sides = {
+        "source": {"connection": "shop", "table": "orders"},
+        "target": {"connection": "dwh", "table": "orders", "convention": "fivetran"},
+    }
+    dwh = {"url": "duckdb:///dwh.duckdb", "write": {"url": "duckdb:///dwh.duckdb"}}
+    values = {"connections": {"shop": {"url": "duckdb:///shop.duckdb"}, "dwh": dwh}, "audits": {"orders": sides}}
+    Path("auditor.yaml").write_text(json.dumps(values), encoding="utf-8")
+    assert main(["run", "orders", "-q"]) == 1
+    printed = capsys.readouterr().out
+    assert "1 row of the target is flagged as deleted (_fivetran_deleted is true); the source has 1 of them (key 49)" in printed
+    assert "auditor patch" not in printed
+    for command in (["patch", "orders"], ["bootstrap", "orders"], ["schema", "orders"]):
+        assert main(command) == 2
+        assert "needs plain tables, and the target dwh: orders follows the convention fivetran" in capsys.readouterr().err
+    assert main(["diff", "duckdb:///shop.duckdb", "orders", "duckdb:///dwh.duckdb", "orders", "--convention", "airbyte", "-q"]) == 2
+    assert "its columns are those of another: write --convention fivetran" in " ".join(capsys.readouterr().out.split())
