@@ -116,7 +116,7 @@ def plan_side(side: SidePlan, found: FoundConvention, key: Sequence[Column], dia
         current = f"({' OR '.join([versions.is_latest, *missing_key])})"
         current_by = f"the greatest {' and then '.join(column.name for column in found.versions)}"
     elif found.current:
-        current, current_by = _condition(*found.current, dialect), str(found.current[0])
+        current, current_by = _condition(*found.current, dialect), f"only those whose {found.current[0]} are"
     flags = [_condition(mark, column, dialect) for mark, column in found.deleted]
     follows = Followed(
         convention=found.convention.name,
