@@ -26,6 +26,8 @@ class AuditOptions(TypedDict, total=False):
 
     renamed: Mapping[str, str]
     """The target's names of columns that are called differently there, by the source's name."""
+    convention: str | Mapping[str, Any]
+    """Whose convention says which rows and columns of the target count: a tool's name, or its parts. By default all of them do."""
     columns: Mapping[str, Any]
     """Which columns are compared and how: ``include``, ``exclude``, ``override``. By default all columns of the source."""
     where: str | Mapping[str, str]

@@ -19,6 +19,9 @@ EPOCHS: dict[Rounding, int] = {"half from 1970": 1970, "half from 2000": 2000}
 MIDNIGHT = " 00:00:00"
 """What follows the text of a day in that of its first moment."""
 
+MOST_MICROSECONDS = 2**63 - 1
+"""What stands for an infinite timestamp as a number of microseconds."""
+
 BC = " BC"
 """What follows the text of a time before Christ."""
 
@@ -146,6 +149,14 @@ class Times(ABC):
     @abstractmethod
     def day_index(self, c: str) -> str:
         """Days from 1970-01-01 to the date of a date or timestamp, as an integer; negative before 1970."""
+
+    def microseconds(self, c: str, native: Kind) -> str:
+        """Whole microseconds from 1970-01-01 00:00 UTC to a timestamp, or from midnight to a time, as a signed 64-bit integer.
+
+        A timestamp without time zone is taken as UTC. An infinite one is the greatest integer. Raises LookupError if the engine has no such
+        expression.
+        """
+        raise LookupError("this engine has no expression for microseconds since 1970")
 
     def time_index(self, c: str, unit: TimeUnit) -> str:
         """Whole hours, days or months from 1970-01-01 00:00 UTC to a date or timestamp, rounded down, as a signed 64-bit integer."""

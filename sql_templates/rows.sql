@@ -49,3 +49,35 @@ SELECT
   ${place} AS ${p}place
 FROM ${table}
 WHERE ${where}
+
+-- name: versions
+-- One row per row of a table that keeps versions of rows: its columns, and its rank among the rows of its key, which is 1 for the latest
+-- and for all that share its version.
+SELECT
+  ${p}version_rows.*,
+  RANK() OVER (PARTITION BY ${key} ORDER BY ${latest}) AS ${p}rank
+FROM ${table} ${p}version_rows
+WHERE ${where}
+
+-- name: hidden
+-- One row: how many rows of a table are not the current ones of their keys, and how many of the others are flagged as deleted.
+SELECT
+  COUNT(CASE WHEN NOT (${current}) THEN 1 END),
+  COUNT(CASE WHEN ${current} AND ${flagged} THEN 1 END)
+FROM ${table}
+
+-- name: hidden_versions
+-- One row: how many rows of a table that keeps versions are not the current ones of their keys, how many of the others are flagged as
+-- deleted, and how many keys have several rows of their latest version; NULL of a table without rows.
+SELECT
+  SUM(${p}version_keys.${p}older),
+  SUM(${p}version_keys.${p}flagged),
+  SUM(CASE WHEN ${p}version_keys.${p}latest > 1 THEN 1 ELSE 0 END)
+FROM (
+  SELECT
+    COUNT(CASE WHEN NOT (${current}) THEN 1 END) AS ${p}older,
+    COUNT(CASE WHEN ${current} AND ${flagged} THEN 1 END) AS ${p}flagged,
+    COUNT(CASE WHEN ${p}ranked_rows.${p}rank = 1 THEN 1 END) AS ${p}latest
+  FROM ${table}
+  GROUP BY ${key}
+) ${p}version_keys

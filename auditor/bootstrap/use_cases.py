@@ -344,6 +344,7 @@ def _job(
     if audit.via or name not in settings.audits:
         raise BootstrapRefused(f"{name} compares a dump, which is older than its source; audit the source itself, and copy from that")
     audit.one_source("a bootstrap")
+    audit.check_plain("a bootstrap")
     spans = choose_spans(store, name, audit, keys, partitions)
     copied = _from_replica(settings, store, name, audit, source) if source else audit
     written = settings.connections[audit.target.connection].write

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from auditor.cli._output import data_output, print_reports
 from auditor.cli._progress import watching
@@ -27,6 +27,8 @@ OWN_OPTIONS = {
     "larger limits": "a larger --limit",
     "write allow_empty: true if that is right": "an audit can allow that (allow_empty: true)",
     "write force: true under the limits of connection": "write an audit with force: true under the limits of connection",
+    "remove the convention, or state its parts": "leave out --convention, or write an audit that states its parts",
+    "write convention: ": "write --convention ",
     'write where: {source: "...", target: "..."}, each in its own dialect': "or write an audit with a condition for each side",
 }
 """What a reason says to write in an audit, and what it says to write for this command; the longer ones first."""
@@ -35,7 +37,7 @@ OWN_OPTIONS = {
 def diff(options: argparse.Namespace) -> int:
     """Compare two tables and print the report, or only the differences as CSV."""
     source, target = _pairs(options.tables)
-    settings = {"columns": {"include": options.columns}, "where": options.where}
+    settings: dict[str, Any] = {"columns": {"include": options.columns}, "where": options.where, "convention": options.convention}
     if options.limit:
         settings["limits"] = {"max_differences": options.limit}
     with watching(options.quiet) as watch:

@@ -28,11 +28,12 @@ audits:
 _AUDIT = """\
   {name}:
     source: {{connection: source, table: {source}}}
-    target: {{connection: target, table: {target}}}
+    target: {{connection: target, table: {target}{convention}}}
 {key}"""
 
 _MORE = """\
     # target: {connection: target, table: public.orders, columns: {order_id: id}}  # source name: target name
+    # target: {connection: target, table: public.orders, convention: fivetran}     # flags, versions and columns of another tool
     # key: [order_id]            # default: the primary key of the source
     # columns:
     #   exclude: [etl_loaded_at] # all other columns of the source are compared
@@ -100,7 +101,10 @@ def write(path: Path, source: str | None = None, target: str | None = None) -> P
 
 def _audit(name: str, proposal: Proposal) -> str:
     key = f"    key: [{', '.join(map(yaml_scalar, proposal.key))}]\n" if proposal.key else ""
-    return _AUDIT.format(name=name, source=yaml_scalar(proposal.source), target=yaml_scalar(proposal.target), key=key)
+    convention = f", convention: {proposal.convention}" if proposal.convention else ""
+    return _AUDIT.format(
+        name=name, source=yaml_scalar(proposal.source), target=yaml_scalar(proposal.target), convention=convention, key=key
+    )
 
 
 def _without_password(url: str | None, variable: str) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NoReturn
 
-from auditor import __version__
+from auditor import __version__, conventions
 
 EPILOGUE = """\
 exit codes:
@@ -151,12 +151,15 @@ def _add_audit_commands(command: AddCommand) -> None:
 def _add_diff_command(command: AddCommand) -> None:
     more = "Nothing is stored. Without -k the source's primary key identifies a row."
     diff = command("diff", _lazy("_diff", "diff"), "Compare two tables without a configuration", more)
-    diff.usage = "auditor diff URL1 TABLE1 [URL2] TABLE2 [-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--limit N] [--format FORMAT]"
+    options = "[-k COLUMN] [-c COLUMN ...] [--where CONDITION] [--convention NAME] [--limit N] [--format FORMAT]"
+    diff.usage = f"auditor diff URL1 TABLE1 [URL2] TABLE2 {options}"
     diff.add_argument("tables", nargs="+", metavar="URL TABLE", help="source and target, each as URL and table; URL2 may be left out")
     diff.add_argument("-k", "--key", type=_names, action="extend", default=[], metavar="COLUMN,..", help="columns that identify a row")
     more = "columns to compare (default: all columns of the source)"
     diff.add_argument("-c", "--columns", type=_names, action="extend", default=[], metavar="COLUMN,..", help=more)
     diff.add_argument("-w", "--where", metavar="CONDITION", help="compare only rows that fulfil this, as in: status <> 'draft'")
+    more = "the tool that writes the target, whose flags, versions and columns are taken into account"
+    diff.add_argument("--convention", choices=conventions.NAMES, metavar="NAME", help=f"{more}: {', '.join(conventions.NAMES)}")
     diff.add_argument("-l", "--limit", type=_count, metavar="N", help="name at most N differences; all are counted")
     _add_report_options(diff, "csv", "html")
     _add_quiet_option(diff)

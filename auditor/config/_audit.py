@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from auditor import canonical
+from auditor import canonical, conventions
 from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone, is_pattern, suggest
 from auditor.config._broker import Broker
+from auditor.config._convention import ConventionField, OwnConvention
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._messages import MessageSettings
@@ -20,6 +21,7 @@ from auditor.config._methods import Counts, Ladder
 from auditor.config._schedule import ScheduleField
 from auditor.config._tolerance import Threshold, ThresholdField, Tolerance
 from auditor.config._topic_source import PublishedBy, TopicColumns
+from auditor.conventions import Convention
 from auditor.errors import ConfigError, UnknownAudit
 from auditor.model import Method, Side, parse_time, shard_side
 from dialects import Place
@@ -52,6 +54,15 @@ class TableRef(Strict):
     """The time whose version of a Delta or Iceberg table is read, instead of ``version``."""
     columns: dict[str, str] = {}
     """This side's name of a column, by the source's name."""
+    convention: ConventionField | None = None
+    """Whose convention says which rows and columns of the table count: a tool's name, or its parts; by default all of them do."""
+
+    @property
+    def follows(self) -> Convention | None:
+        """The convention that says which rows and columns count; None where all do."""
+        if isinstance(self.convention, OwnConvention):
+            return self.convention.convention
+        return conventions.by_name(self.convention) if self.convention else None
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -110,6 +121,10 @@ class TopicRef(TopicColumns):
     def renamed(self) -> dict[str, str]:
         """Nothing: columns have the names that messages have for them."""
         return {}
+
+    @property
+    def follows(self) -> None:
+        """Nothing: all rows of a topic count."""
 
     @property
     def label(self) -> str:
@@ -174,6 +189,8 @@ def check_shards(shards: Sequence[TableRef]) -> None:
     labels = [shard.label for shard in shards]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise ValueError(f"the shard {twice} occurs twice, so that its rows would count twice; remove one")
+    if any(shard.convention for shard in shards):
+        raise ValueError("convention: belongs to one table, and the source has several shards; remove it from them")
     if any(shard.columns for shard in shards):
         raise ValueError("columns: belongs to the target; the shards of a source have the same names of columns")
 
@@ -366,6 +383,7 @@ class Audit(Strict):
             self._check_shards()
         if self.topics:
             self._check_topics()
+        self._check_conventions()
         if self.align and self.snapshot == "per_chunk":
             raise ValueError("align reads each side in one snapshot; remove snapshot: per_chunk")
         if self.align and self.rolling:
@@ -426,6 +444,13 @@ class Audit(Strict):
                 f"{setting} and a topic cannot be combined: the topic is read once, up to where it ends when a run begins; remove {setting}"
             )
 
+    def _check_conventions(self) -> None:
+        """Raise ValueError for settings that a side with a convention cannot serve: they take its table as it is."""
+        for side, place in self.places.items():
+            unfit = {"align": self.align, "via": self.via and side != "target"}
+            if place.follows and (setting := next((name for name, given in unfit.items() if given), None)):
+                raise ValueError(f"{setting} and convention cannot be combined: it takes the {side}'s table as it is; remove one of them")
+
     @property
     def topics(self) -> dict[Side, TopicRef]:
         """The sides that are topics."""
@@ -447,6 +472,15 @@ class Audit(Strict):
         if isinstance(self.source, tuple):
             return {**{shard_side(number): place for number, place in enumerate(self.source, 1)}, "target": self.target}
         return {"source": self.source, "target": self.target}
+
+    def check_plain(self, what: str) -> None:
+        """Raise ConfigError for an audit with a convention, of whose tables ``what`` cannot be done."""
+        for side, place in self.places.items():
+            if convention := place.follows:
+                raise ConfigError(
+                    f"{what} needs plain tables, and the {side} {place.label} follows the convention {convention.name}: only what writes it"
+                    " knows how its rows are flagged and kept; let that load the rows again"
+                )
 
     def one_source(self, what: str) -> TableRef:
         """Return the source's only table. Raises ConfigError for shards and topics, of which ``what`` cannot be done."""

@@ -20,6 +20,7 @@ from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, Sl
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
+from auditor.config._convention import CONVENTION_FORMS, MarkSettings, OwnConvention
 from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts
@@ -110,7 +111,8 @@ def _without_forms(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
     forms = {place + 2: TARGET_FORMS for place, part in enumerate(where) if part == "targets"}  # behind the target's name
     if where[:1] == ("pipelines",) and where[2:3] == ("source",):
         forms[3] = SOURCE_FORMS
-    return tuple(part for place, part in enumerate(where) if part not in FORMS and part not in forms.get(place, ()))
+    known = (*FORMS, *CONVENTION_FORMS)
+    return tuple(part for place, part in enumerate(where) if part not in known and part not in forms.get(place, ()))
 
 
 def _validate_settings(values: Mapping[str, Any], locate: Callable[[tuple[str | int, ...], str], str]) -> Settings:
@@ -226,6 +228,8 @@ _PLACES: Mapping[type[Strict], str] = {
     PauseWhen: "a connection's limits: pause_when:",
     TableRef: "source: or target:",
     TopicRef: "source: or target: with broker:",
+    OwnConvention: "convention:",
+    MarkSettings: "convention: deleted: or current:",
     Columns: "columns:",
     Override: "columns: override: a column:",
     Partition: "partition:",

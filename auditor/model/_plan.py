@@ -408,6 +408,64 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """How the latest row of each key is found in a table that keeps older ones beside it."""
+
+    key: tuple[str, ...]
+    """SQL of the key's columns, at least one."""
+    latest: tuple[str, ...]
+    """SQL of the columns whose greatest values the latest row has, the first column first, at least one."""
+    prefix: str
+    """How the names begin that statements give to ranks, and to what has them: as no name of the side does."""
+
+    @property
+    def is_latest(self) -> str:
+        """Return the SQL condition of the latest rows: of all that share the latest version of their key."""
+        return f"{self.prefix}ranked_rows.{self.prefix}rank = 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What a side's convention hides of its table."""
+
+    convention: str
+    """Name of the convention."""
+    current: str = ""
+    """SQL condition of rows that are the current ones of their keys; empty where all are."""
+    current_by: str = ""
+    """What says so, for a person."""
+    by_version: bool = False
+    """Whether it is the greatest version that makes a row the current one, so that each key has one."""
+    flagged: str = ""
+    """SQL condition of rows that are flagged as deleted; empty where none can be."""
+    flagged_by: str = ""
+    """What says so, for a person."""
+    not_current_rows: int | None = None
+    """Rows that are not the current ones of their keys; None until they were counted."""
+    flagged_rows: int | None = None
+    """Current rows that are flagged as deleted; None until they were counted."""
+    tied_keys: int = 0
+    """Keys that have several rows of their latest version, all of which are compared."""
+
+    @property
+    def hides_rows(self) -> bool:
+        """Return whether it hides rows."""
+        return bool(self.current or self.flagged)
+
+    @property
+    def hidden(self) -> str:
+        """Return the SQL condition of current rows that are flagged, or of rows that are not current where none can be flagged."""
+        if not self.flagged:
+            return f"NOT ({self.current})"
+        return f"{self.current} AND {self.flagged}" if self.current else self.flagged
+
+    @property
+    def counted(self) -> str:
+        """Return the SQL condition of the rows that count; empty for all."""
+        return " AND ".join([*([self.current] if self.current else []), *([f"NOT {self.flagged}"] if self.flagged else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SidePlan:
     """One side of a plan: its table, the rows that are compared, and the chunks in which they are read."""
 
@@ -431,6 +489,10 @@ class SidePlan:
     """Keys per statement: while they are read, chunks are split into pieces of at most this many keys; 0 to read each chunk whole."""
     estimate: int | None = None
     """Estimated number of rows; None where unknown."""
+    versions: Versions | None = None
+    """How the latest rows are found, by whose rank ``where`` selects them; None where a key has one row."""
+    follows: Followed | None = None
+    """What the side's convention hides, which ``where`` leaves out; None without one."""
 
     @property
     def conditions(self) -> list[str]:

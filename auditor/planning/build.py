@@ -14,7 +14,7 @@ from auditor.connections.reader import Reader
 from auditor.errors import PlanError
 from auditor.history.handover import EarlierRuns
 from auditor.model import Chunk, Method, Plan, Side, SidePlan, Slice, parse_time
-from auditor.planning import introspect, planner, prescan, requested_slice, shards, times, watermark
+from auditor.planning import conventions, introspect, planner, prescan, requested_slice, shards, times, watermark
 from auditor.planning.columns import Endpoint
 from auditor.planning.cost import budget_notes, expect_costs
 from auditor.planning.writes import choose_by_writes
@@ -67,6 +67,10 @@ def draft_plan(
 
 def finish_plan(draft: Plan, audit: Audit, reader: Reader, tables: Mapping[Side, Endpoint]) -> Plan:
     """Return the draft with partitions and chunks, from the bounds that both sides report now. Raises PlanError."""
+    counted = reader.ask_each(lambda side, session: conventions.count_hidden(draft, side, session))
+    hidden = [entry for side, here in counted.items() if here.follows for entry in conventions.hidden_entries(side, here.follows)]
+    ties = [tie for side, here in counted.items() if here.follows and (tie := conventions.describe_ties(side, here.follows))]
+    draft = replace(draft, sides={**draft.sides, **counted}, not_compared=(*draft.not_compared, *hidden), notes=(*draft.notes, *ties))
     bounds = reader.ask_each(lambda side, session: introspect.read_bounds(draft, side, session, audit.partition.rows))
     states = reader.ask_each(lambda side, session: session.state_read(draft.sides[side].table))
     read = tuple(f"{side}: {state}" for side, state in states.items() if state and draft.snapshot == "whole")

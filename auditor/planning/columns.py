@@ -24,7 +24,8 @@ from auditor.compare import tolerance
 from auditor.config import Audit, Computed, DialectSql, Override, PerSide, TranslatedSql
 from auditor.errors import BadExpression, ColumnRefused, NoKey, NoSuchObject, PlanError
 from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Side
-from auditor.planning import times
+from auditor.planning import conventions, times
+from auditor.planning.conventions import FoundConvention, Mapped
 from auditor.planning.times import CLOCKS, check_fraction, with_rounding
 from auditor.sql import filter as portable
 from auditor.sql import user_sql
@@ -71,6 +72,8 @@ class Endpoint:
     """Clauses about what the server may hide from the session: rows or values."""
     hides_columns: bool = False
     """Whether the server shows the session only some of the table's columns."""
+    follows: FoundConvention | None = None
+    """The side's convention, whose own columns ``table`` is without; None for a side without one."""
 
 
 class NameResolver:
@@ -86,6 +89,11 @@ class NameResolver:
         self.problems: list[str] = []
         self.not_compared: list[NotCompared] = []
         self.renamed = {self._source_name(a): b for a, b in audit.target.renamed.items()}
+        self.respelt: dict[str, str] = {}
+        """The target's names of columns that a tool's rules have given another one, by the source's."""
+        if any(end.follows for end in ends.values()):
+            self.respelt = conventions.find_target_names(ends["source"].table.columns, ends["target"].table.columns, self.renamed)
+            self.renamed |= self.respelt
         self.taken = {column.name: a for a, b in self.renamed.items() if (column := self._find_exact_or_loose("target", b))}
 
     def find(self, side: Side, name: str) -> Column | None:
@@ -150,6 +158,10 @@ class NameResolver:
             maybe = ", or hidden from this user in the source" if self.ends["source"].hides_columns else ""
             what = "left out by the audit" if name.lower() in excluded else f"only in the target{maybe}"
             self.not_compared.append(NotCompared(column=name, how="left out", what=what, side="target"))
+        for side, end in self.ends.items():
+            for column in end.follows.metadata if end.follows else ():
+                what = f"kept by the convention {end.follows.convention.name}" if end.follows else ""
+                self.not_compared.append(NotCompared(column=column.name, how="left out", what=what, side=side))
         self._add_loose_names(wanted)
         return wanted
 
@@ -167,7 +179,10 @@ class NameResolver:
         for name in wanted:
             column = self.find("target", name)
             written = self.renamed.get(name, name)
-            if column and column.name != written:
+            if column and name in self.respelt:
+                what = f"its name is compared by letters and digits alone: the target has {column.name!r}"
+                self.not_compared.append(NotCompared(column=name, how="folded", what=what))
+            elif column and column.name != written:
                 what = f"the capitals of its name are ignored: the target has {column.name!r}, not {written!r}"
                 self.not_compared.append(NotCompared(column=name, how="folded", what=what))
 
@@ -269,13 +284,16 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
     taken_to = times.zones_of(audit, rule, name, native, zones) if zones else {}
     for side, zone in taken_to.items():
         expression[side], native[side] = times.take_to(zone, expression[side], native[side], ends[side].dialect)
+    mapped = None if requested or taken_to or computed else _mapped(ends, native, expression, name)
+    if mapped:
+        expression[mapped.side], native[mapped.side] = mapped.expression, mapped.native
     allowed, fine = None, dict[Side, Kind]()
     if rule.tolerance and method != "counts":  # the method counts has counts: allow instead
         _check_tolerance(audit, names, name, masked)
         allowed = tolerance.from_setting(rule.tolerance)
         shared, fine = tolerance.resolve_kinds(name, native, {side: column.native for side, column in both.items()}, allowed)
     else:
-        shared = _requested_kind(requested, native, name, both) if requested else _negotiate(native, name, both)
+        shared = _requested_kind(requested, native, name, both) if requested else _negotiate(native, name, both, mapped)
     if shared.kind.name == "json" and audit.json_ == "text":
         shared = Shared(Kind("json", form="text"), "the audit says so: documents without blanks, keys in each engine's order")
     check_fraction(shared.kind, name, rule.fraction)
@@ -300,6 +318,16 @@ def column_plan(audit: Audit, ends: Mapping[Side, Endpoint], names: NameResolver
         never_null=tuple(side for side, column in both.items() if not column.nullable and side not in taken_to),
         zones=taken_to,
     )
+
+
+def _mapped(ends: Mapping[Side, Endpoint], native: Mapping[Side, Kind], expression: Mapping[Side, str], name: str) -> Mapped | None:
+    """Return how a column is read that a side's tool writes as another type; None if none does. Raises ColumnRefused."""
+    dialects = {side: ends[side].dialect for side in SIDES}
+    for side in SIDES:
+        followed = ends[side].follows
+        if followed and (mapped := conventions.map_type(followed.convention, side, native, expression, dialects, name)):
+            return mapped
+    return None
 
 
 def _computed(compute: str, name: str, kind: Kind, end: Endpoint) -> tuple[str, Kind]:
@@ -387,8 +415,8 @@ def _native_kind(column: Column, name: str, side: Side, end: Endpoint) -> Kind:
     return column.kind
 
 
-def _negotiate(native: Mapping[Side, Kind], name: str, both: Mapping[Side, Column]) -> Shared:
-    shared = canonical.shared_kind(native["source"], native["target"])
+def _negotiate(native: Mapping[Side, Kind], name: str, both: Mapping[Side, Column], mapped: Mapped | None) -> Shared:
+    shared = Shared(mapped.kind, mapped.why) if mapped and mapped.kind else canonical.shared_kind(native["source"], native["target"])
     if shared is None:
         types = " and ".join(both[side].native for side in SIDES)
         raise ColumnRefused(

@@ -12,10 +12,11 @@ from auditor.config import Audit
 from auditor.connections.reader import Reader
 from auditor.errors import NoSuchObject, PlanError
 from auditor.model import Plan, Side
-from auditor.planning import chunks
+from auditor.planning import chunks, conventions
 from auditor.planning.columns import Endpoint, find_gap, find_typing_errors, masked_columns
 from auditor.planning.planner import MAX_KEYS_PER_ROW, Bounds
 from auditor.sql import render
+from auditor.sql.relation import relation
 from dialects import Dialect, Origins, Place, Session, Table
 
 PROBE_COUNT = 16
@@ -56,7 +57,9 @@ def describe_table(audit: Audit, side: Side, session: Session, zone: str = "", m
         for pattern in find_typing_errors(mask, reference.place, names)
     )
     notes += (f"{side}: {gap}; mask its own columns too",) if gap else ()
-    return Endpoint(reference.connection, label, session.dialect, table, zone, masks, gap, notes)
+    followed = reference.follows and conventions.find(reference.follows, table, f"the {side} ({label})")
+    visible = conventions.visible_table(table, followed) if followed else table
+    return Endpoint(reference.connection, label, session.dialect, visible, zone, masks, gap, notes, follows=followed or None)
 
 
 def _choose_table(candidates: list[Table], place: Place, side: Side, dialect: Dialect) -> Table:
@@ -83,10 +86,10 @@ def read_bounds(plan: Plan, side: Side, session: Session, rows_each: int) -> Bou
     if rows is not None and plan.slice and plan.slice.first is not None and plan.slice.last is not None:
         rows = min(rows, plan.slice.last - plan.slice.first + 1)
     if rows is None or rows < chunks.CHUNK_ROWS:  # small, or never analysed: counting is cheap and exact
-        rows = int(session.query_row(render.count(session.dialect, here.table, condition))[0])
+        rows = int(session.query_row(render.count(session.dialect, relation(here, session.dialect), condition))[0])
     if not plan.has_integer_key:
         return Bounds(rows)
-    least, greatest = session.query_row(render.bounds(plan.columns[0], side, session.dialect, here.table, condition))
+    least, greatest = session.query_row(render.bounds(plan.columns[0], side, session.dialect, relation(here, session.dialect), condition))
     if least is None:
         return Bounds(rows)
     return _with_density(Bounds(rows, int(least), int(greatest)), plan, side, session, rows_each)
@@ -99,7 +102,9 @@ def widen_bounds(reader: Reader, plan: Plan) -> Plan:
 
     def bounds(side: Side, session: Session) -> tuple[object, ...]:
         here = plan.sides[side]
-        return session.query_row(render.bounds(plan.columns[0], side, session.dialect, here.table, here.where or "1 = 1"))
+        return session.query_row(
+            render.bounds(plan.columns[0], side, session.dialect, relation(here, session.dialect), here.where or "1 = 1")
+        )
 
     keys = [int(str(key)) for pair in reader.ask_each(bounds).values() for key in pair if key is not None]
     return replace(plan, least=min([plan.least, *keys]), greatest=max([plan.greatest, *keys]))
@@ -116,8 +121,9 @@ def _with_density(bounds: Bounds, plan: Plan, side: Side, session: Session, rows
         return bounds  # each count would scan the whole table
     counts = []
     for first, end in probes:
-        where = f"{here.where or '1 = 1'} AND {key} >= {first} AND {key} < {end}"
-        counts.append(int(session.query_row(render.count(session.dialect, here.table, where))[0]))
+        within = f"{key} >= {first} AND {key} < {end}"
+        table, where = relation(here, session.dialect, within), f"{here.where or '1 = 1'} AND {within}"
+        counts.append(int(session.query_row(render.count(session.dialect, table, where))[0]))
     return replace(bounds, even=is_uniform(counts, rows_each))
 
 

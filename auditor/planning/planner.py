@@ -16,7 +16,7 @@ from auditor.compare import tolerance
 from auditor.config import Audit, Counts
 from auditor.errors import HashMissing, NoSuchObject, PlanError
 from auditor.model import SIDES, ColumnPlan, Method, NotCompared, Partitioning, Plan, Side, SidePlan, side_of
-from auditor.planning import filters, not_compared
+from auditor.planning import conventions, filters, not_compared
 from auditor.planning.chunks import plan_chunks
 from auditor.planning.columns import Endpoint, NameResolver, column_plan, hash_long_columns, note_digests, refuse
 from auditor.planning.cost import choose_method
@@ -91,7 +91,12 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         except PlanError as error:
             problems.append(str(error))
     chosen = filters.plan_filter(audit.where, ends, names, clock, problems, ("source",) if audit.where_on == "source" else SIDES)
+    prefix = choose_prefix(ends)
     sides = {side: _side_plan(ends[side], chosen.sql[side]) for side in SIDES}
+    for side, end in ends.items():
+        if end.follows:
+            columns_of_key = [there for name in key if (there := names.find(side, name))]
+            sides[side] = conventions.plan_side(sides[side], end.follows, columns_of_key, end.dialect, prefix)
     problems += _counts_problems(columns, audit.counts) if not problems else []
     if problems:
         refuse(name, problems)
@@ -103,7 +108,7 @@ def draft(name: str, audit: Audit, ends: Mapping[Side, Endpoint], method: Method
         columns=settled,
         key=len(key),
         partitioning=Partitioning(strategy="hash", buckets=1),
-        prefix=choose_prefix(ends),
+        prefix=prefix,
         hash=audit.algorithm,
         encoding=audit.encoding,
         k=(audit.k or (16 if method == "minhash" else 0)) if method in ("minhash", "exact") else 0,
@@ -125,6 +130,7 @@ def choose_prefix(ends: Mapping[Side, Endpoint]) -> str:
     """
     tables = [end.table for end in ends.values()]
     taken = [name.casefold() for table in tables for name in (*table.names, *(column.name for column in table.columns))]
+    taken += [column.name.casefold() for end in ends.values() if end.follows for column in end.follows.metadata]
     prefixes = ("a_", *(f"a{number}_" for number in range(1, len(taken) + 1)))  # of which each name rules out one
     return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in taken))
 

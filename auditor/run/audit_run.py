@@ -32,6 +32,7 @@ from auditor.planning.schema_drift import check_columns, compare_schemas
 from auditor.planning.writes import choose_by_writes
 from auditor.run import distributions, in_flight, prescan
 from auditor.run.alignment import NOT_STORED, Aligner, Holds
+from auditor.run.conventions import describe_conventions
 from auditor.run.cross_checks import CrossChecks
 from auditor.run.findings import Findings, compare_summaries, name_shards_of_ranges, notes_of, reasons_of, shard_results
 from auditor.run.live import comparison
@@ -339,6 +340,8 @@ class AuditRun:
         findings.verdict, findings.reasons = result.doubt(findings.verdict, findings.reasons)
         if findings.verdict is Verdict.MISMATCH and plan.watermark and not is_step(self.audit, plan.method):
             self._doubt_in_flight(plan, findings)
+        compares_all = not (plan.slice or plan.partition_ranges or plan.watermark or self.audit.where or findings.comparison.skipped)
+        findings.reasons += describe_conventions(self.reader, plan, findings, compares_all=compares_all)
         self.reader.end_snapshots()
         self.reader.ask_each(self._check_columns)
         return findings

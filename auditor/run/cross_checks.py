@@ -36,6 +36,7 @@ from auditor.run.prescan import ReadResult
 from auditor.run.scan import hold_count
 from auditor.sql import render, row_text
 from auditor.sql.prescan import stretch_condition
+from auditor.sql.relation import relation
 from auditor.sql.user_sql import checked
 from auditor.summary import arrays
 from dialects import Dialect, Session
@@ -291,7 +292,7 @@ def _find_wrong(plan: Plan, plans: Sequence[Plan], side: Side, keys: Sequence[st
 def _values(plan: Plan, side: Side, values: Sequence[str], which: str, dialect: Dialect) -> str:
     """Return the statement of values of rows, in whose scope are no names but the table's own."""
     conditions = [f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition]
-    holes = {"values": ", ".join(values), "table": plan.sides[side].table, "where": " AND ".join(conditions) or "1 = 1"}
+    holes = {"values": ", ".join(values), "table": relation(plan.sides[side], dialect), "where": " AND ".join(conditions) or "1 = 1"}
     return checked(sql_templates.fill(dialect.template("values"), holes), dialect)
 
 

@@ -14,6 +14,7 @@ from auditor.compare import documents
 from auditor.compare.accounting import Key, Row
 from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Partitioning, Plan, RangeDifference, Side, is_shard
 from auditor.sql import key_number, render, row_text
+from auditor.sql.relation import relation
 from auditor.sql.render import cut_into_batches, number_size
 from auditor.summary import arrays
 from auditor.summary.key_number import POSITIONS
@@ -76,7 +77,7 @@ class Fetcher:
         """Yield the rows of these integer keys with the texts of all columns, through the key's index."""
         key = self.plan.columns[0].expression[self.side]
         for some in _batched(list(keys), KEYS_PER_STATEMENT):
-            yield from self.rows_where(f"{key} IN ({', '.join(str(k) for k in some)})", texts=True)
+            yield from self.rows_where(f"{key} IN ({', '.join(str(k) for k in some)})", texts=True, by_key=True)
 
     def by_canonical_key(self, keys: Sequence[Key], settled: str = "", written: str = "") -> Iterator[tuple[Row, Age]]:
         """Yield the rows of these keys (tuples of canonical texts) as they are now, with their ages.
@@ -91,7 +92,7 @@ class Fetcher:
         others = [key for key in possible if key not in literal]
         for some in (*self._batches_of_keys([key for key in possible if key in literal]), *self._batches_of_keys(others)):
             wanted = set(some)  # an index may serve only a part of the key and find rows of other statements' keys
-            for row in self.rows_where(self.keys_condition(some), texts=True, more=more):
+            for row in self.rows_where(self.keys_condition(some), texts=True, more=more, by_key=True):
                 if row.key in wanted:
                     texts, ages = row.texts[: len(row.texts) - len(more)], row.texts[len(row.texts) - len(more) :]
                     age = Age(is_young=bool(settled) and ages[0] == "1", written=ages[-1] if written else None)
@@ -139,7 +140,8 @@ class Fetcher:
         if numbers:
             for where in render.partition_conditions(self.plan, self.side, self.session.dialect, numbers, RANGES_PER_STATEMENT):
                 share = min(len(numbers), RANGES_PER_STATEMENT) / len(numbers) if self.plan.partitioning.strategy == "range" else 1
-                yield from self.rows_where(where, texts, expected=round(expected * share))
+                by_key = self.plan.partitioning.strategy != "time"
+                yield from self.rows_where(where, texts, expected=round(expected * share), by_key=by_key)
 
     def unhashed(self, partitions: Sequence[int]) -> Iterator[Row]:
         """Yield the rows of these partitions that the engine cannot hash; a text is ``1`` for each column whose text it cannot build."""
@@ -244,18 +246,21 @@ class Fetcher:
         id_ = key_number.partition(dataclasses.replace(self.plan, partitioning=how), self.side, self.session.dialect)
         return f"{id_} >= {first} AND {id_} <= {last}"
 
-    def rows_where(self, where: str, texts: bool, more: Sequence[str] = (), expected: int = 0) -> Iterator[Row]:
-        """Yield the rows that fulfil a condition, with the texts of ``more`` behind those of their columns; about ``expected`` rows."""
+    def rows_where(self, where: str, texts: bool, more: Sequence[str] = (), expected: int = 0, *, by_key: bool = False) -> Iterator[Row]:
+        """Yield the rows that fulfil a condition, with the texts of ``more`` behind those of their columns; about ``expected`` rows.
+
+        With ``by_key`` the key alone decides whether a row does.
+        """
         dialect, key = self.session.dialect, self.plan.key
         shard = self.plan.sides[self.side].label if is_shard(self.side) else ""
         columns = [row_text.text(column, self.side, dialect) for column in self.plan.key_columns]
         columns += [self._text(column, dialect) for column in self.plan.columns[key:]] if texts else []
         columns += more
-        sql = render.rows(self.plan, self.side, dialect, where, columns)
+        sql = render.rows(self.plan, self.side, dialect, where, columns, by_key=by_key)
         if dialect.CUTS_STORED_TEXTS:
             here = self.plan.sides[self.side]
             condition = " AND ".join(f"({part})" for part in (*here.conditions, where) if part) or "1 = 1"
-            batches = self.session.stream_counted(sql, render.count(dialect, here.table, condition))
+            batches = self.session.stream_counted(sql, render.count(dialect, relation(here, dialect), condition))
         else:
             batches = self.session.stream_whole(sql, expected)
         for batch in batches:

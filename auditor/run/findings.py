@@ -33,6 +33,7 @@ from auditor.model import (
 from auditor.planning import planner
 from auditor.run.fetch import Fetcher
 from auditor.sql import render
+from auditor.sql.relation import relation
 from dialects import Session
 
 UNHASHED_PARTITIONS = 3
@@ -89,7 +90,7 @@ def reasons_of(findings: Findings, plan: Plan | None) -> tuple[str, ...]:
 def _count_rows(plan: Plan, side: Side, session: Session) -> int:
     """Return how many rows a side has, those in flight among them."""
     here = plan.sides[side]
-    return int(session.query_row(render.count(session.dialect, here.table, here.where or "1 = 1"))[0])
+    return int(session.query_row(render.count(session.dialect, relation(here, session.dialect), here.where or "1 = 1"))[0])
 
 
 def _doubled(differences: Differences | None) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from auditor.errors import (
 from auditor.model import Chunk, Plan, Side, is_shard
 from auditor.run.chunk_queue import ChunkQueue
 from auditor.sql import render
+from auditor.sql.relation import relation
 from auditor.sql.user_sql import checked
 from auditor.summary import arrays
 from auditor.summary.arrays import Summaries
@@ -285,10 +286,10 @@ def _count_piece(plan: Plan, side: Side, ranges: Sequence[Chunk], session: Sessi
     here, dialect = plan.sides[side], session.dialect
     within = " OR ".join(f"({_within(plan, side, key_range)})" for key_range in ranges) or "1 = 1"
     if not here.conditions:
-        total = int(session.query_row(render.count(dialect, here.table, within))[0])
+        total = int(session.query_row(render.count(dialect, relation(here, dialect), within))[0])
         return total, total, 0, 0
     condition = " AND ".join(f"({text})" for text in here.conditions)
-    holes = {"table": here.table, "within": within, "condition": f"({condition})"}
+    holes = {"table": relation(here, dialect), "within": within, "condition": f"({condition})"}
     total, met, unmet, unknown = session.query_row(checked(sql_templates.fill(dialect.template("bare_count"), holes), dialect))
     return int(total), int(met), int(unmet), int(unknown)
 

@@ -221,6 +221,7 @@ def find_run(settings: Settings, store: Store, what: str) -> tuple[Audit, Report
             f"the settings of {stored.audit}, or the databases of its connections, changed since run {stored.run}; run it again"
         )
     audit.one_source("a patch")
+    audit.check_plain("a patch")
     write = settings.connections[audit.target.connection].write
     age = (dt.datetime.now(dt.UTC) - (stored.ended or stored.started)).total_seconds()
     most = write.max_age if write else DEFAULT_MAX_AGE

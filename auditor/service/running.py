@@ -71,7 +71,8 @@ def audit_tables(
 
     A topic is given as (``kafka://HOST:PORT``, its name); the URL's options are TOPIC_OPTIONS.
 
-    ``options`` are further settings of an audit, and ``renamed``: the target's names of columns by the source's. With ``patient=False``,
+    ``options`` are further settings of an audit, and of the target: ``renamed``, its names of columns by the source's, and ``convention``.
+    With ``patient=False``,
     for a person who waits, it raises the error of a database that cannot be reached instead of retrying for a minute. Raises BadUrl and
     ConfigError for URLs and settings that are wrong; whatever goes wrong after that is in the report.
     """
@@ -80,7 +81,7 @@ def audit_tables(
     if isinstance(key, str):
         raise ConfigError(f"key is the text {key!r}; write a list of column names: key=[{key!r}]")
     settings, connections, brokers, sides = dict(options), dict[Side, Any](), dict[Side, Any](), dict[Side, Any]()
-    renamed = settings.pop("renamed", {})
+    renamed, convention = settings.pop("renamed", {}), settings.pop("convention", None)
     for side, (text, table) in zip(SIDES, (source, target), strict=True):
         url = dialects.parse_url(text)
         if url.scheme == TOPICS:
@@ -90,6 +91,8 @@ def audit_tables(
             connections[side], sides[side] = {"url": text}, {"connection": side, "table": table}
     if renamed:
         sides["target"]["columns"] = renamed
+    if convention:
+        sides["target"]["convention"] = convention
     audit: dict[str, Any] = {"source": sides["source"], "target": sides["target"], "key": tuple(key), **settings}
     values: dict[str, Any] = {"connections": connections, "brokers": brokers, "audits": {name: audit}}
     configured = validate_settings(values)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from auditor.config import Audit, AuditGroup, ConnectionSettings, Settings, is_pattern, validate_audit
 from auditor.connections.reader import Reader
+from auditor.conventions import folded_name, recognise
 from auditor.errors import ColumnRefused, ConfigError, NoSuchObject, PlanError
-from auditor.model import SIDES
+from auditor.model import SIDES, Side
 from auditor.planning import introspect, planner
+from auditor.planning.columns import Endpoint
 from auditor.service.definitions import own_definition
 from dialects import Column, TableName
 
@@ -34,6 +36,8 @@ class Proposal:
     """The target's."""
     key: tuple[str, ...] = ()
     """The columns that identify a row, by the source's names; empty if the source's primary key does."""
+    convention: str = ""
+    """The convention that the target's columns are recognised by; empty if they are by none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,17 @@ class Proposals:
 
 
 def propose_audits(source_url: str, target_url: str) -> Proposals:
-    """Match the tables of two databases by name, whatever their schemas, and plan an audit of each pair. Raises AuditorError."""
+    """Match the tables of two databases by name, whatever their schemas, and plan an audit of each pair. Raises AuditorError.
+
+    A target that a tool writes, as its columns say, is proposed with the tool's convention, and may have the name that the tool gives it.
+    """
     connections = {"source": ConnectionSettings(url=source_url), "target": ConnectionSettings(url=target_url)}
     with Reader("init", {side: side for side in SIDES}, connections, patient=False).open() as reader:
         tables = reader.ask(lambda _, session: session.dialect.catalogue.list_tables(session))
         pairs, left_out = match_tables(tables["source"], tables["target"])
+        respelt, left_out = _match_respelt(tables["source"], tables["target"], pairs, left_out)
         audits = []
-        for source, target in pairs:
+        for source, target in [*pairs, *respelt]:
             proposal = _propose(reader, written(source), written(target))
             if isinstance(proposal, Proposal):
                 audits.append(proposal)
@@ -61,24 +69,43 @@ def propose_audits(source_url: str, target_url: str) -> Proposals:
     return Proposals(tuple(audits), tuple(sorted(left_out)))
 
 
-def match_tables(source: Sequence[TableName], target: Sequence[TableName]) -> tuple[list[tuple[TableName, TableName]], list[str]]:
+Pairs = list[tuple[TableName, TableName]]
+"""Tables of the source, each with that of the target."""
+
+
+def _match_respelt(
+    source: Sequence[TableName], target: Sequence[TableName], pairs: Pairs, left_out: Sequence[str]
+) -> tuple[Pairs, list[str]]:
+    """Return further pairs, of tables whose names have the same letters and digits, and the lines of those that have no counterpart."""
+    known = {table for pair in pairs for table in pair}
+    here, there = ([table for table in tables if table not in known] for tables in (source, target))
+    respelt, _ = match_tables(here, there, folded_name)
+    matched = {f"{written(table)}: only in the {side}" for pair in respelt for side, table in zip(SIDES, pair, strict=True)}
+    return respelt, [line for line in left_out if line not in matched]
+
+
+def match_tables(
+    source: Sequence[TableName], target: Sequence[TableName], called: Callable[[str], str] = str.lower
+) -> tuple[Pairs, list[str]]:
     """Return the pairs of tables of one name, and a line for each table of either side that has no counterpart.
+
+    Names are the same if what ``called`` returns of them is.
 
     A schema decides only where it has the same name on both sides, because a database of one engine is a schema of another. The case of
     letters decides only where two tables of a side differ in nothing else.
     """
-    candidates = {side: _by_name(tables) for side, tables in zip(SIDES, (source, target), strict=True)}
-    pairs: list[tuple[TableName, TableName]] = []
+    candidates = {side: _by_name(tables, called) for side, tables in zip(SIDES, (source, target), strict=True)}
+    pairs: Pairs = []
     left_out: list[str] = []
     for table in source:
-        namesakes = candidates["target"][table.name.lower()]
+        namesakes = candidates["target"][called(table.name)]
         if not namesakes:
             left_out.append(f"{written(table)}: only in the source")
             continue
         if table.is_view:
             left_out.append(f"{written(table)}: a view, which has no primary key; write its audit with key: [column, ...]")
             continue
-        here = [candidate for candidate in candidates["source"][table.name.lower()] if not candidate.is_view]
+        here = [candidate for candidate in candidates["source"][called(table.name)] if not candidate.is_view]
         there = _counterparts(table, here, namesakes)
         if len(there) == 1:
             pairs.append((table, there[0]))
@@ -89,14 +116,14 @@ def match_tables(source: Sequence[TableName], target: Sequence[TableName]) -> tu
         else:
             left_out.append(f"{written(table)}: another table of the source has the same name as the target's")
     named = set(candidates["source"])
-    left_out += [f"{written(table)}: only in the target" for table in target if table.name.lower() not in named]
+    left_out += [f"{written(table)}: only in the target" for table in target if called(table.name) not in named]
     return pairs, left_out
 
 
-def _by_name(tables: Sequence[TableName]) -> Mapping[str, list[TableName]]:
+def _by_name(tables: Sequence[TableName], called: Callable[[str], str]) -> Mapping[str, list[TableName]]:
     by_name: defaultdict[str, list[TableName]] = defaultdict(list)
     for table in tables:
-        by_name[table.name.lower()].append(table)
+        by_name[called(table.name)].append(table)
     return by_name
 
 
@@ -124,6 +151,10 @@ def _propose(reader: Reader, source: str, target: str) -> Proposal | str:
     values = {"source": {"connection": "source", "table": source}, "target": {"connection": "target", "table": target}}
     try:
         ends = introspect.describe_tables(reader, Audit.model_validate(values))
+        known = recognise(_own_names(ends))
+        if known:
+            values["target"]["convention"] = known.name
+            ends = introspect.describe_tables(reader, Audit.model_validate(values))
         key: tuple[str, ...] = ()
         if not ends["source"].table.primary_key:
             if not ends["target"].table.primary_key:
@@ -133,7 +164,13 @@ def _propose(reader: Reader, source: str, target: str) -> Proposal | str:
     except (PlanError, NoSuchObject) as error:
         problems = (error.problems if isinstance(error, ColumnRefused) else ()) or (str(error),)
         return "; ".join(" ".join(problem.split()) for problem in problems)
-    return Proposal(source, target, key)
+    return Proposal(source, target, key, known.name if known else "")
+
+
+def _own_names(ends: Mapping[Side, Endpoint]) -> set[str]:
+    """Return the names of columns that only the target has, in lower case."""
+    here, there = ({column.name.lower() for column in ends[side].table.columns} for side in SIDES)
+    return there - here
 
 
 def _key_of_target(columns: Sequence[Column], key: Sequence[str]) -> tuple[str, ...]:
@@ -189,11 +226,12 @@ def _audits_of_group(name: str, group: AuditGroup, settings: Settings) -> tuple[
         tables = reader.ask(lambda _, session: session.dialect.catalogue.list_tables(session))
     meant = [table for table in tables["source"] if group.matches(table.schema, table.name)]
     patterns = [pattern.rpartition(".")[2] for pattern in group.tables]
-    there = {table.name.lower() for table in meant}
+    called = folded_name if group.template.target.follows else str.lower
+    there = {called(table.name) for table in meant}
     others = [
-        table for table in tables["target"] if table.name.lower() in there or any(fnmatchcase(table.name, pattern) for pattern in patterns)
+        table for table in tables["target"] if called(table.name) in there or any(fnmatchcase(table.name, pattern) for pattern in patterns)
     ]
-    pairs, left_out = match_tables(meant, others)
+    pairs, left_out = match_tables(meant, others, called)
     if not pairs:
         reasons = "".join(f"\n  - {line}" for line in left_out)
         raise ConfigError(f"audits.{name}: no table that matches {', '.join(group.tables)} is on both sides; check tables:{reasons}")

@@ -27,6 +27,7 @@ def print_schema(settings: Settings, name: str, *, create: bool = False, keys: M
     if audit.target.place.path:
         raise ConfigError(f"the target of {name} is files, which have no CREATE TABLE; name a table")
     read = audit.one_source("the definition of a target")
+    audit.check_plain("the definition of a target")
     connections: dict[Side, str] = {"source": read.connection, "target": audit.target.connection}
     with Reader(name, connections, settings.connections).open() as reader:
         source = reader.ask_side("source", lambda side, session: introspect.describe_table(audit, side, session).table)

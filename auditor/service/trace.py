@@ -150,6 +150,7 @@ def _find_chain(settings: Settings, audit: Audit) -> Chain:
     if isinstance(audit.target, TopicRef):
         raise TraceRefused(f"the audit's target is the topic {audit.target.topic}, and rows are followed into tables alone")
     read = audit.one_source("a trace")
+    audit.check_plain("a trace")
     chains = find_chains(read, audit.target, settings.pipelines, settings.connections)
     if not chains:
         raise TraceRefused(

@@ -18,6 +18,7 @@ import sql_templates
 from auditor import canonical
 from auditor.model import Chunk, ColumnPlan, Plan, Side
 from auditor.sql import counts, render, row_text
+from auditor.sql.relation import relation
 from auditor.sql.user_sql import checked
 from auditor.summary import measures
 from dialects import Dialect, Kind
@@ -40,15 +41,15 @@ def classes(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect, most: 
     fragments = {
         "class": dialect.text.grouped_text(row_text.shortened_text(column, side, dialect, MAX_CLASS_CHARACTERS)),
         "text": dialect.text.text_of_group(c),
-        **_common(plan, side),
+        **_common(plan, side, dialect),
         "which": which,
         "most": str(most),
     }
     return checked(sql_templates.fill(dialect.template("classes"), fragments), dialect)
 
 
-def _common(plan: Plan, side: Side) -> dict[str, str]:
-    return {"p": plan.prefix, "table": plan.sides[side].table, "where": render.where(plan, side, Chunk())}
+def _common(plan: Plan, side: Side, dialect: Dialect) -> dict[str, str]:
+    return {"p": plan.prefix, "table": relation(plan.sides[side], dialect), "where": render.where(plan, side, Chunk())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def histogram(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialect, bord
     fragments = {
         "bucket": _bucket(plan.named("valued_rows.v"), literals, 0, len(literals)),
         "value": _compared_value(column, side, dialect),
-        **_common(plan, side),
+        **_common(plan, side, dialect),
     }
     return checked(sql_templates.fill(dialect.template("histogram"), fragments), dialect)
 
@@ -128,7 +129,7 @@ def histogram_bounds(plan: Plan, column: ColumnPlan, side: Side, dialect: Dialec
         "greatest": greatest,
         "value": _compared_value(column, side, dialect),
         "within": within,
-        **_common(plan, side),
+        **_common(plan, side, dialect),
     }
     return checked(sql_templates.fill(dialect.template("histogram_bounds"), fragments), dialect)
 

@@ -22,6 +22,7 @@ from itertools import groupby, pairwise
 import sql_templates
 from auditor.canonical import BAR, TEXT_KINDS
 from auditor.model import Chunk, ColumnPlan, Plan, Side, consecutive_ranges
+from auditor.sql.relation import relation
 from auditor.sql.row_text import digest, mark_null, operand
 from auditor.sql.user_sql import checked
 from auditor.summary.row_bytes import NEXT_COLUMN, NEXT_ROW, NO_TEXT, NULL_VALUE, is_closed
@@ -55,7 +56,7 @@ def digests(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, where: str) 
         "digest": dialect.hashes.digest_of_rows(plan.named("ordered_rows.v"), NEXT_ROW),
         "most": str(plan.digest_rows),
         "row": _limited_bytes(plan, side, dialect),
-        "table": plan.sides[side].table,
+        "table": relation(plan.sides[side], dialect),
     }
     if plan.prescan and plan.prescan.cuts:
         return _digests_between_cuts(plan, side, dialect, where, common)
@@ -194,7 +195,9 @@ def key_ends(plan: Plan, side: Side, dialect: Dialect, is_text: bool) -> str:
     key, native = column.expression[side], column.native[side].name
     value = key if not is_text else dialect.text.hex_text(key) if native == "binary" else dialect.text.as_text(key)
     return checked(
-        sql_templates.fill(dialect.template("key_ends"), {"p": plan.prefix, "key": key, "value": value, "table": plan.sides[side].table}),
+        sql_templates.fill(
+            dialect.template("key_ends"), {"p": plan.prefix, "key": key, "value": value, "table": relation(plan.sides[side], dialect)}
+        ),
         dialect,
     )
 
@@ -203,7 +206,10 @@ def read_stretches(plan: Plan, side: Side, dialect: Dialect) -> list[str]:
     """Return a statement for each stretch between cuts, from 1 on, that reads its rows."""
     template, last = dialect.template("key_range"), len(_cuts(plan, side)) - 1
     return [
-        checked(sql_templates.fill(template, {"table": plan.sides[side].table, "where": stretch_condition(plan, side, [number])}), dialect)
+        checked(
+            sql_templates.fill(template, {"table": relation(plan.sides[side], dialect), "where": stretch_condition(plan, side, [number])}),
+            dialect,
+        )
         for number in range(1, last + 1)
     ]
 
@@ -212,7 +218,7 @@ def key_crossings(plan: Plan, side: Side, dialect: Dialect) -> str:
     """Return the statement that reads a row for each two neighbouring cuts between which rows lie in the wrong order, each by the index."""
     key, cuts, template = plan.columns[0].expression[side], _cuts(plan, side), dialect.template("key_crossing")
     each = [
-        sql_templates.fill(template, {"table": plan.sides[side].table, "key": key, "first": first, "end": end})
+        sql_templates.fill(template, {"table": relation(plan.sides[side], dialect), "key": key, "first": first, "end": end})
         for end, first in pairwise(cuts)
     ]
     checked(each[0], dialect)
@@ -243,7 +249,7 @@ def count_writes(plan: Plan, side: Side, dialect: Dialect, width: int, written: 
     holes = {
         "p": plan.prefix,
         "span": dialect.numbers.floor_divide(column.expression[side], width, column.native[side]),
-        "table": here.table,
+        "table": relation(here, dialect),
         "where": " AND ".join([*(f"({condition})" for condition in here.conditions), written]),
     }
     return checked(sql_templates.fill(dialect.template("writes"), holes), dialect)

@@ -10,6 +10,7 @@ from auditor.model import NULL_PARTITION, Chunk, ColumnPlan, Plan, Side, consecu
 from auditor.sql import counts, power_sums, prescan
 from auditor.sql.key_number import bucket, key_number, partition, position
 from auditor.sql.power_sums import aggregates, minima
+from auditor.sql.relation import key_condition, of_chunk, relation
 from auditor.sql.row_text import row_text, text
 from auditor.sql.user_sql import checked
 from auditor.summary import measures
@@ -38,7 +39,7 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
         "partition": "0" if plan.partitioning.strategy == "whole" else partition(plan, side, dialect),
         **_key_columns(plan, side, dialect),
         "p": plan.prefix,
-        "table": plan.sides[side].table,
+        "table": of_chunk(plan, side, dialect, chunk),
         "where": where(plan, side, chunk),
         "fence": dialect.OPTIMIZER_BARRIER,
         "fence_column": f",\n      {barrier} AS {plan.named('fence')}" if barrier else "",
@@ -57,13 +58,13 @@ def template_name(plan: Plan, dialect: Dialect) -> str:
     return "exact_levels" if power_sums.uses_levels(plan) else plan.method
 
 
-def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[str]) -> str:
+def rows(plan: Plan, side: Side, dialect: Dialect, which: str, texts: Sequence[str], *, by_key: bool = False) -> str:
     """Return the statement that fetches rows of one side.
 
-    ``which`` is an SQL condition; empty for all rows. ``texts`` are SQL expressions that become the last columns. Where the engine
-    CUTS_STORED_TEXTS the first column says how many rows there are.
+    ``which`` is an SQL condition; empty for all rows. With ``by_key`` the key alone decides it. ``texts`` are SQL expressions that become
+    the last columns. Where the engine CUTS_STORED_TEXTS the first column says how many rows there are.
     """
-    table = plan.sides[side].table
+    table = relation(plan.sides[side], dialect, which if by_key else "")
     chosen = " AND ".join(f"({condition})" for condition in (*plan.sides[side].conditions, which) if condition) or "1 = 1"
     fragments = {
         "total": f"({count(dialect, table, chosen)}) AS {plan.named('read_total')}," if dialect.CUTS_STORED_TEXTS else "",
@@ -86,33 +87,26 @@ def places(plan: Plan, side: Side, dialect: Dialect, numbers: Sequence[int]) -> 
         "partition": partition(plan, side, dialect),
         "place": remainder or position(key_number(plan, side, dialect), dialect),
         "p": plan.prefix,
-        "table": plan.sides[side].table,
+        "table": relation(plan.sides[side], dialect),
     }
     conditions = partition_conditions(plan, side, dialect, numbers, len(numbers))
     return [checked(sql_templates.fill(dialect.template("places"), {**fragments, "where": one}), dialect) for one in conditions]
 
 
 def bounds(column: ColumnPlan, side: Side, dialect: Dialect, table: str, condition: str) -> str:
-    """Return the statement that finds the least and greatest value of a key column."""
+    """Return the statement that finds the least and greatest value of a key column; ``table`` is SQL of what is read."""
     fragments = {"key": column.expression[side], "table": table, "where": condition}
     return checked(sql_templates.fill(dialect.template("bounds"), fragments), dialect)
 
 
 def count(dialect: Dialect, table: str, condition: str) -> str:
-    """Return the statement that counts rows."""
+    """Return the statement that counts rows; ``table`` is SQL of what is read."""
     return checked(sql_templates.fill(dialect.template("count"), {"table": table, "where": condition}), dialect)
 
 
 def where(plan: Plan, side: Side, chunk: Chunk) -> str:
     """Return the condition of a chunk: the filters, and plain comparisons of the key, for which an index can be used."""
-    key = plan.columns[0].expression[side]
-    conditions = plan.sides[side].conditions
-    if chunk.null_key:
-        conditions.append(f"{key} IS NULL")
-    if chunk.first is not None:
-        conditions.append(f"{key} >= {chunk.first}")
-    if chunk.end is not None:
-        conditions.append(f"{key} < {chunk.end}")
+    conditions = [*plan.sides[side].conditions, key_condition(plan, side, chunk)]
     if chunk.within:
         conditions.append(f"({chunk.within})")
     return " AND ".join(condition for condition in conditions if condition) or "1 = 1"

@@ -13,7 +13,7 @@ from dialects.kinds import Kind
 from dialects.names import Names
 from dialects.numbers import Numbers
 from dialects.text import Text
-from dialects.times import BC, MICROSECOND, Times
+from dialects.times import BC, MICROSECOND, MOST_MICROSECONDS, Times
 
 HUGEINT = Kind("decimal", 39, 0)
 """The kind of integers of 128 bits; no decimal of DuckDB has as many digits."""
@@ -138,6 +138,11 @@ class DuckDBTimes(Times):
 
     def day_index(self, c: str) -> str:
         return f"DATE_DIFF('day', DATE '1970-01-01', CAST({c} AS DATE))"
+
+    def microseconds(self, c: str, native: Kind) -> str:
+        if native.name == "time":
+            return f"EPOCH_US({c})"
+        return f"CASE WHEN ISFINITE({c}) THEN EPOCH_US({c}) WHEN {c} IS NOT NULL THEN {MOST_MICROSECONDS} END"
 
     def seconds_since(self, c: str) -> str:
         return f"EPOCH(NOW()) - EPOCH({c})"

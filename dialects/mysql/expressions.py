@@ -225,6 +225,10 @@ class MySQLTimes(Times):
     def day_index(self, c: str) -> str:
         return f"DATEDIFF({c}, '1970-01-01')"
 
+    def microseconds(self, c: str, native: Kind) -> str:
+        at = f"ADDTIME('1970-01-01 00:00:00', {c})" if native.name == "time" else c
+        return f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {at})"
+
     def seconds_since(self, c: str) -> str:
         # TIMESTAMP is displayed in the session's time zone, which is pinned to UTC.
         return f"TIMESTAMPDIFF(MICROSECOND, {c}, UTC_TIMESTAMP(6)) / 1000000"

@@ -14,7 +14,7 @@ from dialects.kinds import Kind
 from dialects.names import Names
 from dialects.numbers import Numbers, Places
 from dialects.text import Text
-from dialects.times import MICROSECOND, Times
+from dialects.times import MICROSECOND, MOST_MICROSECONDS, Times
 
 NO_JSONB = r"\\u(0000|d[89a-f])|[0-9]{255}|[0-9]e[+-]?[0-9]{4}"
 """What a document of JSON holds, in any case of letters, that JSONB may refuse. https://www.postgresql.org/docs/current/datatype-json.html"""
@@ -182,6 +182,15 @@ class PostgresTimes(Times):
         # Infinity has no day index: like NULL, it belongs to no partition.
         # https://www.postgresql.org/docs/18/functions-datetime.html
         return f"(CASE WHEN ISFINITE({c}) THEN CAST({c} AS DATE) - DATE '1970-01-01' END)"
+
+    def microseconds(self, c: str, native: Kind) -> str:
+        # By day and clock, because EXTRACT(EPOCH) yields a double before version 14, and one has too few digits for late years.
+        fields = (("HOUR", "3600000000"), ("MINUTE", "60000000"), ("MICROSECONDS", "1"))
+        clock = " + ".join(f"CAST(EXTRACT({field} FROM {c}) AS BIGINT) * {each}" for field, each in fields)
+        if native.name == "time":
+            return f"({clock})"
+        within = f"CAST({self.day_index(c)} AS BIGINT) * 86400000000 + {clock}"
+        return f"CASE WHEN ISFINITE({c}) THEN {within} WHEN {c} IS NOT NULL THEN {MOST_MICROSECONDS} END"
 
     def year(self, c: str) -> str:
         # 1 BC is -1. https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT

@@ -149,6 +149,11 @@ class RedshiftTimes(PostgresTimes):
     def day_index(self, c: str) -> str:
         return f"(CAST({c} AS DATE) - DATE '1970-01-01')"  # Redshift has no infinite dates
 
+    def microseconds(self, c: str, native: Kind) -> str:
+        # https://docs.aws.amazon.com/redshift/latest/dg/r_DATEDIFF_function.html
+        at = f"DATE '1970-01-01' + {c}" if native.name == "time" else c
+        return f"DATEDIFF(microsecond, TIMESTAMP '1970-01-01 00:00:00', {at})"
+
     def year(self, c: str) -> str:
         # What EXTRACT yields before Christ is not documented, so such dates are moved by 4,800 years, after which the calendar repeats.
         moved = f"EXTRACT(YEAR FROM CAST({c} AS DATE) + {12 * 146_097}) - 4800"

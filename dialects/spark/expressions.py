@@ -115,6 +115,9 @@ class SparkTimes(Times):
     def day_index(self, c: str) -> str:
         return f"DATEDIFF({c}, DATE'1970-01-01')"
 
+    def microseconds(self, c: str, native: Kind) -> str:
+        return f"UNIX_MICROS(CAST({c} AS TIMESTAMP))"  # the session's time zone is pinned to UTC
+
     def seconds_since(self, c: str) -> str:
         return f"(UNIX_MICROS(CURRENT_TIMESTAMP()) - UNIX_MICROS(CAST({c} AS TIMESTAMP))) / 1000000"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dialects
-from auditor import service
+from auditor import conventions, service
 from auditor.cli._init import write
 from auditor.config import load, validate_settings
 from auditor.model import Verdict
@@ -21,6 +21,7 @@ from tests.live import LiveEngine, LivePair, chosen_pairs, engine_params
 pytestmark = pytest.mark.engines_in_turn
 
 KEYED = "init_orders"
+VARIABLES = ("SOURCE_PASSWORD", "TARGET_PASSWORD")
 
 
 def create(engine: LiveEngine, schema: str, *, partitioned: bool = False) -> None:
@@ -77,3 +78,24 @@ def test_spark_lists_the_tables_of_its_database(engine: LiveEngine) -> None:
     tables.execute(engine, "CREATE TABLE IF NOT EXISTS init_orders (id INT)")
     with closing(dialects.connect(engine.url)) as session:
         assert TableName("default", "init_orders") in session.dialect.catalogue.list_tables(session)
+
+
+@pytest.mark.parametrize("pair", chosen_pairs("mysql-postgres", "duckdb-redshift"), indirect=True)
+def test_tables_that_a_tool_writes_are_proposed_with_its_convention(pair: LivePair, tmp_path: Path) -> None:
+    q = {"mysql": "`{}`"}.get(pair.source.name, '"{}"').format
+    tables.execute(pair.source, f"CREATE TABLE {q('InitItems')} (id INTEGER PRIMARY KEY, {q('orderNote')} VARCHAR(20))")
+    tables.execute(pair.source, f"INSERT INTO {q('InitItems')} VALUES (1, 'a'), (2, 'b')")
+    tables.execute(
+        pair.target,
+        "CREATE TABLE init_items (id INTEGER, order_note VARCHAR(20), _fivetran_deleted BOOLEAN, _fivetran_synced TIMESTAMP)",
+        "INSERT INTO init_items VALUES (1, 'a', FALSE, NULL), (2, 'b', FALSE, NULL), (3, 'c', TRUE, NULL)",
+    )
+    path = tmp_path / "auditor.yaml"
+    write(path, pair.source.url, pair.target.url)
+    settings = load(path, dict.fromkeys(VARIABLES, "audit"))
+    (name,) = [name for name, audit in settings.audits.items() if audit.sources[0].table == "InitItems"]
+    assert settings.audits[name].target.table == "init_items"
+    assert settings.audits[name].target.follows == conventions.by_name("fivetran")
+    assert service.run_audit(settings, name).verdict is Verdict.MATCH
+    tables.execute(pair.source, f"DROP TABLE {q('InitItems')}")
+    tables.execute(pair.target, "DROP TABLE init_items")

@@ -54,9 +54,26 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("auditor.yaml").write_text(json.dumps(value), encoding="utf-8")
 
 
+def fill_as_fivetran() -> None:
+    """Let the target's orders be those of the page about conventions: as Fivetran writes them, two of them flagged by mistake."""
+    with duckdb.connect("shop.duckdb") as database:
+        database.execute("CREATE OR REPLACE TABLE orders (id BIGINT PRIMARY KEY, customerName VARCHAR, opens TIME)")
+        database.execute("INSERT INTO orders SELECT i, 'customer ' || i, TIME '09:30:00' FROM range(1, 101) r(i)")
+    with duckdb.connect("dwh.duckdb") as database:
+        own = "_fivetran_deleted BOOLEAN, _fivetran_synced TIMESTAMPTZ"
+        database.execute(f"CREATE OR REPLACE TABLE orders (id BIGINT, customer_name VARCHAR, opens VARCHAR, {own})")
+        values = "i, 'customer ' || i, '09:30:00', i > 100 OR i IN (5, 9), TIMESTAMPTZ '2026-03-01 00:00:00+00'"
+        database.execute(f"INSERT INTO orders SELECT {values} FROM range(1, 113) r(i)")
+        database.execute("UPDATE orders SET customer_name = 'other' WHERE id = 7")
+
+
 @pytest.mark.usefixtures("tables")
-def test_commands_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    for block in blocks("one-line.md", "console"):
+@pytest.mark.parametrize("page", ["one-line.md", "conventions.md"])
+def test_commands_print_what_is_shown(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if page == "conventions.md":
+        fill_as_fivetran()
+    assert blocks(page, "console")
+    for block in blocks(page, "console"):
         for command, shown in commands(block):
             program, *arguments = shlex.split(command, comments=True)
             assert program == "auditor"

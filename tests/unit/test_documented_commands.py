@@ -39,6 +39,7 @@ store: {url: "sqlite:///auditor.db"}
 WHOLE_PAGES = {
     "quickstart": "tests/pairs/test_documented_sessions.py",
     "one-line": "tests/unit/test_docs.py",
+    "conventions": "tests/unit/test_docs.py",
     "recipes": "tests/unit/test_docs.py",
     "segments": "tests/pipeline/test_segment_commands.py",
     "stream-and-table": "tests/pipeline/test_documented_events.py",

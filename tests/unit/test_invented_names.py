@@ -20,12 +20,13 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 import dialects
 import sql_templates
 from auditor import service
-from auditor.model import SIDES, Chunk, ColumnPlan, Plan, Prescan, Side
+from auditor.model import SIDES, Chunk, ColumnPlan, Followed, Plan, Prescan, Side, Versions
 from auditor.planning import planner
 from auditor.planning.columns import Endpoint
 from auditor.planning.prescan import plan_of_stretches
 from auditor.sql import distributions, render, row_text, table_copy, user_sql
 from auditor.sql.prescan import count_writes, key_ends, read_stretches
+from auditor.sql.relation import hidden_rows
 from auditor.sql.row_changes import RowStatements
 from auditor.sql.table_copy import BootstrapStatements, read_lines
 from auditor.testing.statements import CHUNK, METHODS, PARTITIONINGS, plan_of
@@ -111,6 +112,22 @@ def _prescans(dialect: Dialect, strategy: str, key: int) -> dict[str, Prescan]:
     return found
 
 
+def _statements_of_versions(dialect: Dialect, plan: Plan) -> dict[str, str]:
+    """Return the statements that read the latest rows of keys, and count those that a convention hides."""
+    key, value, *_ = (column.expression["source"] for column in plan.columns)
+    versions = Versions(key=(key,), latest=(value,), prefix=plan.prefix)
+    flagged = Followed(convention="own", flagged=f"({value} IS NULL)")
+    follows = replace(flagged, current=f"({versions.is_latest})")
+    here = replace(plan.sides["source"], where=follows.counted, versions=versions, follows=follows)
+    latest = replace(plan, sides={**plan.sides, "source": here})
+    return {
+        "latest": render.summary(latest, "source", dialect, Chunk(within=f"{key} <> 7")),
+        "latest by key": render.rows(latest, "source", dialect, f"{key} IN (16, 24)", [key], by_key=True),
+        "hidden": hidden_rows(replace(here, versions=None, follows=flagged), dialect),
+        "hidden versions": hidden_rows(here, dialect),
+    }
+
+
 def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
     """Return the statements of other subjects than summaries."""
     key, value, price, *_ = plan.columns
@@ -132,6 +149,7 @@ def _statements_of_rows(dialect: Dialect, plan: Plan) -> dict[str, str]:
         "every class": distributions.classes(plan, value, "source", dialect, 200),
         "console": service.console_script(plan, "source", dialect, 3600.0).split(";\n")[-1 - bool(dialect.END_SNAPSHOT) - 1],
     }
+    found |= _statements_of_versions(dialect, plan)
     for column, least, greatest in ((price, "0.50", "99.00"), (plan.columns[4], "2026-01-01 00:00:00", "2026-11-22 00:00:00")):
         borders = distributions.borders(column, least, greatest, 4)
         found[f"histogram {column.kind}"] = distributions.histogram(plan, column, "source", dialect, borders)
@@ -174,7 +192,7 @@ def _faults(scope: Scope, users: set[str]) -> Iterator[str]:
     is_result = all(isinstance(one.expression, exp.SetOperation) for one in _outer(scope))
     ours = {name for one in (scope, *_outer(scope)) for source in one.sources.values() for name in _outputs(source)}
     for name in scope.sources:
-        if name not in tables and not _is_ours(name):
+        if (name not in tables or _shows_all(scope.sources[name])) and not _is_ours(name):
             yield f"{name} is a table of ours without a prefix"
     for name in aliases:
         if not _is_ours(name) and (tables or not is_result):
@@ -183,6 +201,8 @@ def _faults(scope: Scope, users: set[str]) -> Iterator[str]:
         yield "a column without a name of ours may be taken for one by which rows are ordered"
     for column in scope.find_all(exp.Column):
         name = column.name.casefold()
+        if isinstance(column.this, exp.Star):
+            continue
         if column.this.args.get("quoted"):
             if column.table or not tables or name not in users:
                 yield f"{column.sql()} is no column of the only table of its scope"
@@ -203,19 +223,25 @@ def _outer(scope: Scope) -> Iterator[Scope]:
 
 
 def _is_users(source: exp.Expr | Scope) -> bool:
-    """Return whether it is a table of the user's, whose name is quoted; functions that yield rows are not."""
-    return isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)
+    """Return whether it has the columns of a user's table: one whose name is quoted, or all that is read of one; functions that yield rows
+    have not."""
+    return _shows_all(source) or (isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier))
+
+
+def _shows_all(source: exp.Expr | Scope) -> bool:
+    """Return whether it is a subquery that shows all columns of the user's table, with some of ours beside them."""
+    return isinstance(source, Scope) and isinstance(source.expression, exp.Select) and any(one.is_star for one in source.expression.selects)
 
 
 def _outputs(source: exp.Expr | Scope) -> set[str]:
     """Return the columns of a table of ours."""
-    if _is_users(source):
+    if _is_users(source) and not _shows_all(source):
         return set()
     expression = source.expression if isinstance(source, Scope) else source
     if isinstance(expression, exp.Lateral):
         expression = expression.this.this
     names = expression.named_selects if isinstance(expression, exp.Query) else expression.alias_column_names
-    return {name.casefold() for name in names}
+    return {name.casefold() for name in names} - {"*"}
 
 
 def _is_ours(name: str) -> bool:
@@ -297,6 +323,8 @@ def _for_others(dialect: Dialect) -> set[str]:
         ('SELECT a_k AS k FROM (SELECT "id" AS a_k FROM "t") AS a_r', "a_k is a column of ours without a table's name"),
         ('SELECT a_r.a_x AS k FROM (SELECT "id" AS a_k FROM "t") AS a_r', "a_r.a_x may be taken for a column of the user's table"),
         ('SELECT a_s.a_k AS k FROM (SELECT "id" AS a_k FROM "t") AS a_r', "a_s.a_k is of no table"),
+        ('SELECT "id" AS a_k FROM (SELECT a_r.*, 1 AS a_n FROM "t" a_r) AS s', "s is a table of ours without a prefix"),
+        ('SELECT a_n AS a_k FROM (SELECT a_r.*, 1 AS a_n FROM "t" a_r) AS a_s', "a_n is a column of ours without a table's name"),
         ('SELECT MIN("id") AS key_min FROM "t"', "key_min is a column of ours without a prefix"),
         ('SELECT (SELECT HEX("id") FROM "t" ORDER BY "id" LIMIT 1)', "may be taken for one by which rows are ordered"),
         (

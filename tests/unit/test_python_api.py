@@ -22,7 +22,7 @@ NOT_IN_PYTHON = {"source", "target", "key", "via", "schedule", "align", "summari
 
 def test_options_are_the_settings_of_an_audit() -> None:
     settings = {field.alias or name for name, field in Audit.model_fields.items()} - NOT_IN_PYTHON
-    assert set(get_type_hints(auditor.AuditOptions)) == settings | {"renamed"}
+    assert set(get_type_hints(auditor.AuditOptions)) == settings | {"renamed", "convention"}
 
 
 def test_exports() -> None:
