@@ -9,7 +9,7 @@ WORKERS ?= 3
 TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench load clean mutation
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench load clean mutation integrations
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,15 @@ chaos: $(VENV)/.test ## Kill everything a pipeline consists of while it replicat
 faults: $(VENV)/.test ## Inject faults into a pipeline, and write what each audit says of them into docs/faults.md (FAULTS='-k lost' for some)
 	scripts/engines.sh
 	$(BIN)/pytest -n 0 -s --chaos tests/faults $(FAULTS)
+
+# Each in an environment of its own, because their dependencies do not agree with each other's, nor with the auditor's.
+build/integrations/airflow: containers/airflow/pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --editable containers/airflow
+	touch $@
+
+integrations: $(VENV)/.test build/integrations/airflow ## Install Airflow, and try the package for it there
+	$(BIN)/pytest -n 0 --slow tests/integrations
 
 deep: $(VENV)/.test ## Run Hypothesis with many more examples, 10,000 random audits, 1,002 through a proxy that switches sessions, and 300 regression scripts of MariaDB (DEEP='--deep-seed 2' for others)
 	scripts/engines.sh

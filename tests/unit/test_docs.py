@@ -94,24 +94,6 @@ def recipe(name: str, language: str) -> str:
     return str(re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[0])
 
 
-class FailException(Exception):
-    pass
-
-
-@pytest.mark.usefixtures("tables")
-def test_airflow_task_fails_for_a_mismatch_and_returns_for_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow is not installed here: its decorators are stood in for, the task runs for real."""
-    monkeypatch.setitem(sys.modules, "airflow", stand_in("airflow"))
-    monkeypatch.setitem(sys.modules, "airflow.decorators", stand_in("airflow.decorators", dag=decorator, task=decorator))
-    monkeypatch.setitem(sys.modules, "airflow.exceptions", stand_in("airflow.exceptions", AirflowFailException=FailException))
-    program = recipe("Airflow", "python")
-    with pytest.raises(FailException, match="1 row missing, 1 changed"):
-        exec(compile(program, "recipes.md", "exec"), {})
-    exec(compile(program.replace('dwh.duckdb", "orders"', 'shop.duckdb", "orders_copy"'), "recipes.md", "exec"), {})
-    with pytest.raises(RuntimeError, match="nothing is known"):
-        exec(compile(program.replace('dwh.duckdb", "orders"', 'dwh.duckdb", "absent"'), "recipes.md", "exec"), {})
-
-
 @pytest.mark.usefixtures("tables")
 def test_dagster_check_passes_only_for_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dagster is not installed here: its decorators are stood in for, the check runs for real."""
