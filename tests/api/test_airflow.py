@@ -88,7 +88,7 @@ def package(own: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
     hook = SimpleNamespace(get_connection=lambda conn_id: asyncio.run(connected(conn_id)), aget_connection=connected)
     classes = {
         "dag": decorator,
-        "task": decorator,
+        "task": lambda _: Task,
         "BaseOperator": Task,
         "BaseSensorOperator": Task,
         "BaseOperatorLink": object,
