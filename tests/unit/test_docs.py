@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import duckdb
@@ -95,21 +94,6 @@ def recipe(name: str, language: str) -> str:
 
 
 @pytest.mark.usefixtures("tables")
-def test_dagster_check_passes_only_for_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dagster is not installed here: its decorators are stood in for, the check runs for real."""
-    text = SimpleNamespace(md=lambda text: text)
-    parts = {"AssetCheckResult": SimpleNamespace, "MetadataValue": text, "asset": decorator, "asset_check": decorator}
-    monkeypatch.setitem(sys.modules, "dagster", stand_in("dagster", **parts))
-    program = recipe("Dagster", "python")
-    for table, passed in (("orders", False), ("orders_copy", True), ("absent", False)):
-        names: dict[str, Any] = {}
-        exec(compile(program.replace('dwh.duckdb", "orders"', f'dwh.duckdb", "{table}"'), "recipes.md", "exec"), names)
-        found = names["orders_equal_the_source"]()
-        assert found.passed is passed
-        assert found.metadata["report"].startswith(f"```\n{found.metadata['verdict'].upper()}  audit")
-
-
-@pytest.mark.usefixtures("tables")
 def test_commands_of_the_other_recipes_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     cron = [line.split(maxsplit=5) for line in recipe("cron", "cron").splitlines() if not line.startswith("#")]
     assert all(CronSim(" ".join(fields[:5]), datetime(2026, 1, 1)) for fields in cron)
@@ -120,8 +104,8 @@ def test_commands_of_the_other_recipes_run(capsys: pytest.CaptureFixture[str], m
     ran = []
     for command in (part.strip() for line in lines for part in line.split("&&")):
         program, *arguments = shlex.split(command.partition(">>")[0])
-        if program != "auditor":
-            assert program in ("cd", "dbt", "pip", "./publish-report")
+        if program != "auditor" or arguments[0] == "init":  # of a manifest, which tests/integrations/test_dbt.py has
+            assert program in ("auditor", "cd", "dbt", "pip", "./publish-report")
             continue
         code = main(arguments)
         ran.append((arguments[0], code))
