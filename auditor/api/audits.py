@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from fastapi import Body, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from auditor import service
@@ -44,7 +44,7 @@ from auditor.api_models.run import Run
 from auditor.api_models.segment import RegisteredEntry, SegmentAuditStatus
 from auditor.config import KeyRange, TimeRange
 from auditor.history import records
-from auditor.model import SIDES, Method, Side
+from auditor.model import SIDES, Method, Side, parse_time
 from auditor.report import json as as_json
 from auditor.service import audits as audit_service
 from auditor.service import bisection, segment_audits, verification, workers
@@ -208,7 +208,13 @@ def get_bisection(app: App, name: AuditName) -> Bisection:
 def get_verification(
     app: App,
     name: AuditName,
-    through: Annotated[dt.datetime, Query(description="The moment; one without a zone is in UTC.", examples=["2026-11-01T00:00:00Z"])],
+    through: Annotated[
+        dt.datetime,
+        BeforeValidator(
+            parse_time
+        ),  # pydantic reads bare digits, as of a date without hyphens, as seconds since 1970: all would be verified
+        Query(description="The moment; one without a zone is in UTC.", examples=["2026-11-01T00:00:00Z"]),
+    ],
 ) -> Verification:
     """Say whether the audit, of tables or of segments, has verified everything up to a moment, or found a mismatch since."""
     return verification.verification(app.configured, app.store, name, through)

@@ -125,7 +125,7 @@ def _read_manifest(path: Path) -> list[_DbtTable]:
         raise ConfigError(f"{path} is a manifest of the version {version}; v12 can be read, which dbt 1.8 and later 1.x write")
     tables = []
     for node in nodes:
-        meta = {**node.get("config", {}).get("meta", {}), **node.get("meta", {})}
+        meta = {**((node.get("config") or {}).get("meta") or {}), **(node.get("meta") or {})}
         if "auditor" not in meta and node["resource_type"] != "source":
             continue
         try:
