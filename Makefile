@@ -9,7 +9,7 @@ WORKERS ?= 3
 TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench load clean mutation
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench load clean mutation integrations
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,29 @@ chaos: $(VENV)/.test ## Kill everything a pipeline consists of while it replicat
 faults: $(VENV)/.test ## Inject faults into a pipeline, and write what each audit says of them into docs/faults.md (FAULTS='-k lost' for some)
 	scripts/engines.sh
 	$(BIN)/pytest -n 0 -s --chaos tests/faults $(FAULTS)
+
+# Each in an environment of its own, because their dependencies do not agree with each other's.
+build/integrations/airflow: containers/airflow/pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --editable containers/airflow
+	touch $@
+
+build/integrations/dagster: containers/dagster/pyproject.toml pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --editable . --editable containers/dagster
+	touch $@
+
+# Later versions of dbt-core 1 and 2 fetch a part of theirs from elsewhere while they are installed.
+build/integrations/dbt:
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check 'dbt-core==1.10.*' 'dbt-duckdb==1.9.*'
+
+build/integrations/openlineage:
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check 'openlineage-python>=1.40,<2'
+
+integrations: $(VENV)/.test $(addprefix build/integrations/,airflow dagster dbt openlineage) ## Install Airflow, Dagster, dbt and OpenLineage's client, and try there what is for them
+	$(BIN)/pytest -n 0 --slow tests/integrations
 
 deep: $(VENV)/.test ## Run Hypothesis with many more examples, 10,000 random audits, 1,002 through a proxy that switches sessions, and 300 regression scripts of MariaDB (DEEP='--deep-seed 2' for others)
 	scripts/engines.sh

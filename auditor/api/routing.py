@@ -161,7 +161,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="A repeated request with the same key returns the result of the first and creates nothing.",
+        description="A repeated request with the same key returns what the first one created, and creates nothing.",
     ),
 ]
 RequiredIdempotencyKey = Annotated[

@@ -61,7 +61,9 @@ _LEFT_OUT = """
 def init(options: argparse.Namespace) -> int:
     """Write a configuration file."""
     path = Path(options.output)
-    proposals = write(path, options.source, options.target)
+    if options.from_dbt and not (options.source and options.target):
+        raise ConfigError("--from-dbt needs --source and --target: the database that tables come from, and the one that dbt reads")
+    proposals = write(path, options.source, options.target, Path(options.from_dbt) if options.from_dbt else None)
     audits, left_out = len(proposals.audits), len(proposals.left_out)
     proposed = f" with {audits} {'audit' if audits == 1 else 'audits'}" if audits else ""
     rest = f"; {left_out} {'table is' if left_out == 1 else 'tables are'} left out, and its end says why" if left_out else ""
@@ -70,19 +72,22 @@ def init(options: argparse.Namespace) -> int:
     return 0
 
 
-def write(path: Path, source: str | None = None, target: str | None = None) -> Proposals:
+def write(path: Path, source: str | None = None, target: str | None = None, manifest: Path | None = None) -> Proposals:
     """Write a configuration file and return the audits in it that come from the databases.
 
-    With both URLs each pair of tables of one name that can be audited becomes an audit, and each other table a comment that says why it
-    does not. A password in a URL is replaced by a variable, never written. Raises ConfigError if the file exists or cannot be written,
-    or no table can be audited.
+    With both URLs each pair of tables of one name that can be audited becomes an audit, or with a ``manifest`` of dbt each table that it
+    says the origin of, and each other table a comment that says why it does not. A password in a URL is replaced by a variable, never
+    written. Raises ConfigError if the file exists or cannot be written, or no table can be audited.
     """
     if path.exists():
         raise ConfigError(f"{path} already exists; write to another file with --output FILE")
-    proposals = service.propose_audits(source, target) if source and target else Proposals((), ())
+    proposals = Proposals((), ())
+    if source and target:
+        proposals = service.propose_from_dbt(manifest, source, target) if manifest else service.propose_audits(source, target)
     if source and target and not proposals.audits:
         reasons = "".join(f"\n  - {line}" for line in proposals.left_out)
-        raise ConfigError(f"no table can be audited as it is; run auditor init without URLs and write the audits by hand{reasons}")
+        way_out = "say in dbt where tables come from" if manifest else "run auditor init without URLs and write the audits by hand"
+        raise ConfigError(f"no table can be audited as it is; {way_out}{reasons}")
     head = _HEAD.format(
         schemes=", ".join(sorted(scheme for engine in dialects.working() for scheme in engine.schemes if "+" not in scheme)),
         source=yaml_scalar(_without_password(source, "SOURCE_PASSWORD") or "mysql://reader:${SOURCE_PASSWORD}@db1:3306/shop"),

@@ -112,8 +112,8 @@ def current_user() -> str:
 
 
 def notify_channels(configured: Settings, store: Store | None, report: Report) -> None:
-    """Notify the configured channels of a finished run; failures are printed to standard error."""
-    if store is None or not configured.notify.channels:
+    """Notify the configured channels and OpenLineage of a finished run; failures are printed to standard error."""
+    if store is None or not (configured.notify.channels or configured.notify.openlineage):
         return
     from auditor.service.notify import notify_run
 

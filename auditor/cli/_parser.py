@@ -95,10 +95,12 @@ def _add_audit_commands(command: AddCommand) -> None:
         "init",
         _lazy("_init", "init"),
         "Write a commented configuration",
-        "With --source and --target, it contains an audit for each table that exists on both sides.",
+        "With --source and --target, it contains an audit for each table that exists on both sides; with --from-dbt, too, for each table"
+        " that dbt says the origin of: meta: {auditor: {source: shop.orders, key: [id]}}.",
     )
     init.add_argument("--source", metavar="URL", help="source database, e.g. mysql://reader:password@db1:3306/shop")
     init.add_argument("--target", metavar="URL", help="target database, e.g. redshift://auditor:password@wh:5439/analytics")
+    init.add_argument("--from-dbt", metavar="MANIFEST", help="manifest of a dbt project that reads the target, target/manifest.json")
     init.add_argument("--output", metavar="FILE", default="auditor.yaml", help="file to write; it must not exist (default: %(default)s)")
     _add_quiet_option(init)
 

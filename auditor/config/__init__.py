@@ -43,7 +43,7 @@ from auditor.config._in_flight import Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings, RegistrySettings
 from auditor.config._methods import Counts, Ladder
-from auditor.config._notify import Channel, Notify, Occasion
+from auditor.config._notify import Channel, Notify, Occasion, OpenLineage
 from auditor.config._pipeline import (
     ANEW,
     AnalyzeSettings,
@@ -101,6 +101,7 @@ __all__ = [
     "MigrateSettings",
     "Notify",
     "Occasion",
+    "OpenLineage",
     "Override",
     "Partition",
     "PauseWhen",

@@ -97,6 +97,11 @@ class Settings(Strict):
             if audit not in (*self.audits, *self.segments) and audit.partition(".")[0] not in self.groups
         ]
         unknown += [
+            (("notify", "openlineage", "datasets", name), f"there is no connection {name!r}{suggest(name, self.connections)}")
+            for name in (self.notify.openlineage.datasets if self.notify.openlineage else ())
+            if name not in self.connections
+        ]
+        unknown += [
             ((*place, "connection"), f"there is no connection {connection!r}{suggest(connection, self.connections)}")
             for name, pipeline in self.pipelines.items()
             for place, connection in (
@@ -197,6 +202,7 @@ def find_secrets(settings: Settings) -> list[str]:
     urls += [pipeline.tracker.url for pipeline in settings.pipelines.values() if pipeline.tracker]
     secrets = [channel.url for channel in settings.notify.channels.values()] + [settings.keep.journal_key or ""]
     secrets += list_secrets(settings.brokers.values())
+    secrets += [settings.notify.openlineage.url, settings.notify.openlineage.token or ""] if settings.notify.openlineage else []
     urls += [pipeline.master for pipeline in settings.pipelines.values()]
     for url in urls:
         try:

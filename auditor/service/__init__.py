@@ -5,7 +5,7 @@ from __future__ import annotations
 from auditor.service.definitions import apply_overrides, audit, combined, definition, expand_legs
 from auditor.service.planning import CheckResult, check, compare_files, console_script, make_plan, plan_fingerprint, sql
 from auditor.service.running import run_audit
-from auditor.service.table_pairs import propose_audits
+from auditor.service.table_pairs import propose_audits, propose_from_dbt
 
 __all__ = [
     "CheckResult",
@@ -20,6 +20,7 @@ __all__ = [
     "make_plan",
     "plan_fingerprint",
     "propose_audits",
+    "propose_from_dbt",
     "run_audit",
     "sql",
 ]

@@ -1,5 +1,7 @@
 """Notifications about runs, patches and days: choose the occasion, write the message, send it. A failing channel never fails a run.
 
+OpenLineage has an event about each run, whatever the occasion.
+
 Messages contain keys but no other values of rows. The URL of a channel contains secrets, so texts of apprise and of drivers are never
 logged or returned; errors are described in our own words.
 """
@@ -11,7 +13,7 @@ import html
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -30,6 +32,7 @@ from auditor.quantities import format_duration, plural
 from auditor.report import day_text, formatting
 from auditor.report.day import Day, load_day
 from auditor.report.sentences import build_sentences, live_lines, lost_lines
+from auditor.service import lineage
 from auditor.store import Store, audit_state, notifications, runs
 from auditor.store import evidence as chains
 from auditor.store.audit_state import AuditState
@@ -89,16 +92,18 @@ def notify_run(
     evidence: Evidence | None = None,
     audits: Mapping[str, Audit] = {},
 ) -> list[str]:
-    """Send held messages, then notify the channels about a finished run if there is an occasion, with the head of its ``evidence``.
+    """Send the event of OpenLineage about a finished run, and held messages; then, if there is an occasion, notify the channels about the
+    run, with the head of its ``evidence``.
 
     Where other ones of ``audits`` name columns of the same target's table, messages are about the table, and it recovers once each of
     them matches. Returns one sentence per failure; never raises an AuditorError.
     """
-    if not notify.channels:
-        return []
     now = now or dt.datetime.now(dt.UTC)
+    failures = _send_lineage(notify, store, report, now, audits)
+    if not notify.channels:
+        return failures
     try:
-        failures = _send_held(notify, store, now)
+        failures += _send_held(notify, store, now)
         before = audit_state.get_state(store, report.audit)
         standing = load_standing(store, report.audit, None, {}, now)
         verdict = _verdict_after(report, standing)
@@ -118,7 +123,21 @@ def notify_run(
             audit_state.update_state(store, report.audit, notified_verdict=told, notified_failure=failed, notified_at=now)
         return [*failures, *filter(None, errors)]
     except StoreError as error:
-        return [log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
+        return [*failures, log_failure(f"no notification was sent about {formatting.visible(report.audit)}: {error}")]
+
+
+def _send_lineage(notify: Notify, store: Store, report: Report, now: dt.datetime, audits: Mapping[str, Audit]) -> list[str]:
+    """Send the event about a run, unless it was with other settings, or of an audit that nobody defined; returns the failure, if any."""
+    if notify.openlineage is None or report.other_settings or report.audit not in audits:
+        return []
+    try:
+        verdict = _verdict_after(report, load_standing(store, report.audit, None, {}, now))
+        if event := lineage.run_event(notify.openlineage, audits[report.audit], report, verdict, now):
+            settings = notify.openlineage
+            _within_limit("openlineage", lambda: lineage.post_event(settings, event))
+    except (NotifyError, StoreError) as error:
+        return [log_failure(str(error) if isinstance(error, NotifyError) else f"openlineage: no event was sent: {error}")]
+    return []
 
 
 def _load_table(store: Store, audits: Mapping[str, Audit], name: str, now: dt.datetime) -> TableStanding | None:
@@ -347,16 +366,20 @@ def log_failure(sentence: str) -> str:
 
 def send(name: str, channel: Channel, message: Message) -> None:
     """Send a message to a channel within ``send_limit`` seconds. Raises NotifyError, whose text contains nothing of the URL."""
-    name = formatting.visible(name)
+    _within_limit(f"channel {formatting.visible(name)}", lambda: _send_all(channel.url, message))
+
+
+def _within_limit(receiver: str, work: Callable[[], str]) -> None:
+    """Do what returns a failure or '' within ``send_limit`` seconds. Raises NotifyError."""
     results: list[str] = []
     # A service that sends a byte now and then would never time out in its plugin.
-    thread = threading.Thread(target=lambda: results.append(_send_all(channel.url, message)), name=f"notify {name}", daemon=True)
+    thread = threading.Thread(target=lambda: results.append(work()), name=f"notify {receiver}", daemon=True)
     thread.start()
     thread.join(limit := durations().send_limit)
     if not results:
-        raise NotifyError(f"channel {name}: the service did not answer within {limit:g} s")
+        raise NotifyError(f"{receiver}: the service did not answer within {limit:g} s")
     if results[0]:
-        raise NotifyError(f"channel {name}: {results[0]}")
+        raise NotifyError(f"{receiver}: {results[0]}")
 
 
 def _send_all(url: str, message: Message) -> str:

@@ -1,18 +1,24 @@
-"""The audits of the tables that two databases have in common: as they are proposed, and as a group of tables has them.
+"""The audits of the tables that two databases have in common: as they are proposed, by their names or by dbt, and as a group has them.
 
 The tables of a group are asked from the databases, or known from earlier runs.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+import dialects
 from auditor.config import Audit, AuditGroup, ConnectionSettings, Settings, is_pattern, validate_audit
+from auditor.config._base import Strict
 from auditor.connections.reader import Reader
 from auditor.conventions import folded_name, recognise
 from auditor.errors import ColumnRefused, ConfigError, NoSuchObject, PlanError
@@ -84,6 +90,78 @@ def _match_respelt(
     return respelt, [line for line in left_out if line not in matched]
 
 
+def propose_from_dbt(manifest: Path, source_url: str, target_url: str) -> Proposals:
+    """Plan an audit of each table that a manifest of dbt says the source of: ``meta: {auditor: {source: shop.orders, key: [id]}}``.
+
+    It may be of a source, model, snapshot or seed. Sources of dbt without it are left out by name. Raises ConfigError if the manifest
+    cannot be read, and AuditorError.
+    """
+    declared = _read_manifest(manifest)
+    connections = {"source": ConnectionSettings(url=source_url), "target": ConnectionSettings(url=target_url)}
+    home = dialects.parse_url(target_url).database or ""
+    audits, left_out = [], []
+    with Reader("init", {side: side for side in SIDES}, connections, patient=False).open() as reader:
+        for table in declared:
+            place = quote_parts(*filter(None, (table.schema, table.name)))
+            if table.source is None:
+                proposal: Proposal | str = "a source of dbt that no meta: {auditor: {source: ...}} says the origin of"
+            elif table.database and table.database.lower() not in (home.lower(), Path(home).stem.lower()):
+                proposal = f"dbt has it in the database {table.database}, and the target's URL is of another"
+            else:
+                proposal = _propose(reader, table.source, place, table.key)
+            if isinstance(proposal, Proposal):
+                audits.append(proposal)
+            else:
+                left_out.append(f"{place}: {proposal}")
+    return Proposals(tuple(audits), tuple(sorted(left_out)))
+
+
+class _Origin(Strict):
+    """What ``meta: {auditor: ...}`` of a manifest says of a table."""
+
+    source: str
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _DbtTable:
+    """A table of a manifest. ``source`` and ``key`` are as an audit has them; None for a source of dbt that says none."""
+
+    database: str
+    schema: str
+    name: str
+    source: str | None
+    key: tuple[str, ...] = ()
+
+
+def _read_manifest(path: Path) -> list[_DbtTable]:
+    """Return the tables of a manifest that have an origin, and all sources. Raises ConfigError."""
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        version = str(manifest["metadata"]["dbt_schema_version"])
+        nodes = [*manifest["sources"].values(), *manifest["nodes"].values()]
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}; dbt writes it with: dbt parse") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigError(f"{path} is no manifest of dbt; dbt writes it as target/manifest.json with: dbt parse") from None
+    if not version.endswith("/manifest/v12.json"):
+        raise ConfigError(f"{path} is a manifest of the version {version}; v12 can be read, which dbt 1.8 and later 1.x write")
+    tables = []
+    for node in nodes:
+        meta = {**((node.get("config") or {}).get("meta") or {}), **(node.get("meta") or {})}
+        if "auditor" not in meta and node["resource_type"] != "source":
+            continue
+        try:
+            origin = _Origin.model_validate(meta["auditor"]) if "auditor" in meta else None
+        except ValidationError as error:
+            what = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise ConfigError(f"{path}: meta: auditor: of {node['unique_id']}: {what}; write {{source: shop.orders, key: [id]}}") from None
+        name = node["identifier"] if node["resource_type"] == "source" else node["alias"]
+        known = (origin.source, origin.key) if origin else (None,)
+        tables.append(_DbtTable(node["database"] or "", node["schema"] or "", name, *known))
+    return tables
+
+
 def match_tables(
     source: Sequence[TableName], target: Sequence[TableName], called: Callable[[str], str] = str.lower
 ) -> tuple[Pairs, list[str]]:
@@ -144,8 +222,8 @@ def _counterparts(table: TableName, here: Sequence[TableName], there: Sequence[T
     ]
 
 
-def _propose(reader: Reader, source: str, target: str) -> Proposal | str:
-    """Return the audit of two tables, or why it cannot run."""
+def _propose(reader: Reader, source: str, target: str, key: tuple[str, ...] = ()) -> Proposal | str:
+    """Return the audit of two tables, by this key or else by a primary key, or why it cannot run."""
     if "${" in source + target:
         return "a configuration takes the ${ in its name for a variable"
     values = {"source": {"connection": "source", "table": source}, "target": {"connection": "target", "table": target}}
@@ -155,8 +233,7 @@ def _propose(reader: Reader, source: str, target: str) -> Proposal | str:
         if known:
             values["target"]["convention"] = known.name
             ends = introspect.describe_tables(reader, Audit.model_validate(values))
-        key: tuple[str, ...] = ()
-        if not ends["source"].table.primary_key:
+        if not key and not ends["source"].table.primary_key:
             if not ends["target"].table.primary_key:
                 return "no primary key on either side; write its audit with key: [column, ...]"
             key = _key_of_target(ends["source"].table.columns, ends["target"].table.primary_key)

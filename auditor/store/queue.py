@@ -78,8 +78,9 @@ def enqueue_run(
 ) -> Enqueued:
     """Enqueue a run of an audit, or return the audit's run that is pending or running already.
 
-    If ``idempotency_key`` was used before, returns the run of the earlier request, as long as it is stored. ``request`` is what the key
-    stands for; by default the audit and the overrides. Raises ConfigError if the key was used for another request, and QueueFull if
+    If ``idempotency_key`` was used before, returns the run that the earlier request created, as long as it is stored: a request that met
+    a run of somebody else created none, and its key is free. ``request`` is what the key stands for; by default the audit and the
+    overrides. Raises ConfigError if the key was used for another request, and QueueFull if
     ``max_pending`` runs are pending.
     """
     requested = {"audit": audit, "overrides": dict(overrides)}
@@ -91,7 +92,7 @@ def enqueue_run(
         if idempotency_key is not None and (earlier := _find_request(connection, idempotency_key, request_hash)):
             return earlier
         enqueued = _insert_or_join(connection, definition, values, max_pending)
-        if idempotency_key is not None:
+        if idempotency_key is not None and enqueued.how == "new":
             number = get_run_number(connection, enqueued.run)
             connection.execute(insert(idempotency_keys).values(hash=_hash(idempotency_key), run=number, request_hash=request_hash))
         return enqueued

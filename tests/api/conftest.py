@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pytest
+import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -19,6 +22,7 @@ from auditor.api import authentication, create_app
 from auditor.api.middleware import RateLimit
 from auditor.api_models.access import Scope
 from auditor.durations import durations
+from auditor.service.workers import Workers
 from auditor.store import Store, open_store, tokens
 
 PASSWORD = "hunter2-of-the-warehouse"
@@ -146,3 +150,20 @@ def reset_rate_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reset the rate limits, so that requests of earlier tests do not count."""
     monkeypatch.setattr(authentication, "wrong_tokens", RateLimit(authentication.MAX_WRONG_TOKENS))
     monkeypatch.setattr(authentication, "token_limits", {})
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
+    """A service with one worker that listens on a local port, and its URL."""
+    with TemporaryService(tmp_path_factory.mktemp("listening")) as found:
+        server = uvicorn.Server(uvicorn.Config(found.app, port=0, log_config=None, server_header=False, lifespan="off"))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.02)
+        workers = Workers(found.settings, found.store, 1)
+        workers.start()
+        yield found, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        workers.stop(5)
+        server.should_exit = True
+        thread.join(10)

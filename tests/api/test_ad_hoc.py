@@ -26,9 +26,6 @@ from auditor.store import audit_state, events, pruning, queue, run_lifecycle, ru
 from auditor.store.schema import audit_versions as definitions
 from auditor.summary import arrays
 from tests.api.conftest import Service, TemporaryService, make_client
-from tests.api.test_client import listening
-
-__all__ = ["listening"]
 
 ORDERS: dict[str, Any] = {
     "source": {"connection": "shop", "table": "orders"},

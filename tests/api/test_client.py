@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPResponse
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from auditor import cli
 from auditor.api_models.pipeline import PipelinePause
@@ -29,26 +27,8 @@ from auditor.errors import (
     UnknownRun,
     Unreachable,
 )
-from auditor.service.workers import Workers
-from tests.api.conftest import Service, TemporaryService
+from tests.api.conftest import Service
 from tests.durations import SetDurations
-
-
-@pytest.fixture(scope="module")
-def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
-    """A service with one worker that listens on a local port, and its URL."""
-    with TemporaryService(tmp_path_factory.mktemp("listening")) as found:
-        server = uvicorn.Server(uvicorn.Config(found.app, port=0, log_config=None, server_header=False, lifespan="off"))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.02)
-        workers = Workers(found.settings, found.store, 1)
-        workers.start()
-        yield found, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        workers.stop(5)
-        server.should_exit = True
-        thread.join(10)
 
 
 @pytest.fixture

@@ -12,9 +12,6 @@ from auditor import cli, service
 from auditor.service.workers import run_pending
 from auditor.store import runs
 from tests.api.conftest import Service, TemporaryService
-from tests.api.test_client import listening
-
-__all__ = ["listening"]
 
 INSIDE = {"from": 600, "to": 710}
 

@@ -20,7 +20,7 @@ from scripts import command_reference, references, settings_reference
 from tests import documents
 
 KEYS = {name for name, _ in settings_reference.written_fields(Settings)}
-FOREIGN = {"jobs"}
+FOREIGN = {"sources", "jobs"}
 """A key of files that belong to other programs: GitHub Actions."""
 
 CONNECTION = {"url": "duckdb:///file.duckdb", "write": {"url": "duckdb:///file.duckdb"}}

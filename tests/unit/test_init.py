@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import quote
 
@@ -177,3 +178,91 @@ def test_sides_without_a_common_table_are_rejected(tmp_path: Path, capsys: pytes
     error = capsys.readouterr().err
     assert "no table can be audited as it is" in error
     assert "\n  - mine: only in the source\n  - theirs: only in the target" in error
+
+
+# by a manifest of dbt
+
+
+def dbt_table(kind: str, name: str, origin: object = None, **more: object) -> dict[str, object]:
+    """Return a table as a manifest has it; tests/integrations/test_dbt.py reads what dbt itself writes."""
+    meta = {} if origin is None else {"auditor": origin}
+    names = {"name": "another", "identifier" if kind == "source" else "alias": name}
+    return {
+        "resource_type": kind,
+        "unique_id": f"{kind}.shop.{name}",
+        "database": "target",
+        "schema": "main",
+        "meta": meta,
+        **names,
+        **more,
+    }
+
+
+def write_manifest(path: Path, *tables: dict[str, object], version: str = "v12") -> str:
+    made = {
+        kind: {str(one["unique_id"]): one for one in tables if (one["resource_type"] == "source") is is_source} for kind, is_source in KINDS
+    }
+    address = f"https://schemas.getdbt.com/dbt/manifest/{version}.json"
+    path.write_text(json.dumps({"metadata": {"dbt_schema_version": address}, **made}), encoding="utf-8")
+    return str(path)
+
+
+KINDS = (("sources", True), ("nodes", False))
+
+
+def test_a_manifest_says_which_tables_are_audited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source, target = create_databases(
+        tmp_path,
+        "CREATE SCHEMA shop; CREATE TABLE shop.orders (id INTEGER PRIMARY KEY); CREATE TABLE shop.lines (id INTEGER, n INTEGER);",
+        "CREATE TABLE raw_orders (id INTEGER); CREATE TABLE orders (id INTEGER); CREATE VIEW lines AS SELECT 1 AS id, 2 AS n;",
+    )
+    manifest = write_manifest(
+        tmp_path / "manifest.json",
+        dbt_table("source", "raw_orders", {"source": "shop.orders"}),
+        dbt_table("source", "unsaid"),
+        dbt_table("source", "absent", {"source": "shop.orders"}),
+        dbt_table("source", "elsewhere", {"source": "shop.orders"}, database="other"),
+        dbt_table("model", "lines", None, config={"meta": {"auditor": {"source": "shop.lines", "key": ["id", "n"]}}}),
+        dbt_table("model", "orders"),
+        dbt_table("test", "unique"),
+    )
+    assert main(["init", "--source", source, "--target", target, "--from-dbt", manifest]) == 0
+    assert capsys.readouterr().err == "wrote auditor.yaml with 2 audits; 3 tables are left out, and its end says why\n"
+    audits = load(Path("auditor.yaml"), {}).audits.values()
+    found = {(audit.sources[0].table, audit.target.table, audit.key) for audit in audits}
+    assert found == {("shop.orders", "main.raw_orders", ()), ("shop.lines", "main.lines", ("id", "n"))}
+    assert main(["check"]) == 0
+    left_out = [line.removeprefix("  # ") for line in Path("auditor.yaml").read_text(encoding="utf-8").splitlines()[-3:]]
+    assert left_out[0].startswith("main.absent: target: there is no table main.absent")
+    assert left_out[1] == "main.elsewhere: dbt has it in the database other, and the target's URL is of another"
+    assert left_out[2] == "main.unsaid: a source of dbt that no meta: {auditor: {source: ...}} says the origin of"
+
+
+@pytest.mark.parametrize(
+    ("table", "version", "said"),
+    [
+        (dbt_table("source", "a", {"key": ["id"]}), "v12", "meta: auditor: of source.shop.a: source: Field required"),
+        (dbt_table("source", "a", {"source": "b", "keys": ["id"]}), "v12", "keys: Extra inputs are not permitted"),
+        (dbt_table("source", "a"), "v20", "is a manifest of the version https://schemas.getdbt.com/dbt/manifest/v20.json"),
+        (dbt_table("source", "a"), "v12", "no table can be audited as it is; say in dbt where tables come from"),
+    ],
+)
+def test_a_manifest_that_says_nothing_usable_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: dict[str, object], version: str, said: str
+) -> None:
+    source, target = create_databases(tmp_path, keyed("a"), keyed("a"))
+    manifest = write_manifest(tmp_path / "manifest.json", table, version=version)
+    command = ["init", "--source", source, "--target", target, "--output", str(tmp_path / "new.yaml"), "--from-dbt"]
+    assert main([*command, manifest]) == 2
+    assert said in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "absent.json")]) == 2
+    assert "No such file or directory; dbt writes it with: dbt parse" in capsys.readouterr().err
+    (tmp_path / "manifest.json").write_text("[]", encoding="utf-8")
+    assert main([*command, manifest]) == 2
+    assert "is no manifest of dbt" in capsys.readouterr().err
+    assert main(["init", "--from-dbt", manifest, "--output", str(tmp_path / "new.yaml")]) == 2
+    assert "--from-dbt needs --source and --target" in capsys.readouterr().err
+    assert not (tmp_path / "new.yaml").exists()
