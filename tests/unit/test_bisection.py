@@ -249,7 +249,7 @@ def test_merges_whose_keys_changed_once_are_told_as_all_others_are(monkeypatch: 
         count = drawn.integers(1, 7)
         keys = drawn.integers(0, 5, count)
         of_events = [drawn.integers(0, 4, count), drawn.integers(0, 2, count), drawn.choice([-1, 1], count), keys // 2, keys % 2 + 1]
-        images = Images(*of_events, (keys * 10 + drawn.integers(0, 2, count)).reshape(-1, 1))
+        images = Images(*of_events, (keys * 10 + drawn.integers(0, 2, count)).reshape(-1, 1))  # type: ignore[call-arg]
         single += usual(images)
         left, contradicted = rows_left(images)
         with monkeypatch.context() as patched:
