@@ -50,8 +50,8 @@ class PostgresWriting(Writing):
     OVERRIDES_IDENTITY: ClassVar[str] = "OVERRIDING SYSTEM VALUE "
     STAGING_TABLE = "UNLOGGED TABLE"
     MERGE_SETTINGS: ClassVar[Sequence[str]] = ("SET enable_hashjoin TO off",)
-    """Of a staging table the planner knows nothing, and then joins it by a hash of the whole target, whose index it has: up to eight times as
-    dear. https://www.postgresql.org/docs/current/runtime-config-query.html#RUNTIME-CONFIG-QUERY-ENABLE"""
+    """The planner knows nothing of a staging table, and would join it by a hash of the whole target in place of the index of its key.
+    https://www.postgresql.org/docs/current/runtime-config-query.html#RUNTIME-CONFIG-QUERY-ENABLE"""
     LOCK_POSITIONS: ClassVar[str] = "SELECT pg_advisory_xact_lock({number})"
     """https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS"""
     LINES: ClassVar[LineFormat] = LINES
