@@ -69,6 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--deep-script", action="append", default=[], help="one regression script by its name, as main/alter_table, instead")
     group.addoption("--chaos", action="store_true", help="run the tests that kill everything a pipeline consists of, and no others")
     group.addoption("--chaos-events", type=int, default=500_000, help="changes that each of these tests replicates (default: %(default)s)")
+    group.addoption("--chaos-batches", type=int, default=10_000, help="batches among which faults are hidden (default: %(default)s)")
     group.addoption("--chaos-kills", type=int, default=30, help="kills, of which one at each named step (default: %(default)s)")
     group.addoption(
         "--chaos-targets",

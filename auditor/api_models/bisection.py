@@ -35,7 +35,8 @@ class Parting(ApiModel):
 
     cause: Literal["merge", "target", "log", "before", "unknown"] = Field(
         description="`merge`: a merge did otherwise than the source's log says. `target`: others changed the target."
-        " `log`: the source was changed and its log did not hold that. `before`: they differed when the ledger began."
+        " `log`: the source was changed and no staged event says so, because its log did not hold it, or it was lost before it was staged."
+        " `before`: they differed when the ledger began."
     )
     sentence: str
     why: str = Field(description="Why the cause cannot be told; empty if it is known.")

@@ -283,9 +283,10 @@ def _sentence(
         case "target":
             text = f"others changed rows in the target {between}, in {rows}"
         case "log":
-            text = f"rows of the source were changed, and its log did not hold it, {between}, in {rows}"
+            text = f"rows of the source were changed {between}, in {rows}"
             if batch:
-                text = f"the log did not hold a change of the source that came before batch {batch.last:,}, in {rows}"
+                text = f"rows of the source were changed before batch {batch.last:,}, in {rows}"
+            text += ", and no staged event says so: its log did not hold it, or it was lost before it was staged"
         case "before":
             text = f"rows differed already when a run first compared them, in {rows}"
         case _:

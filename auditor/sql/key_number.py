@@ -22,8 +22,10 @@ LETTER_GROUPS = 256
 
 
 def partition(plan: Plan, side: Side, dialect: Dialect) -> str:
-    """Return SQL of a row's partition id; NULL for a row whose key holds a NULL."""
+    """Return SQL of a row's partition id; NULL for a row whose key holds a NULL, unless all rows are one partition."""
     how = plan.partitioning
+    if how.strategy == "whole":
+        return "0"
     column = plan.columns[how.column]
     if how.strategy == "range":
         return dialect.numbers.floor_divide(column.expression[side], how.size, column.native[side])

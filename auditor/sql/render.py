@@ -36,7 +36,7 @@ def summary(plan: Plan, side: Side, dialect: Dialect, chunk: Chunk, console: str
         return prescan.digests(plan, side, dialect, chunk, where(plan, side, chunk))
     barrier = dialect.OPTIMIZER_BARRIER_COLUMN
     fragments = {
-        "partition": "0" if plan.partitioning.strategy == "whole" else partition(plan, side, dialect),
+        "partition": partition(plan, side, dialect),
         **_key_columns(plan, side, dialect),
         "p": plan.prefix,
         "table": of_chunk(plan, side, dialect, chunk),

@@ -49,6 +49,9 @@ class PostgresWriting(Writing):
     """A deferred constraint would fail at COMMIT, after every statement looked right."""
     OVERRIDES_IDENTITY: ClassVar[str] = "OVERRIDING SYSTEM VALUE "
     STAGING_TABLE = "UNLOGGED TABLE"
+    MERGE_SETTINGS: ClassVar[Sequence[str]] = ("SET enable_hashjoin TO off",)
+    """The planner knows nothing of a staging table, and would join it by a hash of the whole target in place of the index of its key.
+    https://www.postgresql.org/docs/current/runtime-config-query.html#RUNTIME-CONFIG-QUERY-ENABLE"""
     LOCK_POSITIONS: ClassVar[str] = "SELECT pg_advisory_xact_lock({number})"
     """https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS"""
     LINES: ClassVar[LineFormat] = LINES

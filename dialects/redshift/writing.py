@@ -53,6 +53,7 @@ class RedshiftWriting(PostgresWriting):
     MERGES_BY_UPDATE: ClassVar[bool] = False
     CARRIES_ON_RENAME: ClassVar[bool] = False
     STAGING_TABLE = "TEMPORARY TABLE"
+    MERGE_SETTINGS = ()
     LOCK_POSITIONS = "LOCK {positions}"
     """Else two merges could each read the position before the other's commit: a transaction sees what was committed before its first
     statement, of which LOCK is none. https://docs.aws.amazon.com/redshift/latest/dg/r_LOCK.html"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import random
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auditor.api import create_app
 from auditor.api_models.bisection import Bisection, Parting
 from auditor.cli import main
 from auditor.connections.writer import open_writer
@@ -24,7 +26,8 @@ from auditor.run.live import running_sums
 from auditor.run.live.ledger import Deviation, Entry, LedgerStatements, record
 from auditor.service import bisection, running
 from auditor.sql.merge import MergeStatements
-from auditor.store import live_epochs
+from auditor.store import live_epochs, tokens
+from tests.api.conftest import make_client
 from tests.live import Engines
 from tests.pipeline.aligned_road import AUDIT, AlignedRoad
 
@@ -280,7 +283,7 @@ def test_a_hundred_thousand_batches_are_searched_without_a_scan(road: Road) -> N
 
 
 @pytest.mark.parametrize("road", [MARIADB_POSTGRES], indirect=True)
-def test_the_command_says_it_in_words_and_as_json(road: Road, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_the_api_and_the_page_say_the_same(road: Road, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["bisect", AUDIT, "--config", str(road.config_file)]
     road.quiet(1)
     assert main(asked) == 0
@@ -293,5 +296,12 @@ def test_the_command_says_it_in_words_and_as_json(road: Road, capsys: pytest.Cap
     assert main(asked) == 1
     out = capsys.readouterr().out
     assert "others changed rows in the target between " in out and f"in keys {SIZE} to {2 * SIZE - 1}" in out
-    road.execute(f"DROP TABLE {road.schema}.auditor_ledger")
+    secret = tokens.create_token(road.store, name="reader", scope="read")
+    with make_client(create_app(road.settings, road.store), headers={"Authorization": f"Bearer {secret}"}) as client:
+        assert Bisection.from_json(client.get(f"/api/v1/audits/{AUDIT}/bisection").raise_for_status().text) == found
+        assert f'href="/audits/{AUDIT}/bisection"' in client.get(f"/audits/{AUDIT}").raise_for_status().text
+        page = html.unescape(client.get(f"/audits/{AUDIT}/bisection").raise_for_status().text)
+        assert found.sentence[1:] in page and '<span class="tag">lasts</span>' in page
+        road.execute(f"DROP TABLE {road.schema}.auditor_ledger")
+        assert "it cannot be told, because the target has no table" in client.get(f"/audits/{AUDIT}/bisection").text.replace("It", "it")
     assert main(asked) == 3 and "it cannot be told, because the target has no table" in capsys.readouterr().out

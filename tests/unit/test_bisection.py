@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from auditor.errors import LiveSummariesWrong
+from auditor.pipeline.live import images as module
 from auditor.pipeline.live.images import Images, rows_left
 from auditor.run.live import running_sums
 from auditor.run.live.bisection import Bisection, Checked, bisect
@@ -240,6 +241,22 @@ def test_the_log_says_what_is_left_and_where_it_contradicts_itself() -> None:
     assert left((1, 0, -1, 1), (1, 0, 1, 2), (2, 0, -1, 7), (2, 0, 1, 8))[1] == {0}, "a change between both is missing"
     assert left((1, 0, 1, 1), (2, 0, 1, 1))[1] == {0}
     assert left((1, 0, 1, 101), (2, 0, 1, 201))[1] == set(), "other partitions"
+
+
+def test_merges_whose_keys_changed_once_are_told_as_all_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, single, usual = np.random.default_rng(7), 0, module._are_single
+    for _ in range(3000):
+        count = drawn.integers(1, 7)
+        keys = drawn.integers(0, 5, count)
+        of_events = [drawn.integers(0, 4, count), drawn.integers(0, 2, count), drawn.choice([-1, 1], count), keys // 2, keys % 2 + 1]
+        images = Images(*of_events, (keys * 10 + drawn.integers(0, 2, count)).reshape(-1, 1))  # type: ignore[call-arg]
+        single += usual(images)
+        left, contradicted = rows_left(images)
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "_are_single", lambda _: False)
+            in_order, named = rows_left(images)
+        assert sorted(images.hashes[left].tolist()) == sorted(images.hashes[in_order].tolist()) and contradicted == named, images
+    assert 1000 < single < 2900
 
 
 def test_folding_keeps_what_deviates_and_says_what_it_loses(world: World) -> None:

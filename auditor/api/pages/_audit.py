@@ -29,7 +29,7 @@ from auditor.report import formatting, html
 from auditor.report.day import TREND_DAYS, not_compared
 from auditor.report.heatmap import build_heatmap
 from auditor.report.rolling import WholeTable, build_whole_table
-from auditor.service import audits, stored_runs, workers
+from auditor.service import audits, bisection, stored_runs, workers
 from auditor.store import audit_state, runs
 from auditor.store import bootstraps as stored_bootstraps
 from auditor.store.runs import StoredRun
@@ -74,6 +74,14 @@ def download_script(app: App, visitor: Reader, name: str, side: Side, method: Li
     with slow_request():
         script = service.sql(app.settings, name, (side,), method or None)[side]
     return PlainTextResponse(script, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/audits/{name:path}/bisection")
+def bisection_page(request: Request, app: App, visitor: Reader, name: str) -> HTMLResponse:
+    """Show at which merges the audit's tables parted, and who parted them, as its ledger has it."""
+    with slow_request():
+        found = bisection.bisect(app.settings, app.store, name)
+    return render_page(request, "bisection.html", visitor=visitor, name=name, found=found)
 
 
 @router.get("/compare")

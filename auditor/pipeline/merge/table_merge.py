@@ -625,9 +625,9 @@ def _merge_one(session: Session, where: Where, step: Step, load: Load, expected:
         session.execute_all(statements.merge(step.attempt, bounds))
         return {}
     session.execute_all(statements.prepare(step.attempt, bounds))
-    found = read_touched(session, statements, expected, bounds)
+    found = read_touched(session, statements, expected, bounds, "found")
     session.execute_all(statements.change(bounds))
-    left = read_touched(session, statements, expected, bounds)
+    left = read_touched(session, statements, expected, bounds, "left")
     touched = compare_touched(session, statements, expected, found, left)
     session.execute_all(statements.clear())
     return touched

@@ -14,13 +14,15 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from auditor.connections.writer import create_table
 from auditor.errors import AuditorError, ConnectionLost, LiveSummariesWrong, NoSuchObject
-from auditor.model import Chunk, LiveEpoch, Plan
-from auditor.pipeline.live.images import Images, add_up, rows_left
+from auditor.model import Chunk, LiveEpoch, Partitioning, Plan
+from auditor.pipeline.live.images import LOW, WORD, Images, add_up, rows_left
 from auditor.run.live import plans, running_sums
 from auditor.run.live.ledger import Deviation, Entry, LedgerStatements, fold, read_entries, record
 from auditor.run.live.running_sums import Link
@@ -28,7 +30,7 @@ from auditor.run.scan import summarise
 from auditor.sql import render
 from auditor.sql.merge import Bound, MergeStatements
 from auditor.store import Store, live_epochs
-from auditor.summary.arrays import Summaries
+from auditor.summary.arrays import Integers, Summaries
 from dialects import Session
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,12 @@ MOST_ENTRIES = 100_000
 MOST_CHARACTERS = 4 << 20
 """Characters of the bodies in a ledger's older half beyond which they become one."""
 
+Moment: TypeAlias = Literal["found", "left"]
+"""Before a merge changes the target's rows, or after."""
+
+Total: TypeAlias = tuple[int, int, int]
+"""A number of rows, and the sums of the two words of the first 60 bits of their hashes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
@@ -46,19 +54,33 @@ class Expected:
 
     epoch: LiveEpoch
     plan: Plan
-    left: Summaries
-    """The rows of the keys that they changed, after them."""
-    found: Summaries
-    """The same before them: ``left`` without what the events change."""
-    contradicted: frozenset[int]
-    """The partitions in which events contradict each other."""
     images: Images
     """The events' rows."""
+    is_left: npt.NDArray[np.bool_]
+    """Which of these are there after the events."""
+    contradicted: frozenset[int]
+    """The partitions in which events contradict each other."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no events."""
-        return not len(self.left) and not len(self.found)
+    def total(self, moment: Moment) -> Total:
+        """Return the number of the rows of the keys that the events change, and the sums of their words."""
+        left = _total(self.images.hashes[self.is_left], 1)
+        if moment == "left":
+            return left
+        changes = _total(self.images.hashes, self.images.sign)
+        return left[0] - changes[0], left[1] - changes[1], left[2] - changes[2]
+
+    def sums(self, moment: Moment) -> Summaries:
+        """Return the sums of these rows by partition."""
+        left = add_up(self.images.chosen(self.is_left), self.plan)
+        if moment == "left":
+            return left
+        return running_sums.changed(running_sums.add([left, running_sums.minus(add_up(self.images, self.plan))]))
+
+
+def _total(hashes: Integers, signs: Integers | int) -> Total:
+    first = hashes[:, 0]
+    rows = int(np.sum(signs)) if not isinstance(signs, int) else len(first) * signs
+    return rows, int(np.sum(signs * (first >> WORD))), int(np.sum(signs * (first & LOW)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +107,7 @@ class LedgerFailed(Exception):
 
 def expect(epoch: LiveEpoch, plan: Plan, images: Images) -> Expected:
     """Return what the events of a merge, whose rows these are, say of the target's rows."""
-    is_left, contradicted = rows_left(images)
-    left = add_up(images.chosen(is_left), plan)
-    found = running_sums.add([left, running_sums.minus(add_up(images, plan))])
-    return Expected(epoch, plan, left, running_sums.changed(found), contradicted, images)
+    return Expected(epoch, plan, images, *rows_left(images))
 
 
 def make_table(session: Session, schema: str, epoch: str) -> None:
@@ -101,18 +120,34 @@ def make_table(session: Session, schema: str, epoch: str) -> None:
 
 
 def read_touched(
-    session: Session, statements: MergeStatements, expected: Mapping[str, Expected], bounds: Sequence[Bound]
+    session: Session, statements: MergeStatements, expected: Mapping[str, Expected], bounds: Sequence[Bound], moment: Moment
 ) -> dict[str, Summaries]:
-    """Return the target's rows, by epoch, of the keys that a prepared merge changes, now. Raises LedgerFailed and ConnectionLost."""
-    found = {}
+    """Return how the target's rows of the keys that a prepared merge changes differ now from what its events say, by epoch and partition.
+
+    Raises LedgerFailed and ConnectionLost.
+    """
+    differences = {}
     for epoch, one in expected.items():
         try:
-            found[epoch] = _read(session, one.plan, statements.touched(bounds))
+            differences[epoch] = _differences(session, one, statements.touched(bounds), moment)
         except ConnectionLost:
             raise
         except AuditorError as error:
             raise LedgerFailed(epoch, error) from error
-    return found
+    return differences
+
+
+def _differences(session: Session, expected: Expected, tables: Sequence[str], moment: Moment) -> Summaries:
+    """Return the differences by partition; where the sums over all partitions are right, these are not read.
+
+    A row's hash covers its key, so that equal sums of 60 bits a row are those of equal rows in whatever partitions.
+    """
+    plan = expected.plan
+    read = _read(session, replace(plan, method="signature", partitioning=Partitioning(strategy="whole")), tables)
+    words = read.words.sum(axis=0)
+    if (int(read.rows.sum()), int(words[0]), int(words[1])) == expected.total(moment):
+        return running_sums.none(*plans.widths(plan))
+    return running_sums.changed(running_sums.add([_read(session, plan, tables), running_sums.minus(expected.sums(moment))]))
 
 
 def _read(session: Session, plan: Plan, tables: Sequence[str]) -> Summaries:
@@ -136,11 +171,13 @@ def compare_touched(
     found: Mapping[str, Summaries],
     left: Mapping[str, Summaries],
 ) -> dict[str, Touched]:
-    """Return what a merge did, by epoch, whose staged changes are not cleared yet. Raises LedgerFailed and ConnectionLost."""
+    """Return what a merge did, by epoch, whose staged changes are not cleared yet. Raises LedgerFailed and ConnectionLost.
+
+    ``found`` and ``left`` are the differences that `read_touched` returned before it and after it.
+    """
     touched = {}
     for epoch, one in expected.items():
-        wrote = running_sums.changed(running_sums.add([left[epoch], running_sums.minus(one.left)]))
-        replaced = running_sums.changed(running_sums.add([found[epoch], running_sums.minus(one.found)]))
+        wrote, replaced = left[epoch], found[epoch]
         deviation = Deviation(wrote, replaced, one.contradicted)
         if only := {*replaced.partition.tolist()} - {*wrote.partition.tolist()}:
             try:
@@ -180,7 +217,7 @@ def _compare_keys(
 
 def enter(expected: Expected, touched: Touched | None, link: Link) -> Entry:
     """Return the entry of a merge. Raises LedgerFailed if it merged events and did not read the rows that they touch."""
-    if touched is None and not expected.is_empty:
+    if touched is None and len(expected.images):
         raise LedgerFailed(expected.epoch.id, LiveSummariesWrong("this way of merging does not keep one"))
     body = record(touched.deviation) if touched else ""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")

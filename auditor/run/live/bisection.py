@@ -29,8 +29,8 @@ from auditor.summary.arrays import Summaries
 from auditor.summary.key_number import P
 
 Cause: TypeAlias = Literal["merge", "target", "log", "before", "unknown"]
-"""Who parted target and source: a merge, a change of the target by others, one of the source that its log did not hold, or one that was
-there when the ledger began."""
+"""Who parted target and source: a merge, a change of the target by others, one of the source that no staged event has, because the log did
+not hold it or it was lost before it was staged, or one that was there when the ledger began."""
 
 Vector: TypeAlias = tuple[int, ...]
 
