@@ -228,7 +228,7 @@ def test_the_sensor_waits_for_all_audits_and_stops_at_a_mismatch(own: Service, p
 @pytest.mark.parametrize(
     ("audit", "through", "scope", "said"),
     [
-        ("nothing", "2026-01-01", "read", "404: there is no audit 'nothing'"),
+        ("nothing", "2026-01-01T00:00:00Z", "read", "404: there is no audit 'nothing'"),
         ("same", "None", "read", "422: query.through"),
         ("same", "1796004031", "read", "422: query.through"),
         ("same", "2026-01-01", None, r"401: .*the connection's password is a token"),
