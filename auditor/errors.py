@@ -446,6 +446,10 @@ class LiveSummariesUnusable(AuditorError):
     """The audit compares with live summaries, and there are none; see that its pipeline runs, and run it again."""
 
 
+class HistoryUnusable(AuditorError):
+    """The audit looks rows up in a history, which cannot keep their versions, or has not come so far; do what the message says."""
+
+
 class PatchRefused(AuditorError):
     """A patch would not do what it says, so nothing was written; change what the message names."""
 

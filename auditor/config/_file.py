@@ -20,7 +20,7 @@ from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, Sl
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
-from auditor.config._in_flight import Recheck, Settle
+from auditor.config._in_flight import History, Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts
 from auditor.config._pipeline import (
@@ -32,6 +32,7 @@ from auditor.config._pipeline import (
     PipelineTarget,
     SegmentAudit,
     Staging,
+    Versions,
 )
 from auditor.config._settings import Settings
 from auditor.config._store import Store
@@ -232,6 +233,7 @@ _PLACES: Mapping[type[Strict], str] = {
     Limits: "an audit's limits:",
     Settle: "settle:",
     Recheck: "recheck:",
+    History: "an audit's history:",
     Rolling: "rolling:",
     Counts: "counts:",
     PipelineSource: "a pipeline's source:",
@@ -239,6 +241,7 @@ _PLACES: Mapping[type[Strict], str] = {
     PipelineColumns: "a pipeline's columns: a table:",
     Staging: "a pipeline's staging:",
     PipelineTarget: "a pipeline's targets: a target:",
+    Versions: "a pipeline's history:",
     TopicTarget: "a pipeline's targets: a target with broker:",
     Broker: "a broker",
     Pipeline: "a pipeline",
