@@ -191,7 +191,7 @@ def _wrong_sentences(differences: Differences) -> list[str]:
 
 
 def _example(difference: Difference) -> str:
-    key = ", ".join("NULL" if text is None else text for text in difference.key.values())
+    key = ", ".join(f"{name} {'NULL' if text is None else text}" for name, text in difference.key.items())
     return f"{key}: {difference.cause}"
 
 

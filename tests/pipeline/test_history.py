@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from auditor.cli import main
+from auditor.config import Versions
 from auditor.model import Report, Verdict
-from auditor.store import pipelines
+from auditor.pipeline.folders import LocalFolder
+from auditor.pipeline.versions import writer
+from auditor.pipeline.versions.files import VERSIONS
+from auditor.pipeline.versions.writer import open_writer
+from auditor.points import armed
+from auditor.store import parts, pipelines, row_versions
 from tests.durations import SetDurations
 from tests.live import Engines, engine_params
 from tests.pipeline.history_road import AUDIT, CAPTURE, HistoryRoad
@@ -21,6 +27,14 @@ TABLE = "looked_up"
 COLUMNS = "id int PRIMARY KEY, item varchar(40), price decimal(8,2)"
 ROWS = ", ".join(f"({n}, 'item {n}', {n}.50)" for n in range(1, 41))
 SINK = f"sink.{TABLE}"
+
+
+class Killed(BaseException):
+    """The process was killed."""
+
+
+def kill() -> None:
+    raise Killed
 
 
 @pytest.fixture
@@ -168,4 +182,70 @@ def test_without_the_capture_nothing_is_claimed(engine_name: str, engines: Engin
     assert any("has not written its history up to " in reason for reason in report.reasons)
     pipelines.set_paused(road.store, CAPTURE, paused=True)
     assert any("the pipeline capture is paused" in reason for reason in road.run().reasons)
+    road.close()
+
+
+def test_small_files_are_joined_and_old_versions_left_out(road: HistoryRoad, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MANY", 4)
+    for number in range(12):
+        road.log.run(f"UPDATE {TABLE} SET price = {number} WHERE id IN (1, {number + 2})")
+        road.run()  # which waits until they are written
+    listed = row_versions.list_files(road.store, road.history().id)
+    assert len(listed) < 8
+    assert sum(file.versions for file in listed) == 24
+    names = {path for path in LocalFolder(road.root).names() if path.endswith(VERSIONS)}
+    assert names == {file.path for file in listed}
+    road.sink(f"UPDATE {SINK} SET price = 5 WHERE id = 1")
+    road.allow("60s")
+    report = road.run()
+    assert (report.verdict, road.looked_up(report)) == (Verdict.MATCH, {"in_flight": 13})
+    begins = road.history().begins
+    road.writer.kept = Versions(bytes=1)
+    road.log.run(f"UPDATE {TABLE} SET price = 99 WHERE id = 1")
+    report = road.run()
+    history = road.history()
+    assert begins and history.begins and history.begins > begins
+    assert history.why_there == "no more bytes are kept (history: bytes)"
+    assert (report.verdict, road.looked_up(report)) == (Verdict.UNKNOWN, {"untold": 13})
+    assert not row_versions.list_files(road.store, history.id)
+
+
+@pytest.mark.parametrize("point", ["history.written", "history.recorded"])
+def test_a_writer_that_is_killed_goes_on_where_it_was(engine_name: str, engines: Engines, tmp_path: Path, point: str) -> None:
+    road = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE)
+    road.create(COLUMNS, ROWS)
+    road.begin_stream()
+    with road.capturing():
+        road.run()
+    for number in range(5):
+        road.log.run(f"UPDATE {TABLE} SET price = {number} WHERE id = {number + 1}")
+        with armed(point, kill), pytest.raises(Killed):
+            road.capture()
+        road.writer = open_writer(road.settings, road.store, CAPTURE)
+        road.capture()
+    files = row_versions.list_files(road.store, road.history().id)
+    assert sum(file.versions for file in files) == 5
+    assert {path for path in LocalFolder(road.root).names() if path.endswith(VERSIONS)} == {file.path for file in files}
+    road.close()
+
+
+def test_parts_are_kept_until_their_versions_are_written(engine_name: str, engines: Engines, tmp_path: Path) -> None:
+    road = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE)
+    road.create(COLUMNS, ROWS)
+    road.begin_stream()
+    with road.capturing():
+        road.run()
+    road.log.run(f"UPDATE {TABLE} SET price = 7 WHERE id = 1")
+    road.stage()
+    assert not parts.delete_passed(road.store, CAPTURE, -1)
+    road.capture()
+    begins = road.history().begins
+    assert len(parts.delete_passed(road.store, CAPTURE, -1)) == 1
+    row_versions.restart(road.store, road.history(), 1, None, "")  # as if they had been deleted all the same
+    road.log.run(f"UPDATE {TABLE} SET price = 8 WHERE id = 1")
+    with road.capturing():
+        road.run()
+    history = road.history()
+    assert begins and history.begins and history.begins > begins
+    assert "were deleted" in history.why_there
     road.close()

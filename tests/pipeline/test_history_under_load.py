@@ -138,19 +138,19 @@ def test_each_fault_is_found_and_nothing_else_is(road: HistoryRoad, capsys: pyte
         time.sleep(AT_MOST + 1)  # from here on the history reaches back far enough
         began = time.monotonic()
         while time.monotonic() - began < SECONDS:
-            at = time.monotonic()
-            spoiled |= {key: (name, at) for key, name in source.spoil(VICTIMS + runs * 1000).items()}
+            faults = source.spoil(VICTIMS + runs * 1000)
             started = time.monotonic()
+            spoiled |= {key: (name, started) for key, name in faults.items()}
             report = road.run()
             times.append(time.monotonic() - started)
             runs += 1
             assert report.differences is not None, report.reasons
             assert report.differences.history is not None, report.reasons
             wrong = {row.key["id"] or "": row.cause for row in report.differences.named if row.state == "confirmed"}
-            being_mended = {key for key, since in mended.items() if since > started - 2 * LONGEST - 1}
+            being_mended = {key for key, since in mended.items() if since > started - sink.lag - 1}
             assert sink.lag < AT_MOST - 1, "the sink itself was too slow, so that nothing can be said"
             assert not (false := {key: cause for key, cause in wrong.items() if key not in spoiled and key not in being_mended}), false
-            due = {key for key, (_, since) in spoiled.items() if since < started - AT_MOST - 2 * LONGEST - 1}
+            due = {key for key, (_, since) in spoiled.items() if since < started - AT_MOST - sink.lag - 1}
             assert not (missed := {key: spoiled[key] for key in due - wrong.keys()}), missed
             assert not report.differences.history.untold, report.reasons
             found.update(spoiled[key][0] for key in due)

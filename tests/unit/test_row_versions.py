@@ -86,7 +86,7 @@ def show(chance: random.Random, key: Key, fault: str) -> tuple[int, ...]:
         "deleted in the target": NO_ROW,
         "made in the target": NEVER if state == NO_ROW else state,
     }.get(fault, state)
-    rows = () if state == NO_ROW else (state,)
+    rows: tuple[int, ...] = () if state == NO_ROW else (state,)
     if rows and fault in ("doubled", "doubled by a value"):
         rows = (*rows, rows[0] if fault == "doubled" else chance.choice(STATES[1:]))
     return rows
