@@ -123,8 +123,9 @@ class Source:
         return {str(number): name for number, name in spoiled.items()}
 
     def mend(self, keys: list[str]) -> None:
-        """Delete rows on both sides."""
-        self.road.log.run(f"DELETE FROM {TABLE} WHERE id IN ({', '.join(keys)})")
+        """Delete rows on both sides; those that are gone in the source are made once more, so that its log says it."""
+        made = ", ".join(f"({key})" for key in keys)
+        self.road.log.run(f"INSERT IGNORE INTO {TABLE} (id) VALUES {made}", f"DELETE FROM {TABLE} WHERE id IN ({', '.join(keys)})")
         for key in keys:
             self.receiver.send(key, [])
 

@@ -67,7 +67,7 @@ class Followed:
         self.messages += 1
         before, after = payload["before"], payload["after"]
         key = str((after or before)["id"])
-        row = None if after is None else (key, after["item"], after["price"], after["day"].rstrip("Z"), after["note"])
+        row = None if after is None else (key, after["item"], after["price"], after["day"] and after["day"].rstrip("Z"), after["note"])
         fault = announced(key)
         if fault is None or self.lives.get(key) == []:
             self.sink.send(key, [] if row is None else [row])
