@@ -23,6 +23,9 @@ MAX_COLUMNS = 5
 MAX_CAUSES = 3
 """Wrong rows of which the reasons say what a history tells."""
 
+MAX_KEY = 80
+"""Characters of each column of their keys."""
+
 ROUNDING = 1e-6
 """More than what is lost where a number of rows becomes a similarity and a number again."""
 
@@ -191,7 +194,7 @@ def _wrong_sentences(differences: Differences) -> list[str]:
 
 
 def _example(difference: Difference) -> str:
-    key = ", ".join(f"{name} {'NULL' if text is None else text}" for name, text in difference.key.items())
+    key = ", ".join(f"{name} {'NULL' if text is None else text[:MAX_KEY]}" for name, text in difference.key.items())
     return f"{key}: {difference.cause}"
 
 
