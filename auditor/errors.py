@@ -66,6 +66,7 @@ Each class states the exit code of a command that fails with it (``exit_code``) 
     ├── MergeFailed               exit 3     retryable  another process merged meanwhile, or rows were lost on the way
     ├── LiveSummariesWrong        exit 3                live summaries are incomplete or damaged
     ├── LiveSummariesUnusable     exit 3                a run with live summaries has none, and cannot begin them
+    ├── HistoryUnusable           exit 3                a history cannot keep the versions of an audit's rows, or is not far enough
     ├── PatchRefused                  exit 2                a patch would not do what it says, so nothing was written
     │   └── RunOutdated                                     the run is too old to patch from, or settings or columns changed
     ├── PatchFailed                   exit 3                a batch was rolled back; those before it stay
@@ -187,6 +188,7 @@ __all__ = [
     "HashMissing",
     "HazardRefused",
     "HeartbeatUnusable",
+    "HistoryUnusable",
     "IncarnationsDiffer",
     "JarsDoNotFit",
     "LeaseTaken",
@@ -447,6 +449,10 @@ class LiveSummariesWrong(AuditorError):
 
 class LiveSummariesUnusable(AuditorError):
     """The audit compares with live summaries, and there are none; see that its pipeline runs, and run it again."""
+
+
+class HistoryUnusable(AuditorError):
+    """The audit looks rows up in a history, which cannot keep their versions, or has not come so far; do what the message says."""
 
 
 class PatchRefused(AuditorError):

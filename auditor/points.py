@@ -25,6 +25,8 @@ Point = Literal[
     "merge.migrate", "merge.altered", "merge.migrated", "merge.changed",
     # a transaction of messages
     "publish.begin", "publish.sent", "publish.commit", "publish.committed", "publish.report",
+    # the versions of rows: a file of them, and how far they were written
+    "history.written", "history.recorded",
     # a schema tracker: when it is made, and when a batch is planned with it
     "tracker.owned", "tracker.created", "tracker.dumped", "tracker.begun",
     "tracker.noted", "tracker.applied", "tracker.emptied", "tracker.restored", "tracker.recorded",

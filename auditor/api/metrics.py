@@ -24,7 +24,7 @@ from auditor.config import Threshold
 from auditor.errors import StoreError, UnknownRun
 from auditor.history import records
 from auditor.history.audit_status import STATUSES
-from auditor.model import SIDES, FindingKind, Report, State, Verdict
+from auditor.model import SIDES, FindingKind, HistoryCheck, Report, State, Verdict
 from auditor.service import audits, costs, segment_audits
 from auditor.service.audits import Overview
 from auditor.service.pipeline_status import status
@@ -45,6 +45,7 @@ class Metrics(Collector):
         self._lock = threading.Lock()
         self._finished = FinishedRuns(app.store, dt.datetime.now(dt.UTC))
         self._seconds: dict[tuple[str, str], list[float]] = {}
+        self._flights: dict[str, HistoryCheck] = {}
         self._buckets: dict[tuple[str, str], Counter[float]] = {}
         self._bytes: Counter[tuple[str, ...]] = Counter()
         self._rows: Counter[tuple[str, ...]] = Counter()
@@ -132,6 +133,9 @@ class Metrics(Collector):
                 self._observe(audit, run.method or "", run.seconds)
             if report:
                 self._add_cost(audit, report)
+                if report.differences is not None and (looked_up := report.differences.history) and not run.is_one_off:
+                    self._flights[audit] = looked_up
+        yield from _flights(self._flights)
         names = ["audit", "state", "verdict", "settings"]
         yield _counter("auditor_runs", "Runs that ended, with their audit's own settings or with other ones.", names, self._runs)
         yield _counter("auditor_received_bytes", "Bytes that ended runs received.", ["audit", "connection", "side"], self._bytes)
@@ -167,6 +171,16 @@ class Metrics(Collector):
                 labels = (audit, report.plan.sides[side].connection, side)
                 self._bytes[labels] += cost.bytes
                 self._rows[labels] += report.comparison.rows[side] if report.comparison else 0
+
+
+def _flights(looked_up: Mapping[str, HistoryCheck]) -> Iterator[Metric]:
+    """Yield what the last run of each audit with a history found in flight."""
+    rows = [((audit,), float(check.in_flight)) for audit, check in looked_up.items()]
+    yield _gauge("auditor_in_flight_rows", "Rows that the last run of an audit with a history found on their way.", ["audit"], rows)
+    bounds = ("least", "median", "greatest")
+    ages = [((audit, bound), age) for audit, check in looked_up.items() for bound, age in zip(bounds, check.ages or (), strict=False)]
+    help_ = "For how long the changes of these rows had not arrived: the target's true lag, row by row."
+    yield _gauge("auditor_in_flight_age_seconds", help_, ["audit", "bound"], ages)
 
 
 def _bootstraps(store: Store, names: Sequence[str]) -> Iterator[Metric]:

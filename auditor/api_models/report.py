@@ -137,6 +137,7 @@ class DifferingRow(ApiModel):
     columns: tuple[ColumnValues, ...] = Field(description="For a changed row: the columns that differ.")
     state: Settling = Field(description=UNSETTLED)
     rechecks: tuple[Recheck, ...] = Field(description="The rechecks of this row.")
+    cause: str = Field(description="What a history says of the target's row; empty without one.")
     shards: tuple[str, ...] = Field(description="The shards of the source that hold the key; empty for a source of one table.")
     doubled: bool = Field(description="Whether several shards hold the key, of which each row should be on one.")
 
@@ -149,6 +150,36 @@ class ChangedColumn(ApiModel):
     pattern: str = Field(
         description="What explains more than nine tenths of them, with its number; empty if nothing does, and for a masked column."
     )
+
+
+class InFlight(ApiModel):
+    """For how long the next changes of rows have not arrived."""
+
+    rows: Count
+    least_seconds: Seconds
+    median_seconds: Seconds
+    greatest_seconds: Seconds
+    oldest: dt.datetime = Field(description="When the source committed the oldest of these changes.")
+
+
+class LookedUp(ApiModel):
+    """What became of the keys that differ, looked up among the versions that a pipeline keeps of the source's rows."""
+
+    pipeline: str = Field(description="The pipeline that keeps them.")
+    at_most: Seconds = Field(description="How long a change may take to arrive.")
+    through: str = Field(description="The place in the source's log up to which its changes were known; empty if not far enough.")
+    begins: dt.datetime | None = Field(description="Every change that was committed later was known.")
+    begins_place: str = Field(description="Where that is in the log.")
+    why_there: str = Field(description="Why the history begins there; empty where it began when it was first wanted.")
+    looked_up: Count = Field(description="Keys that were looked up.")
+    current: Count = Field(description="Of these, equal by now, or newer in the target than where the source was read.")
+    in_flight: InFlight | None = Field(description="Those whose next change is on its way; null without any.")
+    late: Count = Field(description="Those at an older version for too long.")
+    foreign: Count = Field(description="Those in a state that the source did not hold since the history begins.")
+    doubled: Count = Field(description="Those with several rows in the target.")
+    unlogged: Count = Field(description="Those whose state in the source its log does not tell.")
+    untold: Count = Field(description="Those of which nothing can be told.")
+    why_untold: str = Field(description="Why not; empty if there are none.")
 
 
 class Differences(ApiModel):
@@ -169,7 +200,9 @@ class Differences(ApiModel):
         description="Ranges of neighbouring rows that only one side has; counted, not listed one by one."
     )
     sample: tuple[DifferingRow, ...] = Field(description="Rows that differ, by key; a limited number of them.")
-    in_flight: Count = Field(description="Rows that differ and are younger than the watermark on the source; not counted above.")
+    in_flight: Count = Field(
+        description="Rows that differ and are younger than the watermark on the source, or on their way by a history; not counted above."
+    )
     equal_on_recheck: Count = Field(description="Rows that differed in the scan and were equal when rechecked.")
     tolerated: Count = Field(description="Rows that differ only within the tolerances of their columns; not counted above.")
     partitions_equal_on_recheck: Count = Field(description="Partitions that differed in the scan and were equal when read again.")
@@ -178,6 +211,7 @@ class Differences(ApiModel):
     columns: tuple[ChangedColumn, ...] = Field(description="The columns in which changed rows differ, the most frequent first.")
     compared_by_column: Count = Field(description="How many changed rows were compared by column.")
     doubled: Count = Field(description="How many of the listed keys are on several shards of the source.")
+    history: LookedUp | None = Field(description="What a history says of them; null without one.")
 
 
 class RecordedTimes(ApiModel):

@@ -12,13 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auditor.config import Threshold
-from auditor.model import Comparison, Difference, Differences, Jaccard, Verdict
+from auditor.model import Comparison, Difference, Differences, HistoryCheck, Jaccard, Verdict
 from auditor.quantities import plural
 
 KINDS = ("missing", "extra", "changed")
 
 MAX_COLUMNS = 5
 """Columns that the reasons name."""
+
+MAX_CAUSES = 3
+"""Wrong rows of which the reasons say what a history tells."""
+
+MAX_KEY = 80
+"""Characters of each column of their keys."""
 
 ROUNDING = 1e-6
 """More than what is lost where a number of rows becomes a similarity and a number again."""
@@ -42,6 +48,7 @@ def conclude(
     if differences is None:
         return _doubt_documents(comparison, documents, *_conclude_unnamed(comparison, jaccard, threshold))
     reasons = [_named_sentence(differences), *_column_sentences(differences), *comparison.reasons[: comparison.skipped > 0]]
+    reasons += _wrong_sentences(differences)
     reasons += _uncounted_sentences(differences)
     estimated = differences.partitions["estimated"]
     if estimated:
@@ -111,8 +118,8 @@ def unknown_in_flight(reasons: Sequence[str], young: int, *, named: bool) -> tup
 
 
 def _is_changing(differences: Differences) -> bool:
-    """Return whether rows changed during the run; whether rows in flight explain the rest is counted after this."""
-    return bool(differences.unsettled or differences.cleared)
+    """Return whether rows changed during the run, or were looked up; whether young rows explain the rest is counted after this."""
+    return bool(differences.unsettled or differences.cleared or differences.history)
 
 
 def _named_sentence(differences: Differences) -> str:
@@ -151,15 +158,55 @@ def three_digits(number: int) -> int:
     return int(float(f"{number:.3g}"))
 
 
+def _in_flight(history: HistoryCheck | None) -> str:
+    """Return what rows in flight are."""
+    if history is None or history.ages is None:
+        return "in flight: on the source younger than the watermark, or without a time"
+    least, _, greatest = (f"{age:.1f}" for age in history.ages)
+    return f"in flight, {least if least == greatest else f'{least} to {greatest}'} s old"
+
+
+def _unsettled(history: HistoryCheck | None) -> str:
+    """Return what unsettled rows are."""
+    if history is None:
+        return "unsettled: still changing at the last recheck, or beyond limits.max_differences and not rechecked"
+    return f"unsettled: {history.why_untold or 'beyond limits.max_differences, or of a range with too many rows, and not looked up'}"
+
+
+def _wrong_sentences(differences: Differences) -> list[str]:
+    """Return what a history says of the rows that are wrong, and of the first of them."""
+    history = differences.history
+    if history is None:
+        return []
+    counts = (
+        (history.foreign, "hold" if history.foreign > 1 else "holds", "what the source did not hold since its history begins"),
+        (
+            history.late,
+            "stand" if history.late > 1 else "stands",
+            f"at an older version, whose next change is more than {history.at_most:g} s old",
+        ),
+        (history.doubled, "are" if history.doubled > 1 else "is", "several rows of one key in the target"),
+        (history.unlogged, "differ" if history.unlogged > 1 else "differs", "by what the source's log does not say"),
+    )
+    told = "; ".join(f"{count:,} {verb} {what}" for count, verb, what in counts if count)
+    examples = [difference for difference in differences.named if difference.state == "confirmed" and difference.cause]
+    return [*([f"looked up in the history: {told}"] if told else []), *(_example(one) for one in examples[:MAX_CAUSES])]
+
+
+def _example(difference: Difference) -> str:
+    key = ", ".join(f"{name} {'NULL' if text is None else text[:MAX_KEY]}" for name, text in difference.key.items())
+    return f"{key}: {difference.cause}"
+
+
 def _uncounted_sentences(differences: Differences) -> list[str]:
     """Return a sentence for each group of rows that is not counted as a difference."""
     groups = (
         (
             differences.unsettled,
             ("row is", "rows are"),
-            "unsettled: still changing at the last recheck, or beyond limits.max_differences and not rechecked",
+            _unsettled(differences.history),
         ),
-        (differences.in_flight, ("row is", "rows are"), "in flight: on the source younger than the watermark, or without a time"),
+        (differences.in_flight, ("row is", "rows are"), _in_flight(differences.history)),
         (differences.cleared, ("row", "rows"), "differed in the scan and equalled at the recheck"),
         (differences.vanished, ("partition", "partitions"), "differed in the scan and equalled when read again"),
         (

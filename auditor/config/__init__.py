@@ -27,7 +27,7 @@ from auditor.config._audit import (
 )
 from auditor.config._base import Budget, Computed, DialectSql, PerSide, Sql, TranslatedSql, is_pattern, parse_duration
 from auditor.config._broker import Broker, find_unverified_brokers
-from auditor.config._carriers import TOPIC_SCHEMA, Carrier, Chain, find_carriers, find_chains, why_not_aligned
+from auditor.config._carriers import TOPIC_SCHEMA, Carrier, Chain, find_carriers, find_chains, history_table, why_not_aligned
 from auditor.config._connection import (
     ConnectionSettings,
     GuestLimits,
@@ -39,7 +39,7 @@ from auditor.config._connection import (
     find_unverified,
 )
 from auditor.config._file import add_audits, find_file, load, set_source, validate_audit, validate_settings, validate_slice
-from auditor.config._in_flight import Recheck, Settle
+from auditor.config._in_flight import History, Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._messages import ENVELOPE_FIELDS, SOURCE_FIELDS, MessageSettings, RegistrySettings
 from auditor.config._methods import Counts, Ladder
@@ -59,6 +59,7 @@ from auditor.config._pipeline import (
     Staging,
     TargetKeys,
     Transform,
+    Versions,
     computed_kind,
 )
 from auditor.config._schedule import Schedule
@@ -93,6 +94,7 @@ __all__ = [
     "Evidence",
     "GuestLimits",
     "Heartbeat",
+    "History",
     "KeyRange",
     "Ladder",
     "Limits",
@@ -141,6 +143,7 @@ __all__ = [
     "TopicTarget",
     "Transform",
     "TranslatedSql",
+    "Versions",
     "WriteSettings",
     "add_audits",
     "computed_kind",
@@ -150,6 +153,7 @@ __all__ = [
     "find_secrets",
     "find_unverified",
     "find_unverified_brokers",
+    "history_table",
     "is_pattern",
     "load",
     "parse_duration",

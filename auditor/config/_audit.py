@@ -14,7 +14,7 @@ from auditor import canonical, conventions
 from auditor.config._base import Budget, Duration, Sql, Strict, Where, Zone, is_pattern, suggest
 from auditor.config._broker import Broker
 from auditor.config._convention import ConventionField, OwnConvention
-from auditor.config._in_flight import Recheck, Settle
+from auditor.config._in_flight import HistoryField, Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._messages import MessageSettings
 from auditor.config._methods import Counts, Ladder
@@ -335,6 +335,8 @@ class Audit(Strict):
     """Leave out rows that may still be in flight."""
     recheck: Recheck | None = None
     """Check again before a difference is reported."""
+    history: HistoryField | None = None
+    """Look up each row that differs among the versions of the source's rows that a pipeline keeps: whether it is in flight, or wrong."""
     overdue_after: int = Field(10, ge=2, le=1000)
     """Runs in a row after which rows that none of them compared are reported."""
     ladder: Ladder | None = None
@@ -379,6 +381,8 @@ class Audit(Strict):
             raise ValueError(
                 "rolling needs partitions, which the method counts does not compare; use the method signature, minhash or exact"
             )
+        if self.history:
+            self._check_history(last)
         if self.shards:
             self._check_shards()
         if self.topics:
@@ -413,6 +417,29 @@ class Audit(Strict):
             raise ValueError("summaries: live needs a filter that the stream can evaluate; write where as one text for both sides")
         if named := next((name for name, override in self.columns.override.items() if override.expr is not None), None):
             raise ValueError(f"summaries: live cannot compute {named}, which has expr; exclude the column, or compare it as it is")
+
+    def _check_history(self, last: str) -> None:
+        """Raise ValueError for settings that answer the same question, or of which the versions of one table's rows say nothing."""
+        unfit = {
+            "settle": self.settle,
+            "recheck": self.recheck,
+            "summaries: live": self.summaries,
+            "align": self.align,
+            "rolling": self.rolling,
+            "via": self.via,
+            "encoding: published": self.encoding == "published",
+            "a source of several shards": self.shards,
+            "a source that is a topic": isinstance(self.source, TopicRef),
+            "a target that is a topic": isinstance(self.target, TopicRef),
+        }
+        if setting := next((name for name, given in unfit.items() if given), None):
+            raise ValueError(f"history and {setting} cannot be combined; remove one of them")
+        if last != "exact":
+            raise ValueError(
+                f"history needs the keys of differing rows, which the method {last} does not find; use exact, or a ladder that ends with it"
+            )
+        if self.where is not None and not isinstance(self.where, str):
+            raise ValueError("history needs a filter that the stream can evaluate; write where as one text for both sides")
 
     def _check_shards(self) -> None:
         """Raise ValueError for settings that mean one table of the source."""

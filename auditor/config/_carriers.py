@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import dialects
 from auditor.config._audit import Audit, SideRef, TableRef, TopicRef
+from auditor.config._base import suggest
 from auditor.config._connection import ConnectionSettings
 from auditor.config._pipeline import Pipeline
 from auditor.errors import BadUrl
@@ -295,3 +296,37 @@ def find_unordered(
         for read in audit.sources
         for carrier in find_carriers(read, audit.target, pipelines, connections)
     ]
+
+
+def find_history_problems(
+    audits: Mapping[str, Audit], pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return which audits name a pipeline that cannot keep the versions of their rows: where that is written, and a sentence."""
+    return [
+        (("audits", name, "history"), why)
+        for name, audit in audits.items()
+        if audit.history and (why := _why_no_history(audit, audit.history.pipeline, pipelines, connections))
+    ]
+
+
+def _why_no_history(audit: Audit, name: str, pipelines: Mapping[str, Pipeline], connections: Mapping[str, ConnectionSettings]) -> str:
+    read = audit.one_source("history")
+    if name not in pipelines:
+        return f"there is no pipeline {name!r}{suggest(name, pipelines)}"
+    pipeline = pipelines[name]
+    if pipeline.history is None:
+        return f"the pipeline {name} keeps no versions of rows; add history: {{}} to it"
+    if read.connection not in connections or pipeline.source_name not in connections:
+        return ""  # reported on its own
+    if _read_database(read, pipeline, connections) is None:
+        return f"the pipeline {name} does not read {read.table} of {read.connection}; add it to its source: tables, or name another one"
+    rules = pipeline.columns_of(read.place.parts[-1])
+    if rules.table or rules.where not in (None, audit.where):
+        return f"the pipeline {name} does not stage every row of {read.table}; let another one keep its history, with targets: {{}}"
+    return ""
+
+
+def history_table(audit: Audit, pipeline: Pipeline, connections: Mapping[str, ConnectionSettings]) -> str:
+    """Return what the stream of the pipeline that keeps an audit's history calls the audited table: ``database.table``."""
+    read = audit.one_source("history")
+    return f"{_read_database(read, pipeline, connections)}.{read.place.parts[-1]}"

@@ -21,7 +21,7 @@ from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
 from auditor.config._convention import CONVENTION_FORMS, MarkSettings, OwnConvention
-from auditor.config._in_flight import Recheck, Settle
+from auditor.config._in_flight import History, Recheck, Settle
 from auditor.config._limits import Limits, Rolling
 from auditor.config._methods import Counts
 from auditor.config._pipeline import (
@@ -33,6 +33,7 @@ from auditor.config._pipeline import (
     PipelineTarget,
     SegmentAudit,
     Staging,
+    Versions,
 )
 from auditor.config._settings import Settings
 from auditor.config._store import Store
@@ -236,6 +237,7 @@ _PLACES: Mapping[type[Strict], str] = {
     Limits: "an audit's limits:",
     Settle: "settle:",
     Recheck: "recheck:",
+    History: "an audit's history:",
     Rolling: "rolling:",
     Counts: "counts:",
     PipelineSource: "a pipeline's source:",
@@ -243,6 +245,7 @@ _PLACES: Mapping[type[Strict], str] = {
     PipelineColumns: "a pipeline's columns: a table:",
     Staging: "a pipeline's staging:",
     PipelineTarget: "a pipeline's targets: a target:",
+    Versions: "a pipeline's history:",
     TopicTarget: "a pipeline's targets: a target with broker:",
     Broker: "a broker",
     Pipeline: "a pipeline",

@@ -1,10 +1,10 @@
-"""What is not compared, or looked at again, because it may be in flight: ``settle`` and ``recheck``."""
+"""What is not compared, looked at again, or looked up, because it may be in flight: ``settle``, ``recheck`` and ``history``."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from auditor.config._base import Duration, Strict
 from auditor.config._connection import Heartbeat
@@ -50,3 +50,20 @@ class Recheck(Strict):
     """Time before the first recheck."""
     backoff: float = Field(2.0, ge=1, le=10)
     """Factor by which each wait is longer than the one before."""
+
+
+class History(Strict):
+    """Look up each row that differs among the versions that a pipeline keeps of the source's rows: whether it is in flight, or wrong."""
+
+    pipeline: str
+    """The pipeline that keeps the versions: it reads the source's log, and need not be the one that fills the target."""
+    at_most: Duration = Field(600.0, ge=1)
+    """How long a change may take to arrive: a row that holds an older version for longer is wrong. Seconds; write ``10m``."""
+
+
+def _of_name(given: Any) -> Any:
+    return {"pipeline": given} if isinstance(given, str) else given
+
+
+HistoryField = Annotated[History, BeforeValidator(_of_name)]
+"""Also just the pipeline's name."""

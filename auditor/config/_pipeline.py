@@ -231,6 +231,15 @@ class SegmentSettings(Strict):
         return self
 
 
+class Versions(Strict):
+    """How many versions of rows are kept for each audit with ``history``: those of the last hours, as far as the bytes allow."""
+
+    keep: Duration = 24 * 3600.0
+    """How long a version is kept, in seconds; write ``24h``."""
+    bytes: Size = 1_000_000_000
+    """Bytes that the versions for one audit may take."""
+
+
 class TargetKeys(Strict):
     """What is special about a table of a target: keys of one that a pipeline makes in Redshift, whose names are the target's columns."""
 
@@ -384,8 +393,10 @@ class Pipeline(Strict):
     """None to keep no segments."""
     tracker: Tracker | None = None
     """None if the source's log names columns (binlog_row_metadata = FULL)."""
-    targets: dict[str, Target] = Field(min_length=1)
-    """Into what it is replicated, by name: tables of a database, or topics of a broker."""
+    history: Versions | None = None
+    """Keep the versions of rows that audits with ``history`` look up; None to keep none."""
+    targets: dict[str, Target] = {}
+    """Into what it is replicated, by name: tables of a database, or topics of a broker. None for a pipeline that only keeps a history."""
     master: str = "local[2]"
     """The Spark master that runs it: local[N], the URL of a cluster, or sc://host:port of a Spark Connect server."""
     max_lag: Duration = 600.0
@@ -398,6 +409,14 @@ class Pipeline(Strict):
             for name, target in self.table_targets.items():
                 if target.consistency is None:
                     self.targets[name] = target.model_copy(update={"consistency": "table"})
+        return self
+
+    @model_validator(mode="after")
+    def _is_for_something(self) -> Pipeline:
+        if not self.targets and self.history is None:
+            raise ValueError("targets: a pipeline needs one at least, unless it keeps a history alone; add one, or history: {}")
+        if self.history and self.topic_source:
+            raise ValueError("history: versions of rows are those of a database's log, and this pipeline reads topics; remove it")
         return self
 
     @model_validator(mode="after")

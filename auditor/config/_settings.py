@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from auditor.config._audit import Audit, AuditGroup, TopicRef, find_topic_problems, split_groups
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker, find_unverified_brokers, list_secrets
-from auditor.config._carriers import find_unalignable, find_unordered
+from auditor.config._carriers import find_history_problems, find_unalignable, find_unordered
 from auditor.config._connection import ConnectionSettings, find_unverified, share_statement_limits
 from auditor.config._notify import Notify
 from auditor.config._pipeline import ANEW, Pipeline, SegmentAudit, find_problems, find_segment_problems
@@ -115,6 +115,7 @@ class Settings(Strict):
         ]
         unknown += find_problems(self.pipelines, self.connections, self.brokers)
         unknown += find_unalignable(self.audits, self.pipelines, self.connections)
+        unknown += find_history_problems(self.audits, self.pipelines, self.connections)
         unknown += find_unordered(self.audits, self.pipelines, self.connections)
         unknown += find_segment_problems(self.segments, self.pipelines, {*self.audits, *self.groups})
         unknown += [

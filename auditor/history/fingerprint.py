@@ -34,6 +34,7 @@ IGNORED_SETTINGS = frozenset(
         "schema",
         "allow_empty",
         "align",
+        "history",
     }
 )
 """Settings that decide how, how much and when a run reads, but not what it means that two rows match."""

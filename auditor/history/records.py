@@ -171,13 +171,17 @@ def save_result(store: Store, outcome: Outcome, limits: Retention, seal: Seal | 
 
 
 def _read_moment(store: Store, report: Report, plan: Plan) -> dt.datetime:
-    """Return the time at which the run's data was valid: where it was aligned, its watermark, else its first start, before any resume."""
+    """Return the time at which the run's data was valid: where it was aligned, its watermark, else its first start, before any resume.
+
+    With a history it is not later than the oldest change that was in flight.
+    """
     if report.aligned:
         return report.aligned.time
     if plan.watermark:
         return parse_time(plan.watermark)
     started = runs.get_run(store, report.run).started
-    return min(report.began, started) if report.began else started
+    in_flight = report.differences.history.oldest if report.differences is not None and report.differences.history else None
+    return min(moment for moment in (report.began, started, in_flight) if moment)
 
 
 def with_verified_through(store: Store, report: Report) -> Report:
@@ -307,6 +311,7 @@ def _to_stored_difference(difference: Difference) -> StoredDifference:
         state=difference.state,
         looks=looks,
         shards=shards,
+        cause=difference.cause,
     )
 
 
@@ -347,6 +352,7 @@ def row_difference(difference: StoredDifference) -> Difference:
         "columns": difference.columns,
         "state": difference.state,
         "looks": difference.looks,
+        "cause": difference.cause,
     }
     return _NAMED.validate_python({**values, "shards": difference.shards})
 

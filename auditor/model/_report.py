@@ -78,6 +78,8 @@ class Difference:
     """Whether the difference stands or may still settle."""
     looks: tuple[Look, ...] = ()
     """Its rechecks, the first one first."""
+    cause: str = ""
+    """What a history says of it, as a clause about the target's row; '' without one."""
     shards: tuple[str, ...] = ()
     """The shards of the source that hold the key; empty where none does, and for a source of one table."""
 
@@ -124,6 +126,46 @@ class RangeDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryCheck:
+    """What became of the rows that differ, looked up among the versions that a pipeline keeps of the source's rows."""
+
+    pipeline: str
+    """The pipeline that keeps them."""
+    at_most: float
+    """Seconds that a change may take to arrive."""
+    through: str = ""
+    """The place in the source's log up to which its changes were known; '' if they were not known far enough."""
+    begins: dt.datetime | None = None
+    """Every change that was committed later was known."""
+    begins_place: str = ""
+    """Where that is in the log."""
+    why_there: str = ""
+    """Why the history begins there, as a clause; '' where it began when it was first wanted."""
+    looked_up: int = 0
+    """Keys that were looked up."""
+    current: int = 0
+    """Of these, those whose rows are equal by now, or newer in the target than where the source was read."""
+    in_flight: int = 0
+    """Those whose next change has not arrived, and is not too old."""
+    ages: tuple[float, float, float] | None = None
+    """For how long it has not, in seconds: the least, the median, the greatest; None without any."""
+    oldest: dt.datetime | None = None
+    """When the source committed the oldest of these changes; None without any."""
+    late: int = 0
+    """Those in an older version for too long: its next change never came."""
+    foreign: int = 0
+    """Those in a state that the source did not hold since the history begins."""
+    doubled: int = 0
+    """Those with several rows in the target."""
+    unlogged: int = 0
+    """Those whose state in the source its log does not tell."""
+    untold: int = 0
+    """Those of which nothing can be told."""
+    why_untold: str = ""
+    """Why not, as a clause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
     """The differences that a run named. Counts are of rows, as many as share a key; all are at least 0."""
 
@@ -165,6 +207,8 @@ class Differences:
     """The columns in which changed rows differ, the most frequent first."""
     compared: int = 0
     """How many changed rows were compared by column: those that were named, and of lists as many as are fetched with their columns."""
+    history: HistoryCheck | None = None
+    """What became of the differences by a history; None without one."""
 
     @property
     def doubled(self) -> int:

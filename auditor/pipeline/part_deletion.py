@@ -96,7 +96,9 @@ def make_room(store: Store, name: str, pipeline: Pipeline, root: Folder) -> int:
 
 def describe_held(store: Store, name: str, pipeline: Pipeline) -> str:
     """Return what is missing in the target that lies furthest behind, since when, and what follows if it stays away."""
-    target, missing = next(iter(_missing(store, name, pipeline).items()))
+    if not (behind := _missing(store, name, pipeline)):
+        return "its histories need them"
+    target, missing = next(iter(behind.items()))
     since = min((pile.oldest for pile in missing if pile.oldest), default=None)
     rows, size = sum(pile.rows for pile in missing), sum(pile.bytes for pile in missing)
     committed = f" (committed since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""

@@ -54,6 +54,7 @@ from auditor.pipeline.staged_parts import sweep
 from auditor.pipeline.staging import Staging
 from auditor.pipeline.target_process import TargetProcess
 from auditor.pipeline.tracker.follower import Follower
+from auditor.pipeline.versions.writer import version_process
 from auditor.pipeline.watch import Watch
 from auditor.store import Store, leases, parts, pipelines, salt
 from dialects.mysql.session import server_version
@@ -265,6 +266,9 @@ class Run:
         if pipeline.segment and self.stages:
             child = segment_process(str(self.config_file), self.name)
             self.start_service(child.service("segments", self.stop, self._new_event(), self._paused), resources)
+        if pipeline.history and self.stages:
+            child = version_process(str(self.config_file), self.name)
+            self.start_service(child.service("history", self.stop, self._new_event(), self._paused), resources)
         if self.stages and self.events is None and pipeline.log_source:
             carrier = Carrier(self.settings, self.store, self.name, self.stop).service(self._paused)
             resources.callback(carrier.stop)

@@ -11,9 +11,11 @@ from auditor.api_models.report import (
     Cost,
     Differences,
     DifferingRow,
+    InFlight,
     Jaccard,
     Live,
     LogPlace,
+    LookedUp,
     Partitions,
     RecordedTimes,
     RunReport,
@@ -102,7 +104,8 @@ def _partitions(comparison: model.Comparison) -> Partitions:
 def _differences(differences: model.Differences, plan: model.Plan | None) -> Differences:
     integers = _integer_keys(plan)
     return Differences(
-        **Differences.fields_of(differences),
+        **Differences.fields_of(differences, without=("history",)),
+        history=_looked_up(differences.history) if differences.history else None,
         partitions_by_outcome=differences.partitions,
         why_estimated=differences.why,
         sample=tuple(_row(row, integers) for row in differences.named),
@@ -111,6 +114,15 @@ def _differences(differences: model.Differences, plan: model.Plan | None) -> Dif
         rechecks=differences.looks,
         compared_by_column=differences.compared,
     )
+
+
+def _looked_up(check: model.HistoryCheck) -> LookedUp:
+    in_flight = None
+    if check.ages and check.oldest:
+        least, median, greatest = check.ages
+        ages = {"least_seconds": least, "median_seconds": median, "greatest_seconds": greatest}
+        in_flight = InFlight(rows=check.in_flight, oldest=check.oldest, **ages)
+    return LookedUp(**LookedUp.fields_of(check, without=("in_flight",)), in_flight=in_flight)
 
 
 def _row(row: model.Difference, integers: set[str]) -> DifferingRow:

@@ -18,7 +18,7 @@ from auditor.compare import comparator, deviations, patterns, verdict
 from auditor.compare.text_forms import MOST_CHARACTERS, as_shown
 from auditor.config import Audit, ConnectionSettings
 from auditor.connections.reader import OnProgress, Reader, ignore_progress
-from auditor.errors import AuditorError, LiveSummariesUnusable, LiveSummariesWrong, NotResumable, SessionSwitched
+from auditor.errors import AuditorError, HistoryUnusable, LiveSummariesUnusable, LiveSummariesWrong, NotResumable, SessionSwitched
 from auditor.history.handover import Checkpoint, EarlierRuns, NoCheckpoint, Outcome, Schemas, allows_resume
 from auditor.history.left_out import LeftOut
 from auditor.masking import error_text
@@ -39,6 +39,7 @@ from auditor.run.live import comparison
 from auditor.run.live.summaries import LiveSummaries, LiveSums
 from auditor.run.locate import Located, clear_equal_by_now, estimate_similarity, locate_differences
 from auditor.run.recheck import first_suspects, recheck_differences
+from auditor.run.row_history import RowLookup, VersionHistory
 from auditor.run.scan import check_chunks, check_scan
 from auditor.run.topics import TopicReader, check_keys, judge, notes_of_topics
 from dialects import Session
@@ -73,17 +74,19 @@ def perform(
     sums: LiveSums | str = NOT_STORED,
     rescan: bool = False,
     topics: TopicReader | None = None,
+    history: VersionHistory | None = None,
 ) -> Outcome:
     """Run an audit once, or resume a run if ``earlier`` holds its plan; of a ``slice`` of its tables if there is one.
 
     With a ``reader``, which is open, the run reads through it, and in the snapshots that are open there; the caller closes it. ``holds``
     is how the pipelines of an audit with ``align`` are asked, ``sums`` what one keeps of an audit with ``summaries: live``, or why they
-    cannot be; ``rescan`` asks for a scan of the source in spite of them. ``topics`` reads the sides that are topics. Never raises an error
+    cannot be; ``rescan`` asks for a scan of the source in spite of them. ``topics`` reads the sides that are topics,
+    and ``history`` has the versions of an audit with ``history``. Never raises an error
     of the tree: the report says why nothing could be compared.
     """
     given = checkpoint or NoCheckpoint(), earlier or EarlierRuns()
     live_summaries = LiveSummaries(audit, sums, rescan) if audit.summaries and slice is None else None
-    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics).perform()
+    return AuditRun(name, audit, connections, on_progress, run_id, *given, slice, reader, holds, live_summaries, topics, history).perform()
 
 
 class AuditRun:
@@ -103,8 +106,10 @@ class AuditRun:
         holds: Holds | str = NOT_STORED,
         live_summaries: LiveSummaries | None = None,
         topics: TopicReader | None = None,
+        history: VersionHistory | None = None,
     ) -> None:
         self.topic_reader = topics
+        self.history = history
         self.topics: Mapping[Side, TopicSide] = {}
         """What was found of the sides that are topics."""
         connections = {**connections, **topics.connections} if topics else connections
@@ -349,11 +354,21 @@ class AuditRun:
     def _locate_and_recheck(self, plan: Plan, findings: Findings, differing: Plan) -> None:
         """Find which rows differ, among those of the plan ``differing``, and recheck them if the audit asks for it or rows may be in
         flight."""
+        in_history = self._begin_history(plan)
         self.reader.report("source", "finding the rows that differ")
         limits = self.audit.limits
         located: Located = locate_differences(self.reader, differing, findings.aligned, limits, resumed=self.earlier.plan is not None)
         differences, findings.jaccard, findings.states = located.differences, located.similarity(), located.states
-        if (self.audit.recheck or plan.watermark) and (differences.missing or differences.extra or differences.changed):
+        if in_history and not differences:
+            differences = replace(differences, history=in_history.of_nothing())
+        elif in_history:
+            self.reader.end_snapshots()
+            self.reader.ask_each(self._check_columns)
+            rechecked = in_history.look_up(differences)
+            differences = rechecked.differences
+            self.changing = in_flight.Changing(rechecked.left_out, rechecked.unsettled_ranges)
+            findings.jaccard = located.similarity(rechecked.cleared, rechecked.unsettled)
+        elif (self.audit.recheck or plan.watermark) and (differences.missing or differences.extra or differences.changed):
             spans = first_suspects(self.reader, plan, differences.ranges, one_snapshot=located.saw_one_snapshot)
             self.reader.end_snapshots()
             self.reader.ask_each(self._check_columns)
@@ -367,6 +382,19 @@ class AuditRun:
         differences = name_shards_of_ranges(self.reader, plan, differences)
         described = patterns.describe(plan, differences, min(findings.comparison.rows.values()))
         findings.differences = as_shown(described, plan, limits.value_length)
+
+    def _begin_history(self, plan: Plan) -> RowLookup | None:
+        """Let a pipeline keep the versions of the rows, and return what looks them up; None without history. Raises HistoryUnusable."""
+        if self.audit.history is None:
+            return None
+        if self.history is None:
+            raise HistoryUnusable("history: this run is not stored, so it cannot ask the pipeline; run it with a store")
+        if {name.lower() for name in self.tables["source"].table.primary_key} != {column.name.lower() for column in plan.key_columns}:
+            raise HistoryUnusable("history: versions are known by the source's primary key, and the audit compares by another key")
+        by_history = self.history.begin(plan)
+        return RowLookup(
+            self.reader, by_history, self.history, self.audit.history.at_most, max(self.audit.limits.value_length, MOST_CHARACTERS)
+        )
 
     def _doubt_in_flight(self, plan: Plan, findings: Findings) -> None:
         """Claim nothing if no row is known to differ, and rows in flight can be all that does."""

@@ -43,7 +43,7 @@ State = Literal["confirmed", "cleared", "in_flight", "unsettled", "split"]
 
 
 @dataclass(slots=True)
-class _Suspect:
+class Suspect:
     """A difference under recheck."""
 
     first: Difference
@@ -85,7 +85,7 @@ class Rechecked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looker:
+class Looker:
     """Fetches rows as they are now, those in flight among them: they have to be seen to be left out."""
 
     reader: Reader
@@ -93,6 +93,7 @@ class _Looker:
     value_length: int
 
     def rows_by_key(self, keys: Sequence[Key]) -> dict[Side, list[tuple[Row, Age]]]:
+        """Return the rows of keys on each side, with their ages."""
         plan, all_rows = self.plan, with_young_rows(self.plan)
         return self.reader.ask(
             lambda side, session: list(
@@ -104,9 +105,11 @@ class _Looker:
         )
 
     def sums(self, span: RangeDifference) -> RangeSums:
+        """Return the sums of a range on both sides."""
         return sum_range(lambda work: self.reader.ask(work, fresh=True), self.plan, span)
 
     def rows_of_range(self, span: RangeDifference) -> dict[Side, list[Row]]:
+        """Return the rows of a range on each side."""
         all_rows = with_young_rows(self.plan)
         return self.reader.ask(lambda side, session: list(Fetcher(all_rows, side, session, self.value_length).of_range(span)), fresh=True)
 
@@ -124,8 +127,8 @@ def recheck_differences(
     Only what moved gets more than ``settings.times`` looks. Without ``settings`` there is one look at once, which only leaves out rows in
     flight. ``spans`` are the ranges of ``differences``. Raises StatementCancelled when the run is cancelled, and errors of the tree.
     """
-    looker = _Looker(reader, plan, value_length)
-    suspects = {_key_of(difference): _Suspect(difference, difference) for difference in differences.named}
+    looker = Looker(reader, plan, value_length)
+    suspects = {key_of(difference): Suspect(difference, difference) for difference in differences.named}
     looks = 0
     for delay, is_further in _delays(settings):
         left = [suspect for suspect in suspects.values() if (suspect.is_moving if is_further else suspect.latest)]
@@ -142,7 +145,7 @@ def recheck_differences(
         for span in open_spans:
             rest = look_at_range(looker, span, must_stand_still=settings is not None)
             _add_rows_of_range(looker, suspects, span, rest)
-    return _conclude(differences, list(suspects.values()), spans, looks, must_stand_still=settings is not None)
+    return conclude(differences, list(suspects.values()), spans, looks, must_stand_still=settings is not None)
 
 
 def _delays(settings: Recheck | None) -> Iterator[tuple[float, bool]]:
@@ -154,25 +157,26 @@ def _delays(settings: Recheck | None) -> Iterator[tuple[float, bool]]:
     yield from ((settings.wait, True) for _ in range(settings.times))
 
 
-def _key_of(difference: Difference) -> Key:
+def key_of(difference: Difference) -> Key:
+    """Return the key of a difference, as rows have it."""
     return tuple(difference.key.values())
 
 
-def _add_rows_of_range(looker: _Looker, suspects: dict[Key, _Suspect], span: RangeSuspect, rows: Sequence[Difference]) -> None:
+def _add_rows_of_range(looker: Looker, suspects: dict[Key, Suspect], span: RangeSuspect, rows: Sequence[Difference]) -> None:
     """Add rows of a range to the suspects, unless they are among them already."""
-    new = [_Suspect(difference, difference, of_range=span) for difference in rows if _key_of(difference) not in suspects]
+    new = [Suspect(difference, difference, of_range=span) for difference in rows if key_of(difference) not in suspects]
     _look_at(looker, new)  # for what is young; that nothing moved in so short a time means nothing
     for suspect in _counted_by_scan(span, new):
         suspect.is_still = False
-        suspects[_key_of(suspect.first)] = suspect
+        suspects[key_of(suspect.first)] = suspect
 
 
-def _counted_by_scan(span: RangeSuspect, listed: Sequence[_Suspect]) -> list[_Suspect]:
+def _counted_by_scan(span: RangeSuspect, listed: Sequence[Suspect]) -> list[Suspect]:
     """Return the rows of a range without those of the target alone that were too young for the scan, which compared them with nothing.
 
     A row that the scan counted, and that was written since, is young as well: as many as are missing are kept, those written last.
     """
-    young, kept = list[_Suspect](), list[_Suspect]()
+    young, kept = list[Suspect](), list[Suspect]()
     for one in listed:
         is_beyond = span.range.kind == "extra" and one.target_is_young and one.latest and one.latest.kind == "extra"
         (young if is_beyond else kept).append(one)
@@ -185,15 +189,15 @@ def _counted_by_scan(span: RangeSuspect, listed: Sequence[_Suspect]) -> list[_Su
     return kept
 
 
-def _written_last(suspect: _Suspect) -> str:
+def _written_last(suspect: Suspect) -> str:
     return max((written for _, written in suspect.rows[1]), default="") if suspect.rows else ""
 
 
-def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:
+def _look_at(looker: Looker, suspects: Sequence[Suspect]) -> None:
     """Update these suspects by one look."""
     if not suspects:
         return
-    keys = [_key_of(suspect.first) for suspect in suspects]
+    keys = [key_of(suspect.first) for suspect in suspects]
     rows = looker.rows_by_key(keys)
     in_flight = _keys_in_flight(looker.plan, rows)
     young_targets = {row.key for row, age in rows["target"] if age.is_young} - in_flight
@@ -209,7 +213,7 @@ def _look_at(looker: _Looker, suspects: Sequence[_Suspect]) -> None:
         suspect.latest = dataclasses.replace(now, looks=looks) if now else None
 
 
-def _differences_by_key(looker: _Looker, rows: Mapping[Side, Sequence[tuple[Row, Age]]], in_flight: set[Key]) -> dict[Key, Difference]:
+def _differences_by_key(looker: Looker, rows: Mapping[Side, Sequence[tuple[Row, Age]]], in_flight: set[Key]) -> dict[Key, Difference]:
     """Return the differences of these rows.
 
     Of a key whose settled rows differ as well, young rows of the source that the target has not are in flight, and not counted.
@@ -217,7 +221,7 @@ def _differences_by_key(looker: _Looker, rows: Mapping[Side, Sequence[tuple[Row,
 
     def find(source: Sequence[Row], target: Sequence[Row]) -> dict[Key, Difference]:
         differences, _ = tolerance.named_differences(looker.plan, {"source": source, "target": target}, looker.value_length, known=True)
-        return {_key_of(difference): difference for difference in differences}
+        return {key_of(difference): difference for difference in differences}
 
     source, target = ([row for row, _ in rows[side]] for side in SIDES)
     by_key = find(source, target)
@@ -256,7 +260,7 @@ def _keys_in_flight(plan: Plan, rows: Mapping[Side, Sequence[tuple[Row, Age]]]) 
     settled = [row for row, age in rows["source"] if row.key in young and not age.is_young]
     target = [row for row, _ in rows["target"] if row.key in young]
     over, _ = tolerance.named_differences(plan, {"source": settled, "target": target}, 0, known=True)
-    surplus = {_key_of(difference): difference.rows for difference in over}
+    surplus = {key_of(difference): difference.rows for difference in over}
     return {key for key in young if key not in surplus or (not surplus[key]["source"] and surplus[key]["target"] <= young[key])}
 
 
@@ -276,8 +280,8 @@ class _Count:
         self.add("cleared", max(0, rows), both_sides)
 
 
-def _conclude(
-    before: Differences, suspects: Sequence[_Suspect], spans: Sequence[RangeSuspect], looks: int, *, must_stand_still: bool
+def conclude(
+    before: Differences, suspects: Sequence[Suspect], spans: Sequence[RangeSuspect], looks: int, *, must_stand_still: bool
 ) -> Rechecked:
     """Count what became of every difference; differences that were counted and not named cannot be rechecked, and are unsettled."""
     counts: Counter[str] = Counter()
@@ -314,12 +318,12 @@ def _conclude(
         exact=before.exact and not became.rows["unsettled"],
     )
     cleared = became.both_sides["cleared"] + became.both_sides["in_flight"]
-    left_out = tuple(_key_of(suspect.first) for suspect in suspects if suspect.latest and not _stands(suspect, must_stand_still))
+    left_out = tuple(key_of(suspect.first) for suspect in suspects if suspect.latest and not _stands(suspect, must_stand_still))
     unsettled = tuple(span for span in differences.ranges if span.state == "unsettled")
     return Rechecked(differences, cleared, became.both_sides["unsettled"], left_out, unsettled)
 
 
-def _stands(suspect: _Suspect, must_stand_still: bool) -> bool:
+def _stands(suspect: Suspect, must_stand_still: bool) -> bool:
     """Whether a difference that is there at the last look is confirmed."""
     return not suspect.in_flight and (suspect.is_still or not (must_stand_still or suspect.target_is_young))
 
@@ -332,7 +336,7 @@ def _both_sides(difference: Difference | None) -> int:
     return sum(difference.rows.values()) if difference else 0
 
 
-def _conclude_range(span: RangeSuspect, suspects: Sequence[_Suspect], counts: Counter[str], became: _Count) -> RangeDifference | None:
+def _conclude_range(span: RangeSuspect, suspects: Sequence[Suspect], counts: Counter[str], became: _Count) -> RangeDifference | None:
     """Count what became of a range, and return what is left of it."""
     was = span.range.rows
     if span.state == "split":
@@ -434,7 +438,7 @@ def first_suspects(reader: Reader, plan: Plan, ranges: Sequence[RangeDifference]
     return suspects
 
 
-def look_at_range(looker: _Looker, span: RangeSuspect, *, must_stand_still: bool) -> list[Difference]:
+def look_at_range(looker: Looker, span: RangeSuspect, *, must_stand_still: bool) -> list[Difference]:
     """Update a range by one look; return the rows that differ if they have to be rechecked one by one from here on."""
     here, missing = _sides(span.range)
     before, now = span.sums, looker.sums(span.range)

@@ -33,6 +33,7 @@ from auditor.pipeline.segments.verifying import check_segment
 from auditor.pipeline.segments.writer import folder_of
 from auditor.pipeline.staged_parts import ENDING
 from auditor.pipeline.tracker.follower import check_tracker
+from auditor.pipeline.versions.files import VERSIONS
 from auditor.service.audits import with_defined_audits
 from auditor.sql.filter import column_names, parse
 from auditor.store import (
@@ -42,6 +43,7 @@ from auditor.store import (
     parts,
     pipelines,
     refreshes,
+    row_versions,
     salt,
     schema_changes,
     segments,
@@ -218,13 +220,14 @@ def reset(settings: Settings, store: Store, name: str, *, from_targets: bool = F
         parts.forget(store, name, schemas=not from_targets)
         pipelines.forget(store, name)
         segments.forget(store, name)
+        row_versions.forget(store, name)
         table_notes.forget(store, name)
         schema_changes.forget(store, name, history=not from_targets)
         refreshes.forget(store, name)
         trackers.forget(store, name)
         topic_states.forget(store, name)
         try:
-            folder_at(pipeline.staging.path).clear((NOTE, PLANNED, COLUMNS), (ENDING, SUMS))
+            folder_at(pipeline.staging.path).clear((NOTE, PLANNED, COLUMNS), (ENDING, SUMS, VERSIONS))
         except OSError as error:
             raise StagingFailed(f"the staging's folder {pipeline.staging.path} cannot be swept: {error}") from error
         if offset is None:

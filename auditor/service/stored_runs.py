@@ -21,7 +21,7 @@ from auditor.history.handover import EarlierRuns, Outcome
 from auditor.history.rolling_table import RollingTable, load_rolling_table
 from auditor.history.stored_plan import load_plan
 from auditor.model import Plan, Report, Slice, State, Verdict, describe_other_settings
-from auditor.pipeline import aligned, live, topic_side
+from auditor.pipeline import aligned, live, topic_side, versions
 from auditor.pipeline.staged_writes import find_events
 from auditor.repair.suggestions import Rates, suggest
 from auditor.run import audit_run
@@ -212,6 +212,7 @@ class Execution:
                 sums=live.find_sums(self.settings, self.checkpoint.store, self.name, audit),
                 rescan=bool(self.overrides.get("rescan")),
                 topics=topics,
+                history=versions.find_history(self.settings, self.checkpoint.store, self.name, audit, is_own=not other_settings),
             )
         outcome.report = replace(
             outcome.report,

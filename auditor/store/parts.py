@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from auditor.errors import IncarnationsDiffer
 from auditor.model import Part, TableNote
-from auditor.store import pipelines, schema_changes, segments, table_notes, topic_batches
+from auditor.store import pipelines, row_versions, schema_changes, segments, table_notes, topic_batches
 from auditor.store.database import Store, database_time
 from auditor.store.schema import MYSQL, Json, Moment, big_integer, metadata, short_text
 
@@ -396,9 +396,16 @@ def count_passed(
 
 
 def _passed(pipeline: str, targets: Collection[str], segmented: bool) -> Select[Any]:
-    """Return the query of the parts that all targets reported to have, and that no open segment needs."""
-    assert targets or segmented, "else all would be passed"
-    wanted = select(parts).where(parts.c.pipeline == pipeline)
+    """Return the query of the parts that all targets reported to have, and that no open segment and no history needs.
+
+    Without targets and segments it is for histories alone that the pipeline stages.
+    """
+    behind = select(row_versions.histories.c.history).where(
+        row_versions.histories.c.pipeline == pipeline,
+        row_versions.histories.c.table_name == parts.c.table_name,
+        row_versions.histories.c.through < parts.c.last_position,
+    )
+    wanted = select(parts).where(parts.c.pipeline == pipeline, ~behind.exists())
     for target in targets:
         reported = pipelines.merges.alias()
         of_table = (reported.c.pipeline == pipeline, reported.c.target == target, reported.c.table_name == parts.c.table_name)

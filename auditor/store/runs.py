@@ -159,7 +159,7 @@ class StoredDifference:
 
     ``kind`` is missing, extra or changed; ``state`` is confirmed or unsettled. ``rows`` is the number of rows of each side, ``columns``
     the columns that differ. ``looks`` are the rechecks: ``at`` (ISO 8601) and the ``outcome``; ``shards``
-    those of the source that hold the key.
+    those of the source that hold the key; ``cause`` is what a history says of the target's row.
     """
 
     kind: str
@@ -170,6 +170,7 @@ class StoredDifference:
     range: dict[str, Any] | None = None
     looks: list[dict[str, Any]] = field(default_factory=list)
     shards: list[str] = field(default_factory=list)
+    cause: str = ""
 
 
 _BY_ID = select(runs).where(runs.c.run == bindparam("id"))

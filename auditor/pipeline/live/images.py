@@ -294,18 +294,20 @@ def hash_rows(columns: Sequence[pa.Array], plan: Plan) -> tuple[Integers, Intege
 
     Raises ValueRefused.
     """
-    plans = list(plan.columns)
-    texts = [canonical_texts(column, column_plan) for column, column_plan in zip(columns, plans, strict=True)]
-    rows = row_texts(texts, plans, plan.salt)
+    texts = [canonical_texts(column, column_plan) for column, column_plan in zip(columns, plan.columns, strict=True)]
+    return *_places(columns[: plan.key], texts[: plan.key], plan), hash_texts(texts, plan)
+
+
+def hash_texts(texts: Sequence[pa.Array], plan: Plan) -> Integers:
+    """Return the hashes of rows, (n, 1) or (n, 2), from the canonical texts of the plan's columns."""
+    rows = row_texts(list(texts), list(plan.columns), plan.salt)
     digest, count = (hashlib.sha256 if plan.hash == "sha256" else hashlib.md5), plan.bits // 60
     size = 15 * count // 2 + count % 2
     numbers = [int.from_bytes(digest(row).digest()[:size], "big") for row in rows.cast(pa.binary()).to_pylist()]
     if count == 1:
-        hashes = np.fromiter((number >> 4 for number in numbers), np.int64, len(numbers)).reshape(-1, 1)
-    else:
-        pairs = [(number >> 60, number & ((1 << 60) - 1)) for number in numbers]
-        hashes = np.array(pairs, np.int64).reshape(-1, 2)
-    return *_places(columns[: plan.key], texts[: plan.key], plan), hashes
+        return np.fromiter((number >> 4 for number in numbers), np.int64, len(numbers)).reshape(-1, 1)
+    pairs = [(number >> 60, number & ((1 << 60) - 1)) for number in numbers]
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _places(columns: Sequence[pa.Array], texts: Sequence[pa.Array], plan: Plan) -> tuple[Integers, Integers]:

@@ -102,7 +102,7 @@ def _take(epoch: _Epoch, schema: TableSchema, events: pa.RecordBatch) -> None:
     if missing:
         raise ValueRefused(f"the source's table no longer has the column {missing[0]}, which is compared")
     indexes = [names.index(column.name) for column in plan.columns]
-    epoch.shapes[schema.id] = _shape(schema, indexes)
+    epoch.shapes[schema.id] = shape_of(schema, indexes)
     if schema.id not in epoch.filters:
         epoch.filters[schema.id] = RowFilter(epoch.published_epoch.where, schema) if epoch.published_epoch.where else None
     again = AGAIN if epoch.published_epoch.ledger else []
@@ -123,7 +123,8 @@ def _take(epoch: _Epoch, schema: TableSchema, events: pa.RecordBatch) -> None:
         epoch.images += [Images(position, row, np.full(len(position), sign, np.int64), partition, x, hashes) for sign in signs]
 
 
-def _shape(schema: TableSchema, indexes: list[int]) -> str:
+def shape_of(schema: TableSchema, indexes: list[int]) -> str:
+    """Return a digest of the names, types and character sets of some columns."""
     text = "|".join(f"{schema.columns[index].name} {schema.columns[index].type} {schema.columns[index].charset}" for index in indexes)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

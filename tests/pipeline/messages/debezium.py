@@ -78,13 +78,23 @@ class Debezium:
         """Return the messages up to the first one of a topic."""
         found = []
         while True:
-            kind, *parts = self._lines.get(timeout=90).split()
-            assert kind == "message", (_text(parts[0]), self._errors.read_text()[-2000:])
-            headers = dict(part.split("=", 1) for part in parts[3:])
-            loaded = {name: _load(text) for name, text in headers.items()}
-            found.append(Message(parts[0], _load(parts[1]), _load(parts[2]), loaded, (_text(parts[1]), _text(parts[2]))))
-            if parts[0] == topic:
+            found.append(self._read(90))
+            if found[-1].topic == topic:
                 return found
+
+    def _read(self, seconds: float) -> Message:
+        kind, *parts = self._lines.get(timeout=seconds).split()
+        assert kind == "message", (_text(parts[0]), self._errors.read_text()[-2000:])
+        headers = dict(part.split("=", 1) for part in parts[3:])
+        loaded = {name: _load(text) for name, text in headers.items()}
+        return Message(parts[0], _load(parts[1]), _load(parts[2]), loaded, (_text(parts[1]), _text(parts[2])))
+
+    def next_message(self, seconds: float) -> Message | None:
+        """Return the next message; None if none comes in so many seconds."""
+        try:
+            return self._read(seconds)
+        except queue.Empty:
+            return None
 
     def stop(self) -> None:
         assert self._process.stdin and self._process.stdout

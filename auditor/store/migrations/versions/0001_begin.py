@@ -556,6 +556,35 @@ def _live_tables() -> None:
     _index("auditor_live_epochs_audit", "auditor_live_epochs", "audit", "requested_at")
     _index("auditor_live_epochs_pipeline", "auditor_live_epochs", "pipeline", "state")
     _table(
+        "auditor_row_histories",
+        Column("history", short_text(16), primary_key=True),
+        Column("audit", short_text(), nullable=False),
+        Column("pipeline", short_text(), nullable=False),
+        Column("table_name", short_text(), nullable=False),
+        Column("fingerprint", short_text(16), nullable=False),
+        Column("plan", Json(), nullable=False),
+        Column("condition", Words(), nullable=False),
+        Column("requested_at", Moment(), nullable=False),
+        Column("begins", big_integer()),
+        Column("begins_time", Moment()),
+        Column("why_there", Words(), nullable=False),
+        Column("through", big_integer(), nullable=False),
+        Column("shape", short_text(16), nullable=False),
+        Column("stopped", Words(), nullable=False),
+    )
+    _table(
+        "auditor_row_version_files",
+        Column("history", short_text(16), primary_key=True),
+        Column("first_position", big_integer(), primary_key=True, autoincrement=False),
+        Column("last_position", big_integer(), nullable=False),
+        Column("path", short_text(), nullable=False),
+        Column("version_count", big_integer(), nullable=False),
+        Column("byte_count", big_integer(), nullable=False),
+        Column("newest", Moment(), nullable=False),
+    )
+    _index("auditor_row_histories_audit", "auditor_row_histories", "audit")
+    _index("auditor_row_histories_pipeline", "auditor_row_histories", "pipeline")
+    _table(
         "auditor_trackers",
         Column("pipeline", short_text(), primary_key=True),
         Column("token", short_text(64), nullable=False),
