@@ -134,7 +134,7 @@ def test_the_command_the_api_and_the_page_say_the_same(
     monkeypatch.setenv("AUDITOR_CONFIG", str(road.config_file))
     road.execute(f"UPDATE shop.{TABLE} SET item = 'edited' WHERE id = 2")
     report = running.run_audit(road.settings, "orders", store=road.store)
-    assert report.notes[-1] == f"at which hop of the pipeline rows were lost: auditor trace {report.run[:12]}"
+    assert report.notes[-1] == f"at which hop rows were lost: auditor trace {report.run[:12]}"
     assert main(["trace", "orders", "--quiet"]) == 1
     text = capsys.readouterr().out
     assert text.startswith(f"orders: 1 row of run {report.run[:12]}: 1 lost between the staged files and the target\n\nid 2: lost between")
