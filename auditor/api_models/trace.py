@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from auditor.api_models import ApiModel
+from auditor.model import Verdict
 
 Hop = Literal["log", "staging", "publishing", "reading", "merge", "capture", "sink"]
 """From the source into its log, from the log into the staged files, from these into a topic and from that into another pipeline's files
@@ -72,6 +73,17 @@ class TracedTopic(ApiModel):
     removed: str = Field(description="That messages at its beginning were removed; empty if none were.")
 
 
+class AuditedHop(ApiModel):
+    """What is known of the whole table at a hop of the chain, or at several together."""
+
+    hops: list[Hop]
+    source: str = Field(description="What is before it.")
+    target: str = Field(description="What is behind it.")
+    verdict: Verdict = Field(description="Whether both are equal; `unknown` with the reason as `sentence` where nothing compares them.")
+    sentence: str
+    position: str | None = Field(description="The position at which both were read, and up to where topics were; null if there is none.")
+
+
 class Trace(ApiModel):
     """Rows of an audit, followed from the source into the target: through pipelines, or through a topic of somebody else."""
 
@@ -87,4 +99,5 @@ class Trace(ApiModel):
     kept_from: str | None = Field(description="Up to where staged events of the table were deleted; null if none was.")
     not_compared: dict[str, str] = Field(description="Columns of which the stream does not tell what the audit compares, with why.")
     rows: list[TracedRow]
+    hops: list[AuditedHop] = Field(description="What is known of the table at each hop; empty unless that was asked for.")
     further: int = Field(description="Differences of the run that were not traced, because there are more than were asked for.")

@@ -10,6 +10,7 @@ from auditor.cli._output import print_json, settings_and_store
 from auditor.cli._progress import watching
 from auditor.escaping import visible
 from auditor.quantities import plural
+from auditor.service import audits
 from auditor.service.trace import HOP_NAMES, Asked, count_outcomes, trace
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def trace_rows(options: argparse.Namespace) -> int:
         watching(options.quiet) as watch,
         stopped_by_signals("stopping; once more to interrupt it") as stopped,
     ):
-        found = trace(configured, store, options.run, Asked(options.key, options.limit, stopped, watch))
+        asked = Asked(options.key, options.limit, options.run in audits.with_defined_audits(configured, store).audits, stopped, watch)
+        found = trace(configured, store, options.run, asked)
     if options.format == "json":
         print_json(found)
     else:
@@ -48,6 +50,11 @@ def _lines(found: Trace) -> Iterator[str]:
         yield f"  {visible(row.sentence)}"
         yield from (f"    {_event(event)}" for event in row.events)
     yield ""
+    for hop in found.hops:
+        at = f", at {visible(hop.position)}" if hop.position else ""
+        yield f"{hop.verdict.value.upper()} {visible(hop.source)} -> {visible(hop.target)}{at}: {visible(hop.sentence)}"
+    if found.hops:
+        yield ""
     if found.topic:
         yield from _topic_lines(found.topic)
     if found.pipeline:

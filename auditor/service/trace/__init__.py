@@ -24,6 +24,7 @@ from auditor.model import Plan, Report, Side
 from auditor.planning import introspect, planner
 from auditor.repair.keys import Selection, collect_keys
 from auditor.service import audits, definitions
+from auditor.service.trace.hops import HopAudits
 from auditor.service.trace.pipelines import PipelineTrace
 from auditor.service.trace.rows import KeyRows
 from auditor.service.trace.through import TopicTrace
@@ -55,6 +56,8 @@ class Asked:
     """As `parse_key` reads them."""
     limit: int = 20
     """Differences that are traced at most."""
+    hops: bool = False
+    """Whether each hop is audited as a whole, too; not with ``keys``."""
     stopped: threading.Event = field(default_factory=threading.Event)
     on_progress: OnProgress = ignore_progress
 
@@ -81,8 +84,13 @@ def trace(settings: Settings, store: Store, what: str, asked: Asked) -> Trace:
             keys, further = _differing(store, report, plan, reader, asked.limit)
         rows, run = KeyRows(reader, plan, keys), None if asked.keys or not report else report.run
         if chain is None:
-            return TopicTrace(settings, audit, rows, asked.stopped).run(name, run, further)
-        return PipelineTrace(settings, store, audit, chain, rows, asked.stopped).run(name, run, further)
+            found = TopicTrace(settings, audit, rows, asked.stopped).run(name, run, further)
+        else:
+            found = PipelineTrace(settings, store, audit, chain, rows, asked.stopped).run(name, run, further)
+    if not asked.hops or asked.keys or not report:
+        return found
+    audited = HopAudits(settings, store, name, definitions.audit(settings, name), chain, report, asked.on_progress).run()
+    return found.model_copy(update={"hops": audited})
 
 
 def count_outcomes(found: Trace) -> str:

@@ -107,6 +107,7 @@ class PipelineTrace:
             kept_from=self.last.place_of(look.last.pruned) if look.last.pruned else None,
             not_compared=self.left_out,
             rows=[_Judgement(self, key, look, log, topic).row() for key in self.rows.keys],
+            hops=[],
             further=further,
         )
 

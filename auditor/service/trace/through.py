@@ -106,6 +106,7 @@ class TopicTrace:
             kept_from=None,
             not_compared=look.messages.not_told,
             rows=[one.row() for one in judged],
+            hops=[],
             further=further,
         )
 

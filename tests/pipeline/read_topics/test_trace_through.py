@@ -211,6 +211,11 @@ def test_the_command_the_api_and_the_page_show_the_topic(
         f"topic kafka: {chain.topic}: 3 messages\n  partition 0: offsets 0 to 3; group {chain.topics.prefix}.sink has read it up to 3"
         in text
     )
+    assert main(["trace", "orders", "--quiet"]) == 1
+    text = capsys.readouterr().out
+    ends = f"kafka: {chain.topic} up to 0:3"
+    assert f"MATCH shop: {TABLE} -> kafka: {chain.topic}, at {ends}: no difference" in text
+    assert f"MISMATCH kafka: {chain.topic} -> warehouse: orders, at {ends}: 1 row differs: " in text
     assert main(["trace", "orders", "--key", "2", "--json", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["pipeline"], found["topic"]["messages"], found["rows"][0]["outcome"]) == (None, 3, "equal")
@@ -219,7 +224,12 @@ def test_the_command_the_api_and_the_page_show_the_topic(
         [row] = client.get(f"/api/v1/runs/{report.run}/trace").raise_for_status().json()["rows"]
         assert (row["key"], row["outcome"], row["hop"], row["events"][-1]["offset"]) == ({"id": "1"}, "lost", "sink", "0:2")
         assert f'action="/runs/{report.run}/trace"' in client.get(f"/runs/{report.run}").raise_for_status().text
+        hops = client.get(f"/api/v1/runs/{report.run}/trace", params={"hops": "true"}).raise_for_status().json()["hops"]
+        assert [(hop["hops"], hop["verdict"]) for hop in hops] == [(["capture"], "match"), (["sink"], "mismatch")]
+        page = html.unescape(client.get(f"/runs/{report.run}/trace", params={"hops": "true"}).raise_for_status().text)
+        assert "Each hop as a whole" in page and hops[1]["sentence"][1:] in page
         page = html.unescape(client.get(f"/runs/{report.run}/trace").raise_for_status().text)
+        assert 'name="hops" value="true"' in page
         assert "1 row: 1 lost between the topic and the target." in page and row["sentence"][1:] in page
         assert f"The topic kafka: {chain.topic} has 3 messages" in page.replace("<bdi>", "").replace("</bdi>", "")
 
