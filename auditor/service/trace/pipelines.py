@@ -13,8 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
+from auditor.api_models.bisection import Bisection
 from auditor.api_models.trace import Trace, TracedEvent, TracedRow
 from auditor.compare.accounting import Key
 from auditor.config import Audit, Carrier, Chain, Settings
@@ -24,14 +26,24 @@ from auditor.model import ColumnPlan, Side, TableNote
 from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.events import Place
 from auditor.pipeline.key_history import KeyHistory, KeyStream, StagedHistory, Version
+from auditor.pipeline.merge import merge_by_commits
+from auditor.report.formatting import moment
 from auditor.run.live.plans import why_not_told
+from auditor.service.bisection import bisect
 from auditor.service.trace.rows import SHOWN_EVENTS, Answer, KeyRows, Rows, find_several, in_flight, is_same_row, lost, unknown
 from auditor.sql.merge import POSITIONS, Positions
 from auditor.store import Store, pipelines
 from dialects import Session
+from dialects.committing import Committing, WrittenVersion
 
 ATTEMPTS = 3
 """How often rows are read again that change while they are traced."""
+
+MOST_VERSIONS = 100
+"""Versions of a table at most that are looked at, each of which is opened."""
+
+SHOWN_VERSIONS = 5
+"""Versions that others wrote which a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +85,12 @@ class PipelineTrace:
     stopped: threading.Event
     left_out: dict[str, str] = field(default_factory=dict)
     """Why columns are not compared with the stream."""
+    ledger: Bisection | None = None
+    """What the audit's ledger says of its merges; None if it keeps none, or was not asked."""
     first: KeyStream = field(init=False)
     last: KeyStream = field(init=False)
 
     def __post_init__(self) -> None:
-        session = self.rows.reader.session("target")
-        if session.dialect.is_written and session.dialect.writing.WRITES_COMMITS:
-            raise TraceRefused(f"{session.dialect.name} tables are written by commits of single tables, and rows in them are not traced")
         names = self._rename({column.name: column.name for column in self.rows.plan.columns}, self.chain.first)
         told = self._choose_columns(names)
         self.first = self.last = self._stream(self.chain.first, names, told)
@@ -94,6 +105,10 @@ class PipelineTrace:
             self.stopped.wait(durations().trace_pause)
             look = self._look()
         log, topic = self._read_log(look), self._read_topic(look)
+        rows = [_Judgement(self, key, look, log, topic).row() for key in self.rows.keys]
+        if self.audit.ledger and any(row.hop == "merge" for row in rows):
+            self.ledger = bisect(self.settings, self.store, name)
+            rows = [_Judgement(self, key, look, log, topic).row() for key in self.rows.keys]
         return Trace(
             audit=name,
             run=run,
@@ -106,7 +121,7 @@ class PipelineTrace:
             merged_through=None if look.sides.merged is None else self.last.place_of(look.sides.merged),
             kept_from=self.last.place_of(look.last.pruned) if look.last.pruned else None,
             not_compared=self.left_out,
-            rows=[_Judgement(self, key, look, log, topic).row() for key in self.rows.keys],
+            rows=rows,
             hops=[],
             further=further,
         )
@@ -188,15 +203,30 @@ class PipelineTrace:
                 break
         behind = self._wait_for(end)
         offset = pipelines.get_pipeline(self.store, self.first.pipeline).source_offset or {}
-        merged, target = self.rows.reader.ask_side("target", self._read_target, fresh=True)
+        merged, target = self._read_settled()
         return _Sides(source, target, began.position(int(offset.get("epoch", 0))).pack(), changing, merged, behind)
 
     def _log_end(self) -> Place:
         with closing(source_of(self.settings, self.first.pipeline).connect()) as connection:
             return log_status(connection).end
 
-    def _read_target(self, side: Side, session: Session) -> tuple[int | None, Rows]:
-        """Return up to where the target says that it holds the table, and its rows, in the snapshot that is open."""
+    def _read_settled(self) -> tuple[int | None, Rows]:
+        """Return what `_read_target` does, of one version where versions of the table say what it holds. Raises TraceRefused."""
+        for _ in range(ATTEMPTS):
+            found = self.rows.reader.ask_side("target", self._read_target, fresh=True)
+            if found is not None:
+                return found
+        raise TraceRefused("the target's table is written faster than it can be read; trace again when less is merged")
+
+    def _read_target(self, side: Side, session: Session) -> tuple[int | None, Rows] | None:
+        """Return up to where the target says that it holds the table, and its rows, in the snapshot that is open.
+
+        None where it was written meanwhile, and the two may be of different versions.
+        """
+        if isinstance(session, Committing):
+            before = self._committed(session)
+            rows = self.rows.fetch(side, session)
+            return (before or None, rows) if self._committed(session) == before else None
         schema = self.chain.last.schema
         try:
             listed = session.query(Positions(session.dialect, schema, self.last.pipeline).list())
@@ -206,6 +236,27 @@ class PipelineTrace:
             ) from error
         held = next((int(position) for table, position, _ in listed if str(table) == self.last.table), None)
         return held, self.rows.fetch(side, session)
+
+    def _committed(self, session: Committing) -> int:
+        """Return up to where the newest version of the target's table says that it holds the table; 0 if it says nothing."""
+        return merge_by_commits.read_position(session, self._place, self.last.pipeline, self.last.table)[0]
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        """The target's schema and table."""
+        last = self.chain.last
+        return self.settings.pipeline(last.pipeline).table_targets[last.target].place_in(last.database, last.output)
+
+    def versions_since(self, position: int) -> Sequence[WrittenVersion]:
+        """Return the versions of the target's table since the first one that holds a position; none if that is not known."""
+
+        def ask(side: Side, session: Session) -> Sequence[WrittenVersion]:
+            if not isinstance(session, Committing):
+                return ()
+            mark, _ = merge_by_commits.mark_names(self.last.pipeline, self.last.table)
+            return session.versions_since(self._place, mark, position, MOST_VERSIONS)
+
+        return self.rows.reader.ask_side("target", ask)
 
     def _wait_for(self, end: Place) -> str:
         """Wait until the log up to a place is staged; return why it is not."""
@@ -369,13 +420,55 @@ class _Judgement:
         unapplied = self._find_lost(merged)
         if skip := self._find_skip(unapplied or held, self.tracing.last, self.tracing.chain.last.target):
             return lost("merge", self._skipped("the target", skip))
-        if self.tracing.audit.ledger:
+        cause, (history, is_alone) = self._cause(unapplied), self._history(unapplied or held)
+        holds += history
+        if is_alone:
+            cause = "the merges did not apply it" if unapplied else "it was merged wrongly"
+        if self.tracing.audit.ledger and not cause:
             holds += "; auditor bisect says which of these, and when"
         if unapplied:
             before = f"the target's row is as before {self._text(unapplied)}, which is in the staged file {self._file(unapplied)}"
-            return lost("merge", f"{before}: it was not applied, or undone in the target by others; {holds}")
+            return lost("merge", f"{before}: {cause or 'it was not applied, or undone in the target by others'}; {holds}")
         left = f"the target's row is not as {self._text(held)} left it, nor as any event before it that is kept"
-        return lost("merge", f"{left}: it was merged wrongly, or changed in the target by others; {holds}")
+        return lost("merge", f"{left}: {cause or 'it was merged wrongly, or changed in the target by others'}; {holds}")
+
+    def _history(self, version: Version) -> tuple[str, bool]:
+        """Return what the versions of the target's table say since the first that holds an event, as a clause; '' if it has none.
+
+        The second value is whether the pipeline's merges alone wrote the table since, so that nothing else can have changed the row.
+        """
+        versions = self.tracing.versions_since(version.position)
+        if not versions:
+            return "", False
+        first, *_ = versions
+        merge = f"; version {first.version} of its table ({first.operation}, {moment(first.at)}) is the first that holds it"
+        foreign = [one for before, one in pairwise(versions) if one.mark == before.mark]
+        if not foreign:
+            return f"{merge}, and only its merges wrote the table since", True
+        listed = ", ".join(f"{one.version} ({one.operation}, {moment(one.at)})" for one in foreign[-SHOWN_VERSIONS:])
+        return f"{merge}, and something else than its merges wrote version {listed}", False
+
+    def _cause(self, unapplied: Version | None) -> str:
+        """Return which merge made the target's row what it is, as a clause; '' if the ledger names none.
+
+        ``unapplied`` is the first event that the row is without, if it is known.
+        """
+        ledger = self.tracing.ledger
+        partings = ledger.partings if ledger else []
+        of_key = [one for one in partings if one.lasts and len(self.key) == 1 and self.key[0] in one.keys]
+        if len(of_key) != 1:
+            return ""
+        [parting] = of_key
+        if parting.cause != "merge" or parting.batch is None:
+            return ""
+        batch = parting.batch
+        merge = f"the merge of {moment(batch.merged_at)} (batch {batch.last:,})"
+        if batch.first != batch.last:
+            merge = f"one of the merges of batches {batch.first:,} to {batch.last:,}, the last one at {moment(batch.merged_at)}"
+        first, last = Place.parse(batch.after).order, Place.parse(batch.through).order
+        if unapplied and first < Place.parse(self.tracing.last.place_of(unapplied.position)).order <= last:
+            return f"it was not applied by {merge}, as the ledger says"
+        return f"{merge} did otherwise than the log says"
 
     def _find_lost(self, merged: Sequence[Version]) -> Version | None:
         """Return the event behind the newest one whose row the target still has; None if it has none that is known."""
