@@ -53,7 +53,7 @@ class Chain:
         self.topic = topics.make("shop.orders", partitions, **settings)
         self.sink = PlainSink(topics.server, self.topic, f"{topics.prefix}.sink", folder / "warehouse.duckdb")
         self.rows: dict[int, dict[str, Any] | None] = {}
-        self.says_when = True
+        self.says_when, self.is_flat = True, False
         self.config = folder / "auditor.yaml"
         self.store_url = f"sqlite:///{store}"
         self.write_config(f"group: {topics.prefix}.sink{messages}")
@@ -93,7 +93,10 @@ audits:
         block |= {"snapshot": "false", "ts_ms": int(time.time()) * 1000} if self.says_when else {}
         op = "d" if after is None else "c" if before is None else "u"
         body = {"before": before, "after": after, "op": op, "source": block}
-        message = {"schema": KEY, "payload": {"id": key}}, {"schema": schema(COLUMNS), "payload": body}
+        message: tuple[Any, Any] = ({"schema": KEY, "payload": {"id": key}}, {"schema": schema(COLUMNS), "payload": body})
+        if self.is_flat:
+            said = {"__op": op, "__deleted": str(after is None).lower(), "__source_ts_ms": block["ts_ms"], "__source_name": "shop"}
+            message = {"id": key}, {**(after or before or {}), **said}
         if publish:
             self.send(message)
         return message
@@ -278,3 +281,22 @@ def test_a_key_in_two_partitions_and_messages_that_were_removed(
         assert row.outcome == "unknown" and "messages at its beginning were removed (cleanup.policy: delete): partition 1" in row.sentence
     finally:
         chain.close()
+
+
+def test_flat_messages_say_when_the_source_committed_their_changes(chain: Chain) -> None:
+    """They have no place in the log, and no schema beside them."""
+    chain.is_flat = True
+    columns = "columns: {id: int, item: varchar(40), price: 'decimal(8,2)'}, key: [id]"
+    columns += ", messages: {values: flat, add: [op, source.ts_ms, source.name]}"
+    chain.write_config(f"group: {chain.topics.prefix}.sink, {columns}")
+    for key in (1, 2, 3):
+        chain.change(key, f"item {key}")
+    chain.sink.apply(3, lambda found: [])
+    chain.sink.execute("INSERT INTO orders VALUES (1, 'item 1', 1), (2, 'item 2', 2), (3, 'other', 3)")
+    chain.change(1, "lost", publish=False)
+    chain.change(2, None, publish=False)
+    rows = chain.trace(1, 2, 3, passing=True)
+    capture = ("lost", "capture")
+    assert {key: (row.outcome, row.hop) for key, row in rows.items()} == {"1": capture, "2": capture, "3": ("lost", "sink")}, rows
+    [event] = rows["1"].events
+    assert (event.kind, event.position, event.offset, event.target) == ("refresh", None, "0:0", True)
