@@ -8,6 +8,7 @@ import pytest
 
 from auditor.config import Settings, TopicRef, validate_settings
 from auditor.errors import ConfigError
+from auditor.history.fingerprint import hash_settings
 from auditor.service import definitions
 
 TABLE = {"connection": "shop", "table": "orders"}
@@ -91,6 +92,9 @@ def test_an_audit_names_the_topic_between_its_tables() -> None:
     audit = through().audits["orders"]
     assert audit.through and (audit.through.label, audit.through.group, audit.topics) == ("kafka: shop.shop.orders", "sink", {})
     assert definitions.definition(audit)["through"] == THROUGH
+    without = through(through=None).audits["orders"]
+    hashes = {hash_settings(definitions.definition(one)) for one in (audit, without)}
+    assert len(hashes) == 1, "runs compare the same, whether or not the topic is named"
 
 
 @pytest.mark.parametrize(
