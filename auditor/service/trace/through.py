@@ -259,7 +259,7 @@ class _Judgement:
         """Say whether what the source has was lost on its way into the topic."""
         look, placed = self.look, self._placed(last)
         if placed.committed is not None and placed.committed >= look.second * 1000:
-            return in_flight(f"{self._text(last)} may be of a change that was made while the row was traced; trace it again")
+            return unknown(f"{self._text(last)} may be of a change that was made while the row was traced; trace it again")
         left = f"the source's row is not as the latest message of it left it, {self._text(last)}"
         if not self._has_passed():
             return unknown(f"{left}, and {self._not_later()}")

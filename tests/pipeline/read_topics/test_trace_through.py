@@ -295,6 +295,7 @@ def test_flat_messages_say_when_the_source_committed_their_changes(chain: Chain)
     chain.sink.execute("INSERT INTO orders VALUES (1, 'item 1', 1), (2, 'item 2', 2), (3, 'other', 3)")
     chain.change(1, "lost", publish=False)
     chain.change(2, None, publish=False)
+    time.sleep(1.1)
     rows = chain.trace(1, 2, 3, passing=True)
     capture = ("lost", "capture")
     assert {key: (row.outcome, row.hop) for key, row in rows.items()} == {"1": capture, "2": capture, "3": ("lost", "sink")}, rows
