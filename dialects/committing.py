@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +28,32 @@ class Commit:
     """None of ``columns``."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenVersion:
+    """A version of a table, as its history has it."""
+
+    version: int
+    at: dt.datetime
+    """When it was committed, by the clock of the process that did it, in UTC."""
+    operation: str
+    """What that was, as the table's format names it: ``MERGE``, ``DELETE``."""
+    mark: int
+    """The number that the table carried then of the application that was asked for."""
+
+
 class Committing(ABC):
     """What a session can do that writes a table by commits."""
 
     @abstractmethod
     def read_marks(self, parts: tuple[str, ...], names: Sequence[str]) -> Sequence[int]:
         """Return the numbers that a table (its name in parts) carries of these applications; 0 for none, and where there is no table."""
+
+    @abstractmethod
+    def versions_since(self, parts: tuple[str, ...], mark: str, number: int, most: int) -> Sequence[WrittenVersion]:
+        """Return the versions of a table from the first one on that carries at least this number of an application, the newest last.
+
+        None where there is no table, or where the last ``most`` versions that its history still has do not reach back as far.
+        """
 
     @abstractmethod
     def mark(self, parts: tuple[str, ...], marks: Mapping[str, int], expected: Mapping[str, int], *, clear: bool = False) -> bool:

@@ -190,10 +190,11 @@ def trace_run(
         Query(max_length=MOST_TRACED, description="Rows to trace, by keys as differences have them; of several columns JSON lists."),
     ] = [],  # noqa: B006
     limit: Annotated[int, Query(ge=1, le=MOST_TRACED, description="Differences that are traced at most, if no key is given.")] = 20,
+    hops: Annotated[bool, Query(description="Audit each hop as a whole, too, if no key is given: that reads whole tables.")] = False,
 ) -> Trace:
-    """Say at which hop of its pipeline rows of a run were lost. This reads both sides, the staged files, and perhaps the source's log."""
+    """Say at which hop rows of a run were lost. This reads both sides, the staged files or the topic, and perhaps the source's log."""
     with slow_request():
-        return trace(app.configured, app.store, run, Asked(tuple(key), limit))
+        return trace(app.configured, app.store, run, Asked(tuple(key), limit, hops))
 
 
 @routes.get("/runs/{run}/evidence", response_model=EvidenceFile, **route_options("read", 404, 409))

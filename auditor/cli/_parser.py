@@ -322,10 +322,10 @@ def _add_evidence_commands(command: AddCommand) -> None:
 
 
 def _add_trace_command(command: AddCommand) -> None:
-    summary = "Say where rows were lost that differ: on the way into the source's log, into a pipeline's files, or into the target"
+    summary = "Say where rows were lost that differ: on the way into the source's log, a pipeline's files, a topic, or the target"
     more = (
-        "The pipeline that carries the table is asked for each hop. It exits with 0 if no row is lost, with 1 if the hop of one is named,"
-        " and with 3 if it cannot be told."
+        "The pipeline that carries the table, or the topic that the audit names, is asked for each hop. It exits with 0 if no row is lost,"
+        " with 1 if the hop of one is named, and with 3 if it cannot be told."
     )
     trace = _with_config(command("trace", _lazy("_trace", "trace_rows"), summary, more))
     trace.add_argument("run", metavar="RUN", help="run id, its first characters, or an audit (its last run)")

@@ -10,12 +10,13 @@ from auditor.cli._output import print_json, settings_and_store
 from auditor.cli._progress import watching
 from auditor.escaping import visible
 from auditor.quantities import plural
+from auditor.service import audits
 from auditor.service.trace import HOP_NAMES, Asked, count_outcomes, trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from auditor.api_models.trace import Trace, TracedEvent
+    from auditor.api_models.trace import Trace, TracedEvent, TracedTopic
 
 LOST, UNKNOWN = 1, 3
 """Exit codes: the hop of a row that was lost is known; of no row one is, and of some it cannot be told."""
@@ -28,7 +29,8 @@ def trace_rows(options: argparse.Namespace) -> int:
         watching(options.quiet) as watch,
         stopped_by_signals("stopping; once more to interrupt it") as stopped,
     ):
-        found = trace(configured, store, options.run, Asked(options.key, options.limit, stopped, watch))
+        asked = Asked(options.key, options.limit, options.run in audits.with_defined_audits(configured, store).audits, stopped, watch)
+        found = trace(configured, store, options.run, asked)
     if options.format == "json":
         print_json(found)
     else:
@@ -48,8 +50,16 @@ def _lines(found: Trace) -> Iterator[str]:
         yield f"  {visible(row.sentence)}"
         yield from (f"    {_event(event)}" for event in row.events)
     yield ""
-    holds = f"holds it up to {found.merged_through}" if found.merged_through else "says nothing of it"
-    yield f"the pipeline {visible(found.pipeline)} staged up to {found.staged_through}; its target {visible(found.target)} {holds}"
+    for hop in found.hops:
+        at = f", at {visible(hop.position)}" if hop.position else ""
+        yield f"{hop.verdict.value.upper()} {visible(hop.source)} -> {visible(hop.target)}{at}: {visible(hop.sentence)}"
+    if found.hops:
+        yield ""
+    if found.topic:
+        yield from _topic_lines(found.topic)
+    if found.pipeline:
+        holds = f"holds it up to {found.merged_through}" if found.merged_through else "says nothing of it"
+        yield f"the pipeline {visible(found.pipeline)} staged up to {found.staged_through}; its target {visible(found.target)} {holds}"
     if found.kept_from:
         yield f"events of {visible(found.table)} up to {found.kept_from} were deleted"
     yield from (f"not compared: {visible(why)}" for why in found.not_compared.values())
@@ -59,4 +69,14 @@ def _lines(found: Trace) -> Iterator[str]:
 
 def _event(event: TracedEvent) -> str:
     where = " and ".join(f"the {name}" for name, holds in (("source", event.source), ("target", event.target)) if holds)
-    return f"{event.time:%Y-%m-%d %H:%M:%S} UTC  {event.kind:<7}  {event.position}{f'; still so in {where}' if where else ''}"
+    at = " ".join(filter(None, (event.offset, event.position, event.gtid)))
+    return f"{event.time:%Y-%m-%d %H:%M:%S} UTC  {event.kind:<7}  {at}{f'; still so in {where}' if where else ''}"
+
+
+def _topic_lines(topic: TracedTopic) -> Iterator[str]:
+    yield f"topic {visible(topic.label)}: {plural(topic.messages, 'message')}"
+    for one in topic.partitions:
+        read = "" if one.committed is None else f"; group {visible(topic.group or '')} has read it up to {one.committed}"
+        yield f"  partition {one.partition}: offsets {one.begin} to {one.end}{read}"
+    if topic.removed:
+        yield f"  {visible(topic.removed)}"

@@ -223,9 +223,12 @@ class Client:
         """Yield the stored differences of a run, optionally only those of one ``kind`` or ``state``."""
         return self._service.models(Difference, f"/runs/{quoted(run)}/differences", filters)
 
-    def trace(self, run: str, keys: Sequence[str] = (), limit: int = 20) -> Trace:
-        """Return at which hop of its pipeline rows of a run were lost: those of ``keys``, or else its first differences."""
-        parameters = urlencode([*(("key", key) for key in keys), ("limit", limit)])
+    def trace(self, run: str, keys: Sequence[str] = (), limit: int = 20, *, hops: bool = False) -> Trace:
+        """Return at which hop rows of a run were lost: those of ``keys``, or else its first differences.
+
+        With ``hops`` and without keys each hop is audited as a whole, too, which reads whole tables.
+        """
+        parameters = urlencode([*(("key", key) for key in keys), ("limit", limit), *([("hops", "true")] if hops else [])])
         return self._service.model(Trace, "GET", f"/runs/{quoted(run)}/trace?{parameters}")
 
     def differences_arrow(self, run: str, **filters: str) -> pyarrow.Table:

@@ -137,6 +137,14 @@ class TopicRef(TopicColumns):
         return Place((self.topic,))
 
 
+class ThroughTopic(TopicRef):
+    """The topic of somebody else by which rows come from the source's table into the target's: `auditor trace` asks it for rows."""
+
+    group: str | None = Field(None, min_length=1)
+    """The consumer group in which what fills the target commits how far it has read; without it, what was lost behind the topic cannot be
+    told from what is on its way."""
+
+
 SideRef: TypeAlias = TableRef | TopicRef
 """What is read as a side of an audit, or as one shard of it."""
 
@@ -347,6 +355,8 @@ class Audit(Strict):
     """What the method counts measures and allows."""
     via: Proxy | None = None
     """A dump that stands in for the source."""
+    through: ThroughTopic | None = None
+    """The topic by which rows come into the target, where no pipeline of this configuration carries them; runs do not read it."""
     schedule: ScheduleField | None = None
     """When the audit is due."""
     schema_: Literal["note", "strict"] = Field("note", alias="schema")
@@ -388,6 +398,8 @@ class Audit(Strict):
         if self.topics:
             self._check_topics()
         self._check_conventions()
+        if self.through:
+            self._check_through()
         if self.align and self.snapshot == "per_chunk":
             raise ValueError("align reads each side in one snapshot; remove snapshot: per_chunk")
         if self.align and self.rolling:
@@ -450,6 +462,12 @@ class Audit(Strict):
             raise ValueError("settle: heartbeat and a source of several shards cannot be combined; one heartbeat says what one shard sent")
         if self.counts.classes or self.counts.histogram:
             raise ValueError("counts: classes or histogram and a source of several shards cannot be combined; leave them out")
+
+    def _check_through(self) -> None:
+        """Raise ValueError for settings with which rows do not come from one table into another."""
+        unfit = {"via": self.via, "a source of several shards": self.shards, "a topic as a side": self.topics}
+        if setting := next((name for name, given in unfit.items() if given), None):
+            raise ValueError(f"through and {setting} cannot be combined: rows are traced from one table into another; remove one of them")
 
     def _check_topics(self) -> None:
         """Raise ValueError for settings that a topic cannot serve, which is read once, up to where it ends when a run begins."""
@@ -547,6 +565,8 @@ class AuditGroup(Strict):
     def _is_plain(self) -> AuditGroup:
         if self.template.via:
             raise ValueError("via and tables cannot be combined; a dump stands in for one table")
+        if self.template.through:
+            raise ValueError("tables and through cannot be combined; a topic is of one table")
         if self.template.shards:
             raise ValueError("tables and a source of several shards cannot be combined; write an audit for each table")
         return self
@@ -568,7 +588,7 @@ def find_topic_problems(
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield what is wrong with the topics of audits: where it is written, and a sentence."""
     for name, audit in audits.items():
-        for side, topic in audit.topics.items():
+        for side, topic in (*audit.topics.items(), *([("through", audit.through)] if audit.through else [])):
             broker = brokers.get(topic.broker)
             if broker is None:
                 yield ("audits", name, side, "broker"), f"there is no broker {topic.broker!r}{suggest(topic.broker, brokers)}"

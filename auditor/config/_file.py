@@ -16,7 +16,7 @@ from urllib.parse import quote
 import yaml
 from pydantic import ValidationError
 
-from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, SliceSettings, TableRef, TopicRef, written_place
+from auditor.config._audit import FORMS, Audit, Columns, Override, Partition, SliceSettings, TableRef, ThroughTopic, TopicRef, written_place
 from auditor.config._base import Strict, suggest
 from auditor.config._broker import Broker
 from auditor.config._connection import ConnectionSettings, GuestLimits, PauseWhen
@@ -231,6 +231,7 @@ _PLACES: Mapping[type[Strict], str] = {
     TopicRef: "source: or target: with broker:",
     OwnConvention: "convention:",
     MarkSettings: "convention: deleted: or current:",
+    ThroughTopic: "through:",
     Columns: "columns:",
     Override: "columns: override: a column:",
     Partition: "partition:",

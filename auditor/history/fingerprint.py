@@ -30,6 +30,7 @@ IGNORED_SETTINGS = frozenset(
         "ladder",
         "rolling",
         "via",
+        "through",
         "schedule",
         "schema",
         "allow_empty",

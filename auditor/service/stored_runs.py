@@ -286,15 +286,17 @@ def with_suggestions(settings: Settings, store: Store, audit: Audit, outcome: Ou
     suggestions = suggest(report, audit, settings.connections[audit.target.connection], rates, target_key)
     notes = report.notes
     if suggestions and is_traceable(settings, report.audit):
-        notes = (*notes, f"at which hop of the pipeline rows were lost: {command('auditor', 'trace', report.run[:12])}")
+        notes = (*notes, f"at which hop rows were lost: {command('auditor', 'trace', report.run[:12])}")
     return dataclasses.replace(report, suggestions=suggestions, notes=notes)
 
 
 def is_traceable(settings: Settings, name: str) -> bool:
-    """Return whether pipelines of the configuration bring an audit's table to its target, so that its rows can be traced."""
+    """Return whether it is known by what rows of an audit come to its target, so that they can be traced: a topic, or pipelines."""
     audit = settings.audits.get(name)
     if audit is None or audit.via or audit.shards or isinstance(audit.target, TopicRef):
         return False
+    if audit.through:
+        return True
     return len(find_chains(audit.one_source("a trace"), audit.target, settings.pipelines, settings.connections)) == 1
 
 

@@ -6,6 +6,7 @@ share the snapshot. Outside, each statement reads the latest.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dialects import errors
 from dialects.base import ColumnBatch, Dialect, Session
-from dialects.committing import Commit, Committing
+from dialects.committing import Commit, Committing, WrittenVersion
 from dialects.delta import commits, files, view
 from dialects.delta.place import Root, unpinned
 from dialects.delta.snapshot import Snapshot, deleted_rows, find_hazards, read_snapshot
@@ -113,6 +114,20 @@ class DeltaSession(DuckDBSession, Committing):
         with translated(name):
             table = self.open_version(name)
             return [table.transaction_version(name) or 0 for name in names]
+
+    def versions_since(self, parts: tuple[str, ...], mark: str, number: int, most: int) -> Sequence[WrittenVersion]:
+        # https://github.com/delta-io/delta/blob/master/PROTOCOL.md#commit-provenance-information
+        name, found = self.root.find(parts), list[WrittenVersion]()
+        if name is None:
+            return found
+        with translated(name):
+            for entry in self.open_version(name).history(most):
+                carried = self.open_version(name, int(entry["version"])).transaction_version(mark) or 0
+                if carried < number:
+                    return found[::-1]
+                at = dt.datetime.fromtimestamp(int(entry["timestamp"]) / 1000, dt.UTC)
+                found.append(WrittenVersion(int(entry["version"]), at, str(entry.get("operation", "unknown")), carried))
+        return found[::-1] if found and found[-1].version == 0 else []
 
     def mark(self, parts: tuple[str, ...], marks: Mapping[str, int], expected: Mapping[str, int], *, clear: bool = False) -> bool:
         name = self.root.find(parts)

@@ -22,9 +22,11 @@ from auditor.history.stored_plan import load_plan
 from auditor.model import Verdict
 from auditor.pipeline import live
 from auditor.pipeline.merge.loader import Loader
+from auditor.report.formatting import moment
 from auditor.run.live import running_sums
 from auditor.run.live.ledger import Deviation, Entry, LedgerStatements, record
 from auditor.service import bisection, running
+from auditor.service.trace import Asked, trace
 from auditor.sql.merge import MergeStatements
 from auditor.store import live_epochs, tokens
 from tests.api.conftest import make_client
@@ -137,6 +139,12 @@ def test_a_merge_that_drops_a_row_is_named_with_its_first_event(road: Road, kind
     numbers = [parting.batch.first]
     assert found.sentence.startswith(f"equal until batch {numbers[0] - 1:,}, unequal from batch {numbers[0]:,}: ")
     assert parting.first_event and parting.first_event.kind == kind and parting.first_event.place == parting.batch.through
+    traced = trace(road.settings, road.store, AUDIT, Asked(hops=True))
+    [row] = traced.rows
+    merge = f"it was not applied by the merge of {moment(parting.batch.merged_at)} (batch {numbers[0]:,}), as the ledger says"
+    assert (row.key["id"], row.hop) == (key, "merge") and merge in row.sentence, row
+    assert [(hop.hops, hop.verdict) for hop in traced.hops] == [(["staging"], Verdict.UNKNOWN), (["merge"], Verdict.MISMATCH)]
+    assert traced.hops[1].source == f"the stream of {road.name}" and traced.hops[1].position
     road.batch(f"REPLACE INTO {TABLE} VALUES ({key}, 'again', 5)")
     assert road.check() is Verdict.MATCH
     healed = road.bisect()
@@ -152,6 +160,9 @@ def test_a_merge_that_writes_a_wrong_value_is_named(road: Road, monkeypatch: pyt
     assert road.check() is Verdict.MISMATCH
     parting = only(road.bisect())
     assert (parting.cause, parting.keys) == ("merge", ["7"]) and parting.batch and parting.batch.version == "0.1.0"
+    [row] = trace(road.settings, road.store, AUDIT, Asked()).rows
+    merge = f"the merge of {moment(parting.batch.merged_at)} (batch {parting.batch.last:,}) did otherwise than the log says"
+    assert row.hop == "merge" and "nor as any event before it that is kept: " + merge in row.sentence, row
 
 
 def test_an_edit_of_the_target_lies_between_two_runs(road: Road) -> None:
@@ -166,6 +177,8 @@ def test_an_edit_of_the_target_lies_between_two_runs(road: Road) -> None:
     found = road.bisect()
     parting = only(found)
     assert (parting.cause, parting.after, parting.through, parting.batch) == ("target", after, through, None), found
+    [row] = trace(road.settings, road.store, AUDIT, Asked()).rows
+    assert row.hop == "merge" and row.sentence.endswith("; auditor bisect says which of these, and when"), row
     road.batch(f"UPDATE {TABLE} SET price = 3 WHERE id = 100")
     healed = road.bisect()
     assert (healed.answer, only(healed).lasts) == ("equal", False), "the merge found the row that the run had found"

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable
 
 from auditor.api import create_app
 from auditor.api_models.trace import Trace, TracedRow
@@ -23,6 +24,7 @@ from auditor.service import running
 from auditor.service.certify.log_columns import KINDS
 from auditor.service.trace import Asked, trace
 from auditor.store import parts, tokens
+from dialects.delta import commits
 from tests.api.conftest import make_client
 from tests.binlog import LiveLog
 from tests.live import LiveEngine, engine_params
@@ -134,7 +136,7 @@ def test_the_command_the_api_and_the_page_say_the_same(
     monkeypatch.setenv("AUDITOR_CONFIG", str(road.config_file))
     road.execute(f"UPDATE shop.{TABLE} SET item = 'edited' WHERE id = 2")
     report = running.run_audit(road.settings, "orders", store=road.store)
-    assert report.notes[-1] == f"at which hop of the pipeline rows were lost: auditor trace {report.run[:12]}"
+    assert report.notes[-1] == f"at which hop rows were lost: auditor trace {report.run[:12]}"
     assert main(["trace", "orders", "--quiet"]) == 1
     text = capsys.readouterr().out
     assert text.startswith(f"orders: 1 row of run {report.run[:12]}: 1 lost between the staged files and the target\n\nid 2: lost between")
@@ -153,6 +155,44 @@ def test_the_command_the_api_and_the_page_say_the_same(
         assert f'action="/runs/{report.run}/trace"' in client.get(f"/runs/{report.run}").raise_for_status().text
         page = html.unescape(client.get(f"/runs/{report.run}/trace").raise_for_status().text)
         assert "1 row: 1 lost between the staged files and the target." in page and row["sentence"][1:] in page
+
+
+@pytest.mark.delta
+def test_rows_of_a_delta_table_are_traced_by_what_its_commits_say(
+    engine: LiveEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lake").mkdir()
+    road = LossyRoad(tmp_path, engine, TABLE, into=f"delta://{tmp_path}/lake")
+    try:
+        set_up(road, engine)
+        assert {row.outcome for row in traced(road, "1", "2", "99").values()} == {"equal"}
+        log = LiveLog(engine.url)
+        log.run(f"UPDATE {TABLE} SET price = price + 1 WHERE id IN (1, 2)")
+        road.merge()
+        table = DeltaTable(tmp_path / "lake" / "shop" / TABLE)
+        table.update(predicate="id = 1", new_values={"price": 1.5})
+        table.delete("id = 3")
+        log.run(f"UPDATE {TABLE} SET price = 0 WHERE id = 4")
+        road.stage()
+        rows = traced(road)
+        hops = {key: (row.outcome, row.hop) for key, row in rows.items()}
+        assert hops == {"1": ("lost", "merge"), "3": ("lost", "merge"), "4": ("in_flight", None)}, rows
+        assert rows["1"].sentence.startswith("the target's row is as before the update at ")
+        assert "it was not applied, or undone in the target by others; " in rows["1"].sentence
+        others = r"and something else than its merges wrote version \d+ \(UPDATE, [^)]*\), \d+ \(DELETE, [^)]*\)$"
+        assert re.search(r"; version \d+ of its table \(MERGE, [^)]*\) is the first that holds it, " + others, rows["1"].sentence), rows
+        with monkeypatch.context() as patched:
+            right = commits.merge_changes
+            without = pc.field("id") != 5
+            patched.setattr(commits, "merge_changes", lambda table, changes, commit: right(table, changes.filter(without), commit))
+            log.run(f"UPDATE {TABLE} SET price = 7 WHERE id IN (5, 6)")
+            road.merge()
+        [row] = traced(road, "5").values()
+        assert row.hop == "merge" and ": the merges did not apply it; " in row.sentence, row
+        assert row.sentence.endswith("is the first that holds it, and only its merges wrote the table since")
+        assert "the target says that it holds everything up to " in rows["4"].sentence
+    finally:
+        road.close()
 
 
 def test_what_is_on_its_way_or_equal_is_not_lost(road: LossyRoad, engine: LiveEngine) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from auditor.config import Settings, TopicRef, validate_settings
 from auditor.errors import ConfigError
+from auditor.history.fingerprint import hash_settings
 from auditor.service import definitions
 
 TABLE = {"connection": "shop", "table": "orders"}
@@ -78,3 +79,43 @@ def test_a_group_has_no_topics() -> None:
     }
     with pytest.raises(ConfigError, match=r"tables and a topic cannot be combined; write an audit for each topic"):
         validate_settings(values)
+
+
+THROUGH = {**TOPIC, "group": "sink"}
+
+
+def through(**audit: Any) -> Settings:
+    return settings(**{"target": {"connection": "shop", "table": "copy"}, "through": THROUGH, **audit})
+
+
+def test_an_audit_names_the_topic_between_its_tables() -> None:
+    audit = through().audits["orders"]
+    assert audit.through and (audit.through.label, audit.through.group, audit.topics) == ("kafka: shop.shop.orders", "sink", {})
+    assert definitions.definition(audit)["through"] == THROUGH
+    without = through(through=None).audits["orders"]
+    hashes = {hash_settings(definitions.definition(one)) for one in (audit, without)}
+    assert len(hashes) == 1, "runs compare the same, whether or not the topic is named"
+
+
+@pytest.mark.parametrize(
+    ("audit", "sentence"),
+    [
+        ({"through": {**THROUGH, "broker": "kafak"}}, "audits.orders.through.broker: there is no broker 'kafak'; did you mean 'kafka'?"),
+        ({"through": {**THROUGH, "messages": {"format": "avro"}}}, "audits.orders.through.messages: format: avro needs a registry"),
+        ({"through": {"broker": "kafka"}}, "audits.orders.through.topic: this setting is required; add it"),
+        ({"target": TOPIC}, "through and a topic as a side cannot be combined: rows are traced from one table into another"),
+        ({"source": [TABLE, {**TABLE, "table": "more"}]}, "through and a source of several shards cannot be combined"),
+        ({"via": {"connection": "shop", "table": "dump"}}, "through and via cannot be combined"),
+    ],
+)
+def test_what_cannot_be_between_two_tables_is_refused(audit: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        through(**audit)
+    assert sentence in str(refused.value)
+
+
+def test_a_group_has_no_topic_between_its_tables() -> None:
+    group = {"tables": ["*"], "source": {"connection": "shop"}, "target": {"connection": "shop"}, "through": TOPIC}
+    values = {"connections": {"shop": {"url": "mysql://reader@localhost/shop"}}, "brokers": {"kafka": {"servers": "localhost:9092"}}}
+    with pytest.raises(ConfigError, match=r"tables and through cannot be combined; a topic is of one table"):
+        validate_settings({**values, "audits": {"all": group}})

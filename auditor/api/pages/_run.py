@@ -50,11 +50,11 @@ def run_page(
 
 
 @router.get("/runs/{run}/trace")
-def trace_page(request: Request, app: App, visitor: Runner, run: str, key: str = "") -> HTMLResponse:
-    """Trace a row of the run, or its first differences, and show at which hop each was lost."""
+def trace_page(request: Request, app: App, visitor: Runner, run: str, key: str = "", hops: bool = False) -> HTMLResponse:
+    """Trace a row of the run, or its first differences, and show at which hop each was lost; each hop may be audited as a whole, too."""
     stored = runs.get_run(app.store, run)
     with slow_request():
-        found = trace.trace(app.configured, app.store, stored.run, trace.Asked((key,) if key else (), PAGE_SIZE))
+        found = trace.trace(app.configured, app.store, stored.run, trace.Asked((key,) if key else (), PAGE_SIZE, hops))
     values: dict[str, Any] = {"counted": trace.count_outcomes(found), "hops": trace.HOP_NAMES, "outcomes": trace.OUTCOMES}
     return render_page(request, "trace.html", visitor=visitor, run=stored, trace=found, **values)
 

@@ -176,3 +176,20 @@ def refuse_settings(topic: Topic, found: Mapping[str, str], partitions: int, wan
 def _normal(value: str) -> str:
     """Return a setting so that lists in other orders are equal."""
     return ",".join(sorted(part.strip() for part in value.split(",")))
+
+
+def list_committed(admin: AdminClient, group: str, topic: Topic, timeout: float) -> dict[int, int]:
+    """Return up to which offset a consumer group has committed each partition of a topic, of those that it has. Raises BrokerError."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic.name, number) for number in range(topic.partitions)])
+    with translated(f"group {group}"):
+        [answer] = admin.list_consumer_group_offsets([asked], request_timeout=timeout).values()
+    try:
+        found = answer.result().topic_partitions
+    except KafkaException as error:
+        raise error_of(f"group {group}", error.args[0]) from error
+    for one in found:
+        if one.error is not None:
+            raise error_of(f"group {group}", one.error)
+    return {one.partition: one.offset for one in found if one.offset >= 0}

@@ -72,9 +72,10 @@ class Through:
 
 @dataclass(slots=True)
 class Scratch:
-    """What was read of a topic so far."""
+    """What was read of a topic so far: a sink of `read_topic`."""
 
     session: Session
+    asks_when: bool = False
     _schemas: dict[str, TableSchema] = field(default_factory=dict)
     """The schemas of its messages by their ids, in the order in which they came."""
 
@@ -139,7 +140,7 @@ class Scratch:
             messages=sum(counted.values()),
             rows=rows,
             faults=(*numbers.faults, *disorder),
-            removed=_describe_removed(fixed),
+            removed=describe_removed(fixed),
             notes=(*numbers.notes, *self._notes(fixed), *lacking),
         )
 
@@ -281,7 +282,7 @@ def _without_excluded(session: Session, schema: TableSchema, audit: Audit) -> Ta
     return kept
 
 
-def _describe_removed(fixed: FixedTopic) -> str:
+def describe_removed(fixed: FixedTopic) -> str:
     """Return that messages at the beginning of a topic were removed, as a sentence; '' if none were."""
     cut = [f"{number} begins at offset {begin}" for number, begin in fixed.begins.items() if begin]
     if not cut:

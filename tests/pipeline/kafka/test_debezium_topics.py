@@ -45,15 +45,15 @@ Told = tuple[int | None, str | None, str, dict[str, Any]]
 
 
 @contextmanager
-def debezium(folder: Path, url: str, broker: str, prefix: str) -> Iterator[None]:
-    """Run Debezium for the block, from where the log ends."""
+def debezium(folder: Path, url: str, broker: str, prefix: str, *, schemas: bool = False) -> Iterator[None]:
+    """Run Debezium for the block, from where the log ends; its messages may have their schemas beside them."""
     given = {
         "name": "engine", "connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": prefix,
         "offset.storage": "org.apache.kafka.connect.storage.MemoryOffsetBackingStore", "database.hostname": "127.0.0.1",
         "database.port": str(urlsplit(url).port), "database.user": "root", "database.password": "", "database.server.id": "5556",
         "database.include.list": "audit", "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
         "snapshot.mode": "no_data", "snapshot.locking.mode": "none", "database.ssl.mode": "disabled",
-        "driver.allowPublicKeyRetrieval": "true", "converter.schemas.enable": "false",
+        "driver.allowPublicKeyRetrieval": "true", "converter.schemas.enable": str(schemas).lower(),
     }  # fmt: skip
     settings, errors = folder / "connector.properties", folder / "errors.txt"
     settings.write_text("".join(f"{name}={value}\n" for name, value in given.items()))

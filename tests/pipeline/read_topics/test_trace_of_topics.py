@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from auditor.config import load
+from auditor.model import Verdict
 from auditor.pipeline import stage_task, step_sender
 from auditor.pipeline.batch_driver import BatchDriver
 from auditor.pipeline.event_count import EventCount
@@ -23,9 +24,11 @@ from auditor.pipeline.publisher import Publisher
 from auditor.pipeline.stage_task import TableRules
 from auditor.pipeline.staged_parts import read_part
 from auditor.pipeline.staging import Staging
+from auditor.service import running
 from auditor.service.trace import Asked, trace
 from auditor.store import parts, pipelines
 from tests.binlog import LiveLog
+from tests.durations import SetDurations
 from tests.live import Engines
 from tests.pipeline.read_topics.topics import Topics
 from tests.pipeline.road import PIPELINE, run_here
@@ -109,7 +112,9 @@ def rows_without(batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
     return batch.filter(pa.array([(row or [None])[0] != key for row in batch["after"].to_pylist()]))
 
 
-def test_the_hop_of_each_row_is_named(road: ChainedRoad, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hop_of_each_row_is_named(
+    road: ChainedRoad, engines: Engines, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
+) -> None:
     log = LiveLog(engines.live("mysql").url)
     log.run(
         f"DROP TABLE IF EXISTS {TABLE}",
@@ -145,3 +150,12 @@ def test_the_hop_of_each_row_is_named(road: ChainedRoad, engines: Engines, monke
     assert "is in the file " in said["1"] and "and not in the topic, in which lake has read everything up to" in said["1"]
     assert "is in the topic, and not in the files that lake staged up to" in said["3"]
     assert "is staged by shop, and lake has read the topics up to" in said["6"]
+    # the hops as a whole: no process of the pipeline answers that could hold the topic
+    set_durations(hold_answer=0.2, hold_reach=0.2)
+    running.run_audit(road.settings, "orders", store=road.store)
+    before, reading, into, behind = trace(road.settings, road.store, "orders", Asked(limit=1, hops=True)).hops
+    assert [hop.hops for hop in (before, reading)] == [["staging"], ["reading"]]
+    assert "no segment audit compares the files of lake with the topic" in reading.sentence and reading.verdict is Verdict.UNKNOWN
+    assert into.hops == ["log", "staging", "publishing"] and into.verdict is behind.verdict is Verdict.MISMATCH
+    assert into.sentence.startswith("3 rows differ: ") and "they were not read at one position (" in into.sentence  # 1, 5, and 6
+    assert behind.hops == ["reading", "merge"] and behind.sentence.startswith("2 rows differ: ")  # 3 and 4

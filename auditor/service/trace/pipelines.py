@@ -1,4 +1,4 @@
-"""Say at which hop of a pipeline a row of an audit was lost: on the way into the log, into the staged files, or into the target.
+"""Trace rows through pipelines of ours: into the log, into the staged files, perhaps through a topic between two of them, into the target.
 
 Each hop is asked for the row as of one position. The source's row is read before and after the end of the log, so that a row that did not
 change meanwhile is the one of which the log tells the last change up to there. The target's row is read in one snapshot with the position
@@ -8,181 +8,42 @@ that the target says it holds. The first hop whose row is not what the hop befor
 from __future__ import annotations
 
 import datetime as dt
-import json
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
-from auditor.api_models.trace import Hop, Outcome, Trace, TracedEvent, TracedRow
-from auditor.compare import tolerance
-from auditor.compare.accounting import Key, Row, TextEquality
-from auditor.config import Audit, Carrier, Chain, Settings, TopicRef, find_chains
-from auditor.connections.reader import OnProgress, Reader, ignore_progress
+from auditor.api_models.bisection import Bisection
+from auditor.api_models.trace import Trace, TracedEvent, TracedRow
+from auditor.compare.accounting import Key
+from auditor.config import Audit, Carrier, Chain, Settings
 from auditor.durations import durations
-from auditor.errors import AuditorError, ConfigError, NoReport, RunOutdated, TraceRefused, UnknownRun
-from auditor.escaping import visible
-from auditor.history import records
-from auditor.model import ColumnPlan, Plan, Report, Side, TableNote
+from auditor.errors import AuditorError, TraceRefused
+from auditor.model import ColumnPlan, Side, TableNote
 from auditor.pipeline.binlog.log_connection import log_status, source_of
 from auditor.pipeline.events import Place
 from auditor.pipeline.key_history import KeyHistory, KeyStream, StagedHistory, Version
-from auditor.planning import introspect, planner
-from auditor.repair.keys import Selection, collect_keys
-from auditor.run.fetch import Fetcher
+from auditor.pipeline.merge import merge_by_commits
+from auditor.report.formatting import moment
 from auditor.run.live.plans import why_not_told
-from auditor.service import audits, definitions
+from auditor.service.bisection import bisect
+from auditor.service.trace.rows import SHOWN_EVENTS, Answer, KeyRows, Rows, find_several, in_flight, is_same_row, lost, unknown
 from auditor.sql.merge import POSITIONS, Positions
-from auditor.store import Store, pipelines, runs
+from auditor.store import Store, pipelines
 from dialects import Session
-
-SHOWN_EVENTS = 10
-"""Changes of a row that are shown at most, the last ones."""
-
-HOP_NAMES: Mapping[Hop, str] = {
-    "log": "lost between the source and its log",
-    "staging": "lost between the log and the staged files",
-    "publishing": "lost between the staged files and the topic",
-    "reading": "lost between the topic and the files that were staged of it",
-    "merge": "lost between the staged files and the target",
-}
-
-OUTCOMES: Mapping[Outcome, str] = {
-    "equal": "equal by now",
-    "in_flight": "in flight",
-    "lost": "lost",
-    "unknown": "cannot be told",
-}
+from dialects.committing import Committing, WrittenVersion
 
 ATTEMPTS = 3
 """How often rows are read again that change while they are traced."""
 
-UNSHORTENED = 1 << 30
+MOST_VERSIONS = 100
+"""Versions of a table at most that are looked at, each of which is opened."""
 
-Rows: TypeAlias = Mapping[Key, Sequence[Row]]
-
-Answer: TypeAlias = tuple[Outcome, Hop | None, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which rows are to be traced: those of ``keys``, or else the differences of the audit's last run."""
-
-    keys: Sequence[str] = ()
-    """As `parse_key` reads them."""
-    limit: int = 20
-    """Differences that are traced at most."""
-    stopped: threading.Event = field(default_factory=threading.Event)
-    on_progress: OnProgress = ignore_progress
-
-
-def trace(settings: Settings, store: Store, what: str, asked: Asked) -> Trace:
-    """Trace rows of an audit, or of a run of one.
-
-    Raises UnknownAudit, UnknownRun, NoReport, ConfigError for a key that is none, TraceRefused, and errors of both sides, the staging and
-    the store.
-    """
-    settings = audits.with_defined_audits(settings, store)
-    report = None if asked.keys and what in settings.audits else _find_report(store, what)
-    name = report.audit if report else what
-    audit = definitions.audit(settings, name).model_copy(update={"settle": None})
-    chain = _find_chain(settings, audit)
-    names: dict[Side, str] = {"source": audit.one_source("a trace").connection, "target": audit.target.connection}
-    with Reader(name, names, settings.connections, asked.on_progress).open() as reader:
-        plan = planner.draft(name, audit, introspect.describe_tables(reader, audit), "exact")
-        further = 0
-        if asked.keys:
-            keys = [parse_key(plan, text) for text in asked.keys]
-        else:
-            assert report
-            keys, further = _differing(store, report, plan, reader, asked.limit)
-        tracing = _Tracing(settings, store, audit, chain, reader, plan, keys, asked.stopped)
-        return tracing.run(name, None if asked.keys or not report else report.run, further)
-
-
-def count_outcomes(found: Trace) -> str:
-    """Return how many rows were lost at which hop, and how many were not: as a clause."""
-    counts = Counter(HOP_NAMES[row.hop] if row.hop else OUTCOMES[row.outcome] for row in found.rows)
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items()) or "none differs"
-
-
-def parse_key(plan: Plan, text: str) -> Key:
-    """Return the key that a text names, as reports print it: of several columns with commas between, or as a JSON list.
-
-    Raises ConfigError.
-    """
-    columns = [column.name for column in plan.key_columns]
-    if text.startswith("["):
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise ConfigError(f"{visible(text)} is no JSON list: {error}") from error
-    else:
-        values = [text] if len(columns) == 1 else text.split(",")
-    if len(values) != len(columns):
-        raise ConfigError(
-            f"{visible(text)} has {len(values)} values, and the key has {len(columns)}: {', '.join(columns)}; write them in this order with"
-            ' commas between, or as a JSON list: ["a,b", 7]'
-        )
-    return tuple(None if value is None else str(value).strip() if isinstance(value, str) else str(value) for value in values)
-
-
-def _find_report(store: Store, what: str) -> Report:
-    """Return the report of a run, or of the last run of an audit, without its differences. Raises UnknownRun and NoReport."""
-    latest = runs.list_runs(store, audit=what, state="done", limit=1)
-    try:
-        stored = latest[0] if latest else runs.get_run(store, what)
-    except UnknownRun as error:
-        raise UnknownRun(f"{what!r} is neither a run nor an audit that was run; run it, or name keys: --key") from error
-    report = records.load_report(store, stored.run, max_differences=0)
-    if report is None:
-        raise NoReport(f"run {stored.run} has no report yet; wait for its end: auditor show {stored.run[:12]}")
-    return report
-
-
-def _find_chain(settings: Settings, audit: Audit) -> Chain:
-    """Return the only chain of an audit. Raises TraceRefused."""
-    if audit.via:
-        raise TraceRefused("the audit compares a dump, which is older than its source; audit the source itself, and trace that")
-    if isinstance(audit.target, TopicRef):
-        raise TraceRefused(f"the audit's target is the topic {audit.target.topic}, and rows are followed into tables alone")
-    read = audit.one_source("a trace")
-    audit.check_plain("a trace")
-    chains = find_chains(read, audit.target, settings.pipelines, settings.connections)
-    if not chains:
-        raise TraceRefused(
-            f"no pipeline of this configuration carries {read.table} of {read.connection} into {audit.target.table}, so that no hop between"
-            " them is known"
-        )
-    if len(chains) > 1:
-        found = ", ".join(f"{one.last.target} of {one.last.pipeline}" for one in chains)
-        raise TraceRefused(f"several targets of pipelines may hold {read.table} ({found}); write the target's table with its schema")
-    [chain] = chains
-    for carrier in (chain.first, chain.last):
-        if carrier.where is not None and carrier.where != audit.where:
-            raise TraceRefused(
-                f"the pipeline {carrier.pipeline} carries only rows of {carrier.table} where {carrier.where}, and the audit compares"
-                " others, too; write the same where in the audit"
-            )
-    if audit.where is not None and not isinstance(audit.where, str):
-        raise TraceRefused("events are filtered by one text for both sides; write where of the audit as one")
-    return chain
-
-
-def _differing(store: Store, report: Report, plan: Plan, reader: Reader, limit: int) -> tuple[list[Key], int]:
-    """Return the keys of a run's differences, at most so many, and how many more rows differ. Raises TraceRefused and RunOutdated."""
-    if report.plan is None or report.differences is None:
-        raise TraceRefused(f"run {report.run} named no rows; run {report.audit} with the method exact, or name keys: --key")
-    then, now = ([(column.name, column.kind) for column in each.key_columns] for each in (report.plan, plan))
-    if then != now:
-        raise RunOutdated(f"rows are compared by another key since run {report.run}; run {report.audit} again")
-    with collect_keys(store, report.run, report.plan, reader, Selection(limit=limit, delete_extra=True)) as file:
-        keys = next(file.batches(limit), [])
-    found = report.differences
-    return keys, max(0, found.missing + found.extra + found.changed - len(keys))
+SHOWN_VERSIONS = 5
+"""Versions that others wrote which a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,27 +74,24 @@ class _Look:
 
 
 @dataclass(slots=True)
-class _Tracing:
+class PipelineTrace:
+    """Traces rows of one audit, whose chain of pipelines is known."""
+
     settings: Settings
     store: Store
     audit: Audit
     chain: Chain
-    reader: Reader
-    plan: Plan
-    keys: Sequence[Key]
+    rows: KeyRows
     stopped: threading.Event
     left_out: dict[str, str] = field(default_factory=dict)
     """Why columns are not compared with the stream."""
+    ledger: Bisection | None = None
+    """What the audit's ledger says of its merges; None if it keeps none, or was not asked."""
     first: KeyStream = field(init=False)
     last: KeyStream = field(init=False)
 
     def __post_init__(self) -> None:
-        if any(column.masked for column in self.plan.key_columns):
-            raise TraceRefused("a column of the key is masked, so that no row can be named")
-        session = self.reader.session("target")
-        if session.dialect.is_written and session.dialect.writing.WRITES_COMMITS:
-            raise TraceRefused(f"{session.dialect.name} tables are written by commits of single tables, and rows in them are not traced")
-        names = self._rename({column.name: column.name for column in self.plan.columns}, self.chain.first)
+        names = self._rename({column.name: column.name for column in self.rows.plan.columns}, self.chain.first)
         told = self._choose_columns(names)
         self.first = self.last = self._stream(self.chain.first, names, told)
         if self.chain.feed:
@@ -247,6 +105,10 @@ class _Tracing:
             self.stopped.wait(durations().trace_pause)
             look = self._look()
         log, topic = self._read_log(look), self._read_topic(look)
+        rows = [_Judgement(self, key, look, log, topic).row() for key in self.rows.keys]
+        if self.audit.ledger and any(row.hop == "merge" for row in rows):
+            self.ledger = bisect(self.settings, self.store, name)
+            rows = [_Judgement(self, key, look, log, topic).row() for key in self.rows.keys]
         return Trace(
             audit=name,
             run=run,
@@ -254,11 +116,13 @@ class _Tracing:
             published_by=self.first.pipeline if self.chain.feed else None,
             table=self.last.table,
             target=self.chain.last.target,
+            topic=None,
             staged_through=self.last.place_of(look.last.through),
             merged_through=None if look.sides.merged is None else self.last.place_of(look.sides.merged),
             kept_from=self.last.place_of(look.last.pruned) if look.last.pruned else None,
             not_compared=self.left_out,
-            rows=[_Judgement(self, key, look, log, topic).row() for key in self.keys],
+            rows=rows,
+            hops=[],
             further=further,
         )
 
@@ -273,7 +137,7 @@ class _Tracing:
 
         Raises TraceRefused if one of the key is none of them.
         """
-        for column in self.plan.columns:
+        for column in self.rows.plan.columns:
             why = why_not_told(column)
             read = [(self.chain.first, column.name), *([(self.chain.last, names[column.name])] if self.chain.feed else [])]
             for carrier, name in read:
@@ -285,13 +149,13 @@ class _Tracing:
                 why = f"of {column.name} the databases tell only digests of long values"
             if why:
                 self.left_out[column.name] = why
-        if why := next((self.left_out[column.name] for column in self.plan.key_columns if column.name in self.left_out), ""):
+        if why := next((self.left_out[column.name] for column in self.rows.plan.key_columns if column.name in self.left_out), ""):
             raise TraceRefused(f"rows are followed by their key, and {why}")
-        return [column for column in self.plan.columns if column.name not in self.left_out]
+        return [column for column in self.rows.plan.columns if column.name not in self.left_out]
 
     def _stream(self, carrier: Carrier, names: Mapping[str, str], told: Sequence[ColumnPlan]) -> KeyStream:
         def new_history() -> KeyHistory:
-            return KeyHistory(self.plan, names, told, str(self.audit.where or ""), frozenset(self.keys))
+            return KeyHistory(self.rows.plan, names, told, str(self.audit.where or ""), frozenset(self.rows.keys))
 
         return KeyStream(self.settings, self.store, carrier.pipeline, f"{carrier.database}.{carrier.output}", new_history)
 
@@ -303,8 +167,8 @@ class _Tracing:
 
     def _doubted(self, look: _Look) -> dict[Key, Version]:
         """Return the last versions of keys whose row in the source is not as their last staged event left it."""
-        last = {key: versions[-1] for key in self.keys if (versions := look.first.of(key))}
-        return {key: version for key, version in last.items() if not self.is_in_source(look.sides, key, version)}
+        last = {key: versions[-1] for key in self.rows.keys if (versions := look.first.of(key))}
+        return {key: version for key, version in last.items() if not self.rows.is_in_source(look.sides.source, key, version)}
 
     def _read_log(self, look: _Look) -> Mapping[Key, Sequence[Version]] | str | None:
         """Return what the log has of doubted keys, from their last staged events on, or why that cannot be read; None if none is."""
@@ -317,7 +181,7 @@ class _Tracing:
         """Return what the topic has of keys of which the last pipeline did not stage what the first one did; None if there is none."""
         if not self.chain.feed or look.first.unread or look.last.unread:
             return None
-        sent = {key: version for key in self.keys if (version := self.last_before(look.first.of(key), look.last.through))}
+        sent = {key: version for key in self.rows.keys if (version := self.last_before(look.first.of(key), look.last.through))}
         parted = [version.position for key, version in sent.items() if not self.is_staged(look, key, version)]
         return self.last.read_source(min(parted), look.last.through) if parted else None
 
@@ -333,30 +197,36 @@ class _Tracing:
     def _read_sides(self) -> _Sides:
         """Read the rows of both sides, the source's until they stay as they are, and wait until the log up to there is staged."""
         for attempt in range(ATTEMPTS):
-            began, before, end, source = self._log_end(), self._rows("source"), self._log_end(), self._rows("source")
-            changing = {key for key in self.keys if _digits(before, key) != _digits(source, key)}
+            began, before, end, source = self._log_end(), self.rows.read("source"), self._log_end(), self.rows.read("source")
+            changing = self.rows.find_changing(before, source)
             if not changing or attempt == ATTEMPTS - 1:
                 break
         behind = self._wait_for(end)
         offset = pipelines.get_pipeline(self.store, self.first.pipeline).source_offset or {}
-        merged, target = self.reader.ask_side("target", self._read_target, fresh=True)
+        merged, target = self._read_settled()
         return _Sides(source, target, began.position(int(offset.get("epoch", 0))).pack(), changing, merged, behind)
 
     def _log_end(self) -> Place:
         with closing(source_of(self.settings, self.first.pipeline).connect()) as connection:
             return log_status(connection).end
 
-    def _rows(self, side: Side) -> Rows:
-        return self.reader.ask_side(side, self._fetch, fresh=True)
+    def _read_settled(self) -> tuple[int | None, Rows]:
+        """Return what `_read_target` does, of one version where versions of the table say what it holds. Raises TraceRefused."""
+        for _ in range(ATTEMPTS):
+            found = self.rows.reader.ask_side("target", self._read_target, fresh=True)
+            if found is not None:
+                return found
+        raise TraceRefused("the target's table is written faster than it can be read; trace again when less is merged")
 
-    def _fetch(self, side: Side, session: Session) -> Rows:
-        rows: dict[Key, list[Row]] = {}
-        for row, _ in Fetcher(self.plan, side, session, UNSHORTENED).by_canonical_key(self.keys):
-            rows.setdefault(row.key, []).append(row)
-        return rows
+    def _read_target(self, side: Side, session: Session) -> tuple[int | None, Rows] | None:
+        """Return up to where the target says that it holds the table, and its rows, in the snapshot that is open.
 
-    def _read_target(self, side: Side, session: Session) -> tuple[int | None, Rows]:
-        """Return up to where the target says that it holds the table, and its rows, in the snapshot that is open."""
+        None where it was written meanwhile, and the two may be of different versions.
+        """
+        if isinstance(session, Committing):
+            before = self._committed(session)
+            rows = self.rows.fetch(side, session)
+            return (before or None, rows) if self._committed(session) == before else None
         schema = self.chain.last.schema
         try:
             listed = session.query(Positions(session.dialect, schema, self.last.pipeline).list())
@@ -365,7 +235,28 @@ class _Tracing:
                 f"the target does not say what it holds ({error}); let the audit's user read {schema}.{POSITIONS} there"
             ) from error
         held = next((int(position) for table, position, _ in listed if str(table) == self.last.table), None)
-        return held, self._fetch(side, session)
+        return held, self.rows.fetch(side, session)
+
+    def _committed(self, session: Committing) -> int:
+        """Return up to where the newest version of the target's table says that it holds the table; 0 if it says nothing."""
+        return merge_by_commits.read_position(session, self._place, self.last.pipeline, self.last.table)[0]
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        """The target's schema and table."""
+        last = self.chain.last
+        return self.settings.pipeline(last.pipeline).table_targets[last.target].place_in(last.database, last.output)
+
+    def versions_since(self, position: int) -> Sequence[WrittenVersion]:
+        """Return the versions of the target's table since the first one that holds a position; none if that is not known."""
+
+        def ask(side: Side, session: Session) -> Sequence[WrittenVersion]:
+            if not isinstance(session, Committing):
+                return ()
+            mark, _ = merge_by_commits.mark_names(self.last.pipeline, self.last.table)
+            return session.versions_since(self._place, mark, position, MOST_VERSIONS)
+
+        return self.rows.reader.ask_side("target", ask)
 
     def _wait_for(self, end: Place) -> str:
         """Wait until the log up to a place is staged; return why it is not."""
@@ -380,48 +271,6 @@ class _Tracing:
             if state.paused or not is_running or time.monotonic() > until or self.stopped.wait(durations().hold_poll):
                 return f"the log up to {end} is not staged yet"
 
-    def is_in_source(self, sides: _Sides, key: Key, version: Version) -> bool:
-        """Return whether the source's row is as an event left it, in the columns that events tell."""
-        return self._is_row(sides.source.get(key, []), version, {})
-
-    def is_in_target(self, sides: _Sides, key: Key, version: Version) -> bool:
-        """Return the same of the target's row, within the audit's tolerances."""
-        return self._is_row(sides.target.get(key, []), version, tolerance.text_equalities(self.plan, known=True))
-
-    def are_equal(self, sides: _Sides, key: Key) -> bool:
-        """Return whether both sides' rows are equal, within the audit's tolerances."""
-        source, target = sides.source.get(key, []), sides.target.get(key, [])
-        if not source or not target or _digits(sides.source, key) == _digits(sides.target, key):
-            return _digits(sides.source, key) == _digits(sides.target, key)
-        alike = tolerance.text_equalities(self.plan, known=True)
-        pairs = zip(self.plan.columns[self.plan.key :], source[0].texts, target[0].texts, strict=True)
-        return all(alike.get(column.name, _is_same)(text, other) for column, text, other in pairs)
-
-    def _is_row(self, rows: Sequence[Row], version: Version, alike: Mapping[str, TextEquality]) -> bool:
-        if version.texts is None or not rows:
-            return version.texts is None and not rows
-        texts = version.texts
-        return len(rows) == 1 and all(
-            alike.get(column.name, _is_same)(texts[column.name], text)
-            for column, text in zip(self.plan.columns[self.plan.key :], rows[0].texts, strict=True)
-            if column.name in texts
-        )
-
-
-def is_same_row(version: Version, other: Version) -> bool:
-    """Return whether two events left the same row, in the columns that both tell."""
-    if version.texts is None or other.texts is None:
-        return version.texts is other.texts
-    return all(version.texts[name] == other.texts[name] for name in version.texts.keys() & other.texts.keys())
-
-
-def _is_same(text: str | None, other: str | None) -> bool:
-    return text == other
-
-
-def _digits(rows: Rows, key: Key) -> list[str]:
-    return sorted(row.digits for row in rows.get(key, ()))
-
 
 Read: TypeAlias = Mapping[Key, Sequence[Version]] | str | None
 """What a log, or a topic, was found to have of keys, or why it cannot be read; None where it was not asked."""
@@ -431,7 +280,7 @@ Read: TypeAlias = Mapping[Key, Sequence[Version]] | str | None
 class _Judgement:
     """What is known of one row, and what follows."""
 
-    tracing: _Tracing
+    tracing: PipelineTrace
     key: Key
     look: _Look
     log: Read
@@ -450,35 +299,37 @@ class _Judgement:
     def row(self) -> TracedRow:
         """Return at which hop the row was lost."""
         outcome, hop, sentence = self._decide()
-        names = [column.name for column in self.tracing.plan.key_columns]
+        names = [column.name for column in self.tracing.rows.plan.key_columns]
         shown = [self._event(version) for version in self.versions[-SHOWN_EVENTS:]]
         return TracedRow(key=dict(zip(names, self.key, strict=True)), outcome=outcome, hop=hop, sentence=sentence, events=shown)
 
     def _event(self, version: Version) -> TracedEvent:
         return TracedEvent(
             position=self.tracing.first.place(version),
+            offset=None,
+            gtid=None,
             time=version.time,
             kind=version.kind,
             file=version.part.path if version.part else None,
             sha256=version.part.checksum if version.part else None,
             merged=self.sides.merged is not None and version.position <= self.sides.merged,
-            source=self.tracing.is_in_source(self.sides, self.key, version),
-            target=self.tracing.is_in_target(self.sides, self.key, version),
+            source=self.tracing.rows.is_in_source(self.sides.source, self.key, version),
+            target=self.tracing.rows.is_in_target(self.sides.target, self.key, version),
         )
 
     def _decide(self) -> Answer:
-        if several := next((side for side in ("source", "target") if len(getattr(self.sides, side).get(self.key, ())) > 1), ""):
-            return _unknown(f"the {several} has several rows of this key")
-        if self.tracing.are_equal(self.sides, self.key):
+        if several := find_several(self.sides.source, self.sides.target, self.key):
+            return unknown(several)
+        if self.tracing.rows.are_equal(self.sides.source, self.sides.target, self.key):
             return "equal", None, "both sides have it alike by now"
         if self.key in self.sides.changing or (self.versions and self.versions[-1].position > self.sides.began):
-            return _in_flight("the source's row changed while it was traced; trace it again")
+            return in_flight("the source's row changed while it was traced; trace it again")
         if why := self._why_unknown(self.look.first, self.tracing.first):
-            return _unknown(why)
+            return unknown(why)
         last = self.versions[-1]
-        if not self.tracing.is_in_source(self.sides, self.key, last):
+        if not self.tracing.rows.is_in_source(self.sides.source, self.key, last):
             if self.sides.behind:
-                return _in_flight(f"the source has another row than its last staged event, {self._text(last)}, and {self.sides.behind}")
+                return in_flight(f"the source has another row than its last staged event, {self._text(last)}, and {self.sides.behind}")
             return self._before_staging(last)
         if self.tracing.chain.feed:
             return self._behind_publishing(last)
@@ -509,20 +360,20 @@ class _Judgement:
         """Say whether the log or the staging lost what made the source's row."""
         if not isinstance(self.log, Mapping):
             left = f"the source's row is not as its last staged event, {self._text(last)}, left it"
-            return _unknown(f"{left}, and the log cannot be read from there: {self.log}")
+            return unknown(f"{left}, and the log cannot be read from there: {self.log}")
         logged = [version for version in self.log.get(self.key, ()) if version.place >= last.place]
         same = next((version for version in logged if version.place == last.place), None)
         if last.kind != "clear" and same is None:
-            return _unknown(f"the log does not yield {self._text(last)} any more, which was staged")
+            return unknown(f"the log does not yield {self._text(last)} any more, which was staged")
         if skipped := next(iter(self.tracing.first.find_skips(last.position)), None):
-            return _unknown(f"{self._skipped('the pipeline', skipped)}, and they may have been of this row")
+            return unknown(f"{self._skipped('the pipeline', skipped)}, and they may have been of this row")
         if newer := next((version for version in logged if version.place > last.place), None):
-            return _lost("staging", f"{self._text(newer)} is in the source's log, and in none of the staged files")
+            return lost("staging", f"{self._text(newer)} is in the source's log, and in none of the staged files")
         if same and not is_same_row(same, last):
-            return _lost("staging", f"the staged file {self._file(last)} does not have what the log says of {self._text(last)}")
+            return lost("staging", f"the staged file {self._file(last)} does not have what the log says of {self._text(last)}")
         causes = "with sql_log_bin = 0, by a cascade, or where the server filters its log"
         left = f"the source's row is not as the last event of it in the log left it, {self._text(last)}"
-        return _lost("log", f"{left}: it was changed without the log, as {causes}")
+        return lost("log", f"{left}: it was changed without the log, as {causes}")
 
     def _behind_publishing(self, last: Version) -> Answer:
         """Say whether the row was lost on its way into the topic, out of it, or behind that."""
@@ -530,52 +381,94 @@ class _Judgement:
         through = tracing.last.place_of(self.look.last.through)
         sent = tracing.last_before(self.versions, self.look.last.through)
         if sent is None:
-            return _in_flight(f"{self._text(last)} is staged by {feed}, and {pipeline} has read the topics up to {through}")
+            return in_flight(f"{self._text(last)} is staged by {feed}, and {pipeline} has read the topics up to {through}")
         if why := self.look.last.unread:
-            return _unknown(f"not all events that the pipeline {pipeline} has staged can be read: {why}")
+            return unknown(f"not all events that the pipeline {pipeline} has staged can be read: {why}")
         if sent.position <= self.look.last.pruned:
-            return _unknown(f"what {pipeline} staged up to {tracing.last.place_of(self.look.last.pruned)} was deleted (staging: keep)")
+            return unknown(f"what {pipeline} staged up to {tracing.last.place_of(self.look.last.pruned)} was deleted (staging: keep)")
         if not tracing.is_staged(self.look, self.key, sent):
             if not isinstance(self.topic, Mapping):
-                return _unknown(f"{pipeline} has not staged {self._text(sent)}, and its topic cannot be read from there: {self.topic}")
+                return unknown(f"{pipeline} has not staged {self._text(sent)}, and its topic cannot be read from there: {self.topic}")
             if skip := self._find_skip(sent, tracing.first, tracing.chain.first.target):
-                return _lost("publishing", self._skipped("the topic", skip))
+                return lost("publishing", self._skipped("the topic", skip))
             found = tracing.last_before(self.topic.get(self.key, ()), self.look.last.through)
             if found and found.position == sent.position and is_same_row(found, sent):
-                return _lost("reading", f"{self._text(sent)} is in the topic, and not in the files that {pipeline} staged up to {through}")
+                return lost("reading", f"{self._text(sent)} is in the topic, and not in the files that {pipeline} staged up to {through}")
             staged = f"{self._text(sent)} is in the file {self._file(sent)} that {feed} staged"
-            return _lost("publishing", f"{staged}, and not in the topic, in which {pipeline} has read everything up to {through}")
-        if sent is not last and tracing.is_in_target(self.sides, self.key, sent):
-            return _in_flight(f"{self._text(last)} is staged by {feed}, and {pipeline} has read the topics up to {through}")
+            return lost("publishing", f"{staged}, and not in the topic, in which {pipeline} has read everything up to {through}")
+        if sent is not last and tracing.rows.is_in_target(self.sides.target, self.key, sent):
+            return in_flight(f"{self._text(last)} is staged by {feed}, and {pipeline} has read the topics up to {through}")
         return self._behind_staging(self.look.last.of(self.key))
 
     def _behind_staging(self, versions: Sequence[Version]) -> Answer:
         """Say whether the merge lost what was staged."""
         if self.sides.merged is None:
-            return _in_flight(f"{self._text(versions[-1])} is staged, and nothing of the table was merged into the target yet")
+            return in_flight(f"{self._text(versions[-1])} is staged, and nothing of the table was merged into the target yet")
         holds = f"the target says that it holds everything up to {self.tracing.last.place_of(self.sides.merged)}"
         merged = [version for version in versions if version.position <= self.sides.merged]
         pending = next((version for version in versions if version.position > self.sides.merged), None)
-        if pending and (not merged or self.tracing.is_in_target(self.sides, self.key, merged[-1])):
-            return _in_flight(f"{self._text(pending)} is staged, and not merged yet: {holds}")
+        if pending and (not merged or self.tracing.rows.is_in_target(self.sides.target, self.key, merged[-1])):
+            return in_flight(f"{self._text(pending)} is staged, and not merged yet: {holds}")
         held = merged[-1]
         if not held.is_known:
-            return _unknown(
+            return unknown(
                 f"the refresh at {self.tracing.last.place(held)} may have left no row of it, and what followed is not merged yet"
             )
-        if self.tracing.is_in_target(self.sides, self.key, held):
+        if self.tracing.rows.is_in_target(self.sides.target, self.key, held):
             others = "; ".join(self.tracing.left_out.values()) or "those that the table got later"
-            return _unknown(f"the row differs only in columns of which the stream does not tell what the audit compares: {others}")
-        lost = self._find_lost(merged)
-        if skip := self._find_skip(lost or held, self.tracing.last, self.tracing.chain.last.target):
-            return _lost("merge", self._skipped("the target", skip))
-        if self.tracing.audit.ledger:
+            return unknown(f"the row differs only in columns of which the stream does not tell what the audit compares: {others}")
+        unapplied = self._find_lost(merged)
+        if skip := self._find_skip(unapplied or held, self.tracing.last, self.tracing.chain.last.target):
+            return lost("merge", self._skipped("the target", skip))
+        cause, (history, is_alone) = self._cause(unapplied), self._history(unapplied or held)
+        holds += history
+        if is_alone:
+            cause = "the merges did not apply it" if unapplied else "it was merged wrongly"
+        if self.tracing.audit.ledger and not cause:
             holds += "; auditor bisect says which of these, and when"
-        if lost:
-            before = f"the target's row is as before {self._text(lost)}, which is in the staged file {self._file(lost)}"
-            return _lost("merge", f"{before}: it was not applied, or undone in the target by others; {holds}")
+        if unapplied:
+            before = f"the target's row is as before {self._text(unapplied)}, which is in the staged file {self._file(unapplied)}"
+            return lost("merge", f"{before}: {cause or 'it was not applied, or undone in the target by others'}; {holds}")
         left = f"the target's row is not as {self._text(held)} left it, nor as any event before it that is kept"
-        return _lost("merge", f"{left}: it was merged wrongly, or changed in the target by others; {holds}")
+        return lost("merge", f"{left}: {cause or 'it was merged wrongly, or changed in the target by others'}; {holds}")
+
+    def _history(self, version: Version) -> tuple[str, bool]:
+        """Return what the versions of the target's table say since the first that holds an event, as a clause; '' if it has none.
+
+        The second value is whether the pipeline's merges alone wrote the table since, so that nothing else can have changed the row.
+        """
+        versions = self.tracing.versions_since(version.position)
+        if not versions:
+            return "", False
+        first, *_ = versions
+        merge = f"; version {first.version} of its table ({first.operation}, {moment(first.at)}) is the first that holds it"
+        foreign = [one for before, one in pairwise(versions) if one.mark == before.mark]
+        if not foreign:
+            return f"{merge}, and only its merges wrote the table since", True
+        listed = ", ".join(f"{one.version} ({one.operation}, {moment(one.at)})" for one in foreign[-SHOWN_VERSIONS:])
+        return f"{merge}, and something else than its merges wrote version {listed}", False
+
+    def _cause(self, unapplied: Version | None) -> str:
+        """Return which merge made the target's row what it is, as a clause; '' if the ledger names none.
+
+        ``unapplied`` is the first event that the row is without, if it is known.
+        """
+        ledger = self.tracing.ledger
+        partings = ledger.partings if ledger else []
+        of_key = [one for one in partings if one.lasts and len(self.key) == 1 and self.key[0] in one.keys]
+        if len(of_key) != 1:
+            return ""
+        [parting] = of_key
+        if parting.cause != "merge" or parting.batch is None:
+            return ""
+        batch = parting.batch
+        merge = f"the merge of {moment(batch.merged_at)} (batch {batch.last:,})"
+        if batch.first != batch.last:
+            merge = f"one of the merges of batches {batch.first:,} to {batch.last:,}, the last one at {moment(batch.merged_at)}"
+        first, last = Place.parse(batch.after).order, Place.parse(batch.through).order
+        if unapplied and first < Place.parse(self.tracing.last.place_of(unapplied.position)).order <= last:
+            return f"it was not applied by {merge}, as the ledger says"
+        return f"{merge} did otherwise than the log says"
 
     def _find_lost(self, merged: Sequence[Version]) -> Version | None:
         """Return the event behind the newest one whose row the target still has; None if it has none that is known."""
@@ -585,7 +478,7 @@ class _Judgement:
         return merged[0] if merged[0].kind == "insert" and not self.sides.target.get(self.key) else None
 
     def _was_target(self, version: Version) -> bool:
-        return version.is_known and self.tracing.is_in_target(self.sides, self.key, version)
+        return version.is_known and self.tracing.rows.is_in_target(self.sides.target, self.key, version)
 
     def _find_skip(self, version: Version, stream: KeyStream, target: str) -> TableNote | None:
         """Return the note by which somebody let a target go on without an event; None if nobody did."""
@@ -603,15 +496,3 @@ class _Judgement:
 
     def _file(self, version: Version) -> str:
         return version.part.path if version.part else "of the statement"
-
-
-def _lost(hop: Hop, sentence: str) -> Answer:
-    return "lost", hop, sentence
-
-
-def _in_flight(sentence: str) -> Answer:
-    return "in_flight", None, sentence
-
-
-def _unknown(why: str) -> Answer:
-    return "unknown", None, f"it cannot be told, because {why}"
