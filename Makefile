@@ -9,7 +9,7 @@ WORKERS ?= 3
 TIMEOUT ?= 600
 # The tests start hundreds of processes; without compiled files each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench load clean mutation integrations
+.PHONY: help demo pipeline-demo test check unit slow chaos faults deep golden references docs pins versions release-check bench soak load clean mutation integrations
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -137,6 +137,10 @@ versions: $(VENV)/.test ## Run the tests of each engine on each version that can
 
 release-check: $(VENV)/.release ## Build what would be released, and try it in environments of its own
 	$(BIN)/python -m scripts.release_check
+
+soak: $(VENV)/.test ## Let a pipeline, audits and a service work for hours while all around them changes (HOURS=24)
+	scripts/engines.sh
+	$(BIN)/python -m benchmarks.soak --hours $(or $(HOURS),2)
 
 bench: $(VENV)/.test ## Measure the methods and other tools into benchmarks/RESULTS.md (BENCH='--quick' for a trial)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
