@@ -154,6 +154,7 @@ def send_with_other_scopes(case: schemathesis.Case[Any], secrets: dict[Scope, st
         send_and_validate(case, secrets[scope], refused=refused, excluded=[negative_data_rejection])
 
 
+@pytest.mark.slow
 @schema.parametrize()
 @GENERATED
 def test_responses_with_every_other_scope_conform(case: schemathesis.Case[Any], secrets: dict[Scope, str]) -> None:

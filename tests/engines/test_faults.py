@@ -302,6 +302,7 @@ def make_slow_view(engine: LiveEngine) -> None:
     execute(engine, f"CREATE VIEW faults_slow AS {view}")
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_statement_timeout_fails_the_run_and_names_the_side(ready: LiveEngine, faulty: Faulty) -> None:
     """A chunk that cannot be split, because it is a single partition, fails the run."""
@@ -355,6 +356,7 @@ def test_killed_connection_fails_the_run_and_names_the_side(ready: LiveEngine, f
     assert (found["state"], found["verdict"]) == ("failed", "unknown")
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize("tables", [("faults_broken", "faults"), AS_TARGET], ids=["source", "target"])
 @pytest.mark.few
 def test_failing_statement_names_its_side(ready: LiveEngine, faulty: Faulty, tables: tuple[str, str]) -> None:

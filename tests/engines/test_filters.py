@@ -80,6 +80,7 @@ def render(ways: Sequence[portable.Renderer], one: Filter) -> set[str]:
     return {way.condition(bound) for way in ways}
 
 
+@pytest.mark.slow_on("spark")
 def test_a_portable_filter_selects_the_same_rows_on_every_engine(engine: LiveEngine, request: pytest.FixtureRequest) -> None:
     drawn = draw_filters(DEEP if request.config.getoption("--deep") else EXAMPLES)
     here = described(engine)

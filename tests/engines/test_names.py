@@ -61,6 +61,7 @@ def odd_tables(engine: LiveEngine) -> Iterator[tuple[str, str]]:
         tables.execute(engine, f"DROP SCHEMA {dialects.get(engine.dialect).names.quote(ODD)}{cascade}")
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.few
 def test_odd_names_are_audited_named_and_rechecked(engine: LiveEngine, odd_tables: tuple[str, str]) -> None:
     audit = Audit.model_validate(

@@ -118,6 +118,7 @@ def widths_and_sizes() -> list[Any]:
     ]
 
 
+@pytest.mark.slow_on("spark")
 @pytest.mark.parametrize(("engine", "t", "bits"), widths_and_sizes(), indirect=["engine"])
 @pytest.mark.few
 def test_summaries_equal_the_oracle_for_every_width(engine: LiveEngine, t: int, bits: int) -> None:

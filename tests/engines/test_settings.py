@@ -397,6 +397,7 @@ WORST_OF_SPARK: Mapping[str, str] = {
 }
 
 
+@pytest.mark.slow
 @only("spark")
 def test_the_worst_configuration_of_spark_changes_nothing(engine: LiveEngine) -> None:
     make_damaged(engine)

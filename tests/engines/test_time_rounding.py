@@ -129,6 +129,7 @@ def test_stored_times_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) -> 
     assert not wrong, wrong[:10]
 
 
+@pytest.mark.slow_on("spark")
 def test_rounded_texts_equal_the_oracle(engine: LiveEngine, drawn: list[Row]) -> None:
     """As the source, every engine gives a fine value the oracle's text by every rounding that a target has."""
     fill(engine, "source_times", drawn)

@@ -84,6 +84,7 @@ def within(seconds: float, reached: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_reader_that_opens_the_file_again_and_again_does_not_keep_the_loader_off(road: Road, caplog: pytest.LogCaptureFixture) -> None:
     stage_orders(road, 10, first=True)
     assert road.loader().merge_all() == 1

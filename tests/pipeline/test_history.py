@@ -21,7 +21,7 @@ from tests.durations import SetDurations
 from tests.live import Engines, engine_params
 from tests.pipeline.history_road import AUDIT, CAPTURE, HistoryRoad
 
-pytestmark = [pytest.mark.postgres, pytest.mark.parametrize("engine_name", engine_params("mysql", "mariadb"))]
+pytestmark = [pytest.mark.engines_in_turn, pytest.mark.postgres, pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"))]
 
 TABLE = "looked_up"
 COLUMNS = "id int PRIMARY KEY, item varchar(40), price decimal(8,2)"
@@ -38,8 +38,8 @@ def kill() -> None:
 
 
 @pytest.fixture
-def road(engine_name: str, engines: Engines, tmp_path: Path) -> Iterator[HistoryRoad]:
-    made = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE)
+def road(engine: str, engines: Engines, tmp_path: Path) -> Iterator[HistoryRoad]:
+    made = HistoryRoad(tmp_path, engines.live(engine), engines.live("postgres"), TABLE)
     made.create(COLUMNS, ROWS, COLUMNS.replace(" PRIMARY KEY", ""))
     made.begin_stream()
     with made.capturing():
@@ -53,6 +53,7 @@ def causes(report: Report) -> dict[str | None, str]:
     return {row.key["id"]: row.cause for row in report.differences.named}
 
 
+@pytest.mark.few
 def test_rows_in_flight_are_no_mismatch_until_they_are_too_old(road: HistoryRoad) -> None:
     road.pass_time(2.2)  # since the history begins
     road.log.run(
@@ -168,8 +169,8 @@ def test_another_column_that_is_compared_begins_another_history(road: HistoryRoa
     assert (report.verdict, road.looked_up(report)) == (Verdict.MATCH, {"in_flight": 1})
 
 
-def test_without_the_capture_nothing_is_claimed(engine_name: str, engines: Engines, tmp_path: Path, set_durations: SetDurations) -> None:
-    road = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE)
+def test_without_the_capture_nothing_is_claimed(engine: str, engines: Engines, tmp_path: Path, set_durations: SetDurations) -> None:
+    road = HistoryRoad(tmp_path, engines.live(engine), engines.live("postgres"), TABLE)
     road.create(COLUMNS, ROWS)
     road.begin_stream()
     with road.capturing():
@@ -211,8 +212,8 @@ def test_small_files_are_joined_and_old_versions_left_out(road: HistoryRoad, mon
 
 
 @pytest.mark.parametrize("point", ["history.written", "history.recorded"])
-def test_a_writer_that_is_killed_goes_on_where_it_was(engine_name: str, engines: Engines, tmp_path: Path, point: str) -> None:
-    road = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE)
+def test_a_writer_that_is_killed_goes_on_where_it_was(engine: str, engines: Engines, tmp_path: Path, point: str) -> None:
+    road = HistoryRoad(tmp_path, engines.live(engine), engines.live("postgres"), TABLE)
     road.create(COLUMNS, ROWS)
     road.begin_stream()
     with road.capturing():
@@ -229,8 +230,8 @@ def test_a_writer_that_is_killed_goes_on_where_it_was(engine_name: str, engines:
     road.close()
 
 
-def test_parts_are_kept_until_their_versions_are_written(engine_name: str, engines: Engines, tmp_path: Path) -> None:
-    road = HistoryRoad(tmp_path, engines.live(engine_name), engines.live("postgres"), TABLE)
+def test_parts_are_kept_until_their_versions_are_written(engine: str, engines: Engines, tmp_path: Path) -> None:
+    road = HistoryRoad(tmp_path, engines.live(engine), engines.live("postgres"), TABLE)
     road.create(COLUMNS, ROWS)
     road.begin_stream()
     with road.capturing():

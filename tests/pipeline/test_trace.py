@@ -31,7 +31,11 @@ from tests.live import LiveEngine, engine_params
 from tests.pipeline.live_road import LiveRoad
 from tests.pipeline.test_types import every_sample, held
 
-pytestmark = [pytest.mark.alone, pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True)]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.engines_in_turn,
+    pytest.mark.parametrize("engine", engine_params("mysql", "mariadb"), indirect=True),
+]
 
 TABLE = "traced"
 
@@ -93,6 +97,7 @@ def traced(road: LossyRoad, *keys: str) -> dict[str | None, TracedRow]:
     return {row.key["id"]: row for row in found.rows}
 
 
+@pytest.mark.few
 def test_the_hop_of_each_row_is_named(road: LossyRoad, engine: LiveEngine) -> None:
     log = LiveLog(engine.url)
     log.run(f"UPDATE {TABLE} SET price = price + 1 WHERE id IN (1, 2, 3)", f"DELETE FROM {TABLE} WHERE id = 4")

@@ -81,6 +81,7 @@ class PublishedRoad(LiveRoad):
         super().close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [pytest.param("mariadb", marks=pytest.mark.mariadb), pytest.param("mysql", marks=pytest.mark.mysql)])
 def test_a_table_that_is_written_to_equals_its_topic_at_one_position(source: str, broker: str, engines: Engines, tmp_path: Path) -> None:
     log = LiveLog(engines.live(source).url)

@@ -39,6 +39,7 @@ def documented(road: TopicRoad, word: str) -> str:
     return text.replace("broker1:9092", road.server).replace("shop.shop.orders", f"{road.prefix}.shop.orders")
 
 
+@pytest.mark.slow
 def test_the_plain_consumer_keeps_the_rows(road: TopicRoad) -> None:
     publish(road)
     names: dict[str, object] = {}

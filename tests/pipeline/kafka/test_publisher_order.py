@@ -204,6 +204,7 @@ def test_a_report_that_was_lost_is_made_up_by_the_next_publisher(road: TopicRoad
     assert pipelines.list_merges(road.store, PIPELINE, TARGET)[TARGET]["shop.orders"].position == 10
 
 
+@pytest.mark.slow
 def test_a_broker_that_begins_again_is_met_again(tmp_path: Path, empty_store: Path) -> None:
     try:
         broker = kafka.start_private(tmp_path)

@@ -119,6 +119,7 @@ def test_a_pipeline_publishes_as_who_signs_in(signed: TopicRoad, secured: Secure
     assert not [one for one in check_topics(signed.settings, PIPELINE, TARGET, [ORDERS]) if one[0] == "error"]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_who_signs_in_is_said(secured: Secured, tmp_path: Path) -> None:
     def ask(properties: Mapping[str, str]) -> None:
         broker = Broker.model_validate(secured.settings(**properties))

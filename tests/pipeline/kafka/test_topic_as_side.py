@@ -115,6 +115,7 @@ def audited_copy(
     return audit_topic(made, topic, make_table(folder, COLUMNS, *rows), {"messages": {"decimals": "string"}, **said})
 
 
+@pytest.mark.slow
 def test_single_messages_that_were_changed_dropped_or_doubled_are_named(made: Made, tmp_path: Path) -> None:
     road = made.road(messages={"decimals": "string"}, **KEPT)
     rows = publish(road)

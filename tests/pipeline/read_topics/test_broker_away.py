@@ -39,6 +39,7 @@ def is_staged(road: TopicRoad) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.clock
 def test_a_broker_that_is_killed_and_comes_back(broker: kafka.Broker, tmp_path: Path, empty_store: Path) -> None:
     topics = Topics(broker.server)
@@ -46,7 +47,8 @@ def test_a_broker_that_is_killed_and_comes_back(broker: kafka.Broker, tmp_path: 
     url = f"duckdb:///{tmp_path}/warehouse.duckdb"
     road = TopicRoad(tmp_path, topics, url, empty_store, plain(topics, "shop.orders", id="bigint"), brokers=", timeout: 2s")
     topics.send(topic, *(({"id": number}, {"id": number}) for number in range(10)))
-    road.load()
+    topics.wait(lambda: is_staged(road))
+    road.merge()
     topics.send(topic, *(({"id": number}, {"id": number}) for number in range(10, 20)))
     driver = road.begin()
     broker.kill()

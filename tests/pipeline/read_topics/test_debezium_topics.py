@@ -122,6 +122,7 @@ pipelines:
         session.execute(f"DROP SCHEMA IF EXISTS {topics.prefix} CASCADE")
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_topics_into_two_targets_on_spark(configured: Path, topics: Topics) -> None:
     settings = config.load(configured)

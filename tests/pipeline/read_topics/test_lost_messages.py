@@ -52,6 +52,7 @@ def test_what_retention_removed_before_it_was_read(topics: Topics, make_road: Ma
     assert [number for (number,) in road.rows("orders")] == [*range(5), 9, 10, 11]
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_deleted_and_made_again(topics: Topics, make_road: MakeRoad) -> None:
     road, orders, items = two_topics(topics, make_road)
     topics.remove(orders)

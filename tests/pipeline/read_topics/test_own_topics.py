@@ -85,6 +85,7 @@ def test_batches_end_where_transactions_do(topics: Topics, made: Made, feed: Fee
     assert parts.list_parts(road.store, PIPELINE, "shop.orders", 0)[0].first == first
 
 
+@pytest.mark.slow
 def test_tables_are_always_at_one_moment_of_the_source(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
     publisher, road = feed.publisher(), road_of(topics, make_road)
     numbers = random.Random(3)
@@ -141,7 +142,7 @@ def test_what_others_wrote_into_such_a_topic_stops_the_table(topics: Topics, fee
     assert stopped.body["place"].startswith(f"{topic}:") and "has no header 'auditor'" in stopped.reason
 
 
-@pytest.mark.parametrize("format", ["avro", "json_schema"])
+@pytest.mark.parametrize("format", ["avro", pytest.param("json_schema", marks=pytest.mark.slow)])
 def test_schemas_of_a_registry(topics: Topics, made: Made, make_road: MakeRoad, engines: Engines, format: str) -> None:
     made.registry = engines.live("registry").url
     own = {"topic": f"{topics.prefix}.{{database}}.{{table}}", "positions": f"{topics.prefix}.positions"}
@@ -179,6 +180,7 @@ def test_what_is_published_while_a_batch_is_planned_comes_in_the_next_one(topics
     reader.stop()
 
 
+@pytest.mark.slow
 def test_a_damaged_part_is_read_again_from_its_topic(topics: Topics, feed: Feed, make_road: MakeRoad) -> None:
     publisher, road = feed.publisher(), road_of(topics, make_road)
     for position in (10, 20, 30):
@@ -228,6 +230,7 @@ def test_a_default_that_is_not_known_stops_the_table_by_name(topics: Topics, fee
     assert "shop.orders.note (varchar(9)) is new, and its default is an expression" in why
 
 
+@pytest.mark.slow
 def test_a_table_that_the_source_emptied_is_empty(topics: Topics, made: Made, make_road: MakeRoad) -> None:
     own = {name: f"{topics.prefix}.{name}" for name in ("positions", "changes")}
     chosen = {"topic": f"{topics.prefix}.{{database}}.{{table}}", "positions": own["positions"], "schema_changes": own["changes"]}
@@ -248,6 +251,7 @@ def test_a_table_that_the_source_emptied_is_empty(topics: Topics, made: Made, ma
     assert road.rows("orders") == [(1, "b", None)]
 
 
+@pytest.mark.slow
 def test_segments_have_the_positions_of_the_source(topics: Topics, feed: Feed, tmp_path: Path, empty_store: Path) -> None:
     """Two zones are compared by what each message says of its place, table by table, whichever batches they read."""
     own = f"positions: {topics.prefix}.positions, schema_changes: {topics.prefix}.changes"

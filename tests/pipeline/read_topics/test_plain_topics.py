@@ -35,6 +35,7 @@ def test_upserts_and_tombstones(topics: Topics, make_road: MakeRoad) -> None:
     assert sum(road.read_up_to().values()) == 13
 
 
+@pytest.mark.slow
 def test_keys_stay_in_order_over_partitions_and_restarts_at_any_point(topics: Topics, make_road: MakeRoad) -> None:
     topic = topics.make("shop.orders", partitions=4)
     road = make_road(plain(topics, "shop.orders", id="bigint", item="int") + "\nmax_messages: 37")
@@ -100,6 +101,7 @@ def test_there_is_no_rest_while_more_than_a_batch_waits(topics: Topics, make_roa
     assert driver._stage_next() is None
 
 
+@pytest.mark.slow
 def test_only_committed_transactions_are_read(topics: Topics, make_road: MakeRoad) -> None:
     topic = topics.make("shop.orders")
     road = make_road(plain(topics, "shop.orders", id="bigint", item="varchar(9)"))

@@ -89,6 +89,7 @@ DAMAGES: dict[Callable[[Rows], Rows], tuple[tuple[str, str, str], ...]] = {
 }
 
 
+@pytest.mark.slow
 def test_two_zones_cut_each_partition_alike(topics: Topics, make_zones: Callable[..., Zones]) -> None:
     """Whatever their batches are; the files are the same bytes."""
     topic = topics.make("shop.orders", partitions=4, retention_ms="-1")
@@ -105,7 +106,7 @@ def test_two_zones_cut_each_partition_alike(topics: Topics, make_zones: Callable
     assert [(one.problems, one.findings) for one in zones.verify()] == [((), ())] * 4
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", [one if one is change else pytest.param(one, marks=pytest.mark.slow) for one in DAMAGES])
 def test_what_one_zone_staged_otherwise_is_named(topics: Topics, make_zones: Callable[..., Zones], damage: Callable[[Rows], Rows]) -> None:
     topic = topics.make("shop.orders", partitions=4, retention_ms="-1")
     zones = make_zones(by="tenant_id")
@@ -125,6 +126,7 @@ def test_what_one_zone_staged_otherwise_is_named(topics: Topics, make_zones: Cal
     assert zones.run().verdict is Verdict.MATCH
 
 
+@pytest.mark.slow
 def test_columns_that_came_in_another_order_are_no_difference(topics: Topics, make_zones: Callable[..., Zones]) -> None:
     """One zone sees a column in an early batch that the other sees in all of its batches, or in none."""
     topic = topics.make("shop.orders", partitions=2, retention_ms="-1")
@@ -188,6 +190,7 @@ def remove_before(topics: Topics, topic: str, offset: int) -> None:
     gone.result()
 
 
+@pytest.mark.slow
 def test_what_retention_removed_before_one_side_read_it_is_said(topics: Topics, make_zones: Callable[..., Zones]) -> None:
     topic = topics.make("shop.orders", partitions=1, retention_ms="-1")
     zones = make_zones(segment="rows: 20, offsets: 10, age: 1h")
@@ -206,6 +209,7 @@ def test_what_retention_removed_before_one_side_read_it_is_said(topics: Topics, 
     assert f"; west noted of offsets 50 to 56: partition 0 of the topic {topic}: {gone}" in report.reasons[0]
 
 
+@pytest.mark.slow
 def test_what_compaction_removed_before_one_side_read_it_is_said(topics: Topics, make_zones: Callable[..., Zones]) -> None:
     """And what it left is compared as before; a message that the topic still has was lost by the pipeline, and nothing else is said."""
     settings = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.001", "max_compaction_lag_ms": "100"}

@@ -108,7 +108,8 @@ def change_rows(rows: dict[int, Row], numbers: random.Random, count: int) -> lis
     return changes
 
 
-@pytest.mark.parametrize("form", [pytest.param("plain", marks=pytest.mark.slow), pytest.param("debezium", marks=pytest.mark.slow), "own"])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["plain", "debezium", "own"])
 def test_each_row_once_with_the_rules_applied(form: str, topics: Topics, made: Made, make_road: MakeRoad, another: kafka.Broker) -> None:
     send: Send
     if form == "own":

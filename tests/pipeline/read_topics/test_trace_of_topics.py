@@ -112,6 +112,7 @@ def rows_without(batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
     return batch.filter(pa.array([(row or [None])[0] != key for row in batch["after"].to_pylist()]))
 
 
+@pytest.mark.slow
 def test_the_hop_of_each_row_is_named(
     road: ChainedRoad, engines: Engines, monkeypatch: pytest.MonkeyPatch, set_durations: SetDurations
 ) -> None:
