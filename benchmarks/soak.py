@@ -106,6 +106,10 @@ class Soak:
         self._prepare()
         for part in ("pipeline", "service"):
             self._start(part)
+        time.sleep(AWAY)
+        if ended := [part for part, running in self._parts.items() if running.poll() is not None]:
+            logs = "".join((self.folder / f"{part}.log").read_text(errors="replace")[-2000:] for part in ended)
+            raise RuntimeError(f"the {' and the '.join(ended)} did not begin:\n{logs}")
         watchers = [threading.Thread(target=work, daemon=True) for work in (self._write, self._watch)]
         for watcher in watchers:
             watcher.start()
@@ -139,7 +143,8 @@ class Soak:
             **CONFIGURATION,
             "connections": {"shop": {"url": url}, "wh": {"url": self.target.url, "write": {"url": self.target.url}}},
             "audits": {
-                table: {**both, "align": "soak", **({"schedule": "* * * * *"} if table in AUDITED else {})} for table, both in ends.items()
+                table: {**both, "align": "pipeline", **({"schedule": "* * * * *"} if table in AUDITED else {})}
+                for table, both in ends.items()
             },
         }
         configuration["pipelines"]["soak"]["source"] = {"connection": "shop", "tables": list(TABLES)}
