@@ -59,6 +59,10 @@ AWAY = 20.0
 """Seconds for which a password is changed and not yet known to the processes."""
 
 PATIENCE = 300.0
+
+UNKNOWN = 3
+"""The exit code of a process that could not do its work."""
+
 GROWTH = 0.10
 """Share by which memory, store and staging may grow from the third quarter of the run to the last."""
 
@@ -194,9 +198,9 @@ class Soak:
                 start_new_session=True,
             )  # fmt: skip
 
-    def _end(self, part: str, how: signal.Signals) -> None:
+    def _end(self, part: str, how: signal.Signals, *, may_have_ended: bool = False) -> None:
         ended = self._parts.pop(part)
-        if (code := ended.poll()) is not None:
+        if (code := ended.poll()) is not None and not (may_have_ended and code == UNKNOWN):
             self.failures.append(f"the {part} had ended with {code}; see {self.folder}/{part}.log")
         if how is signal.SIGKILL:
             with suppress(ProcessLookupError):
@@ -210,8 +214,8 @@ class Soak:
             os.killpg(ended.pid, signal.SIGKILL)
             ended.wait()
 
-    def _restart(self, part: str, how: signal.Signals) -> None:
-        self._end(part, how)
+    def _restart(self, part: str, how: signal.Signals, *, may_have_ended: bool = False) -> None:
+        self._end(part, how, may_have_ended=may_have_ended)
         self._start(part)
 
     # what disturbs them
@@ -251,7 +255,7 @@ class Soak:
             mysql.end_sessions(cursor, "user = 'soak'")
         time.sleep(AWAY)
         for part in ("pipeline", "service"):
-            self._restart(part, signal.SIGTERM)
+            self._restart(part, signal.SIGTERM, may_have_ended=True)  # who may not log in ends, and says so
 
     def _change_certificate(self) -> None:
         self._certify()
