@@ -150,8 +150,8 @@ def environment() -> Environment:
 
 
 def capitalized(text: str) -> str:
-    """Begin a sentence with a capital, unless it begins with the name of a table or column, which has another meaning then."""
-    return text if re.match(r"\w*[._]\w", text) else text[:1].upper() + text[1:]
+    """Begin a sentence with a capital, unless it begins with the name of a table or column (``a.b``, ``a_b``, ``a: ...``)."""
+    return text if re.match(r"\w*[._]\w|\w+:", text) else text[:1].upper() + text[1:]
 
 
 def disallowed_first(measures: Iterable[Measure]) -> list[Measure]:

@@ -15,6 +15,7 @@ from auditor.report.html import environment
         ("the table was emptied", "The table was emptied"),
         ("shop.orders was renamed in the source", "shop.orders was renamed in the source"),
         ("order_lines: all 7 are the source's plus 0.5", "order_lines: all 7 are the source's plus 0.5"),
+        ("tailnum: 14 of 54 lost the source's last character", "tailnum: 14 of 54 lost the source's last character"),
         ("no audit asks for it.", "No audit asks for it."),
         ("", ""),
     ],
