@@ -242,8 +242,8 @@ class Verification(ApiModel):
     audit: str
     through: dt.datetime = Field(description="The moment that was asked for.")
     outcome: Literal["verified", "mismatch", "waiting"] = Field(
-        description="`verified`: everything up to the moment was seen equal, or within the audit's threshold. `mismatch`: a run that began"
-        " after it found differences. `waiting`: no run has said either yet."
+        description="`verified`: everything up to the moment was seen equal, or within the audit's threshold, and no later run found"
+        " differences. `mismatch`: the last verdict, of a run that began after the moment. `waiting`: no run has said either yet."
     )
     sentence: str = Field(description="Why, and if it waits, what is awaited.")
     verified_through: dt.datetime | None = Field(description=VERIFIED)

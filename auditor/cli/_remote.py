@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if bool(options.audits) == options.all:
         raise ConfigError("name the audits to run, or write --all")
     service = client(options)
-    names = select(service, options.audits)
+    names = _select(service, options.audits)
     requested = [service.request(name, reason=options.reason, overrides=one_off_settings(options)).run for name in names]
     try:
         ended = [service.wait(run, _watch(options.quiet)) for run in requested]
@@ -71,8 +71,16 @@ def ls(options: argparse.Namespace) -> int:
     from auditor.cli._listing import print_audits
 
     service = client(options)
-    names = select(service, options.audits)
+    names = _select(service, options.audits)
     return print_audits([_listed(audit) for audit in service.audits() if audit.name in names], options)
+
+
+def wait(options: argparse.Namespace) -> int:
+    """Wait until audits have verified a moment."""
+    from auditor.cli._wait import wait_for
+
+    service = client(options)
+    return wait_for(_select(service, options.audits), lambda name: service.verification(name, options.through), options)
 
 
 def bisect(options: argparse.Namespace) -> int:
@@ -100,7 +108,7 @@ def differences(options: argparse.Namespace) -> int:
     return print_differences(service.differences(found_run.run), report_key_kinds(report), options, has_shards=bool(report.shards))
 
 
-def select(service: Client, wanted: list[str]) -> list[str]:
+def _select(service: Client, wanted: list[str]) -> list[str]:
     """Return the names of these audits, or of all; the service is asked for its audits only where that is needed."""
     from auditor.config import is_pattern, select_audits
 

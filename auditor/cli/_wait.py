@@ -23,11 +23,6 @@ Ask = Callable[[str], Verification]
 
 def wait(options: argparse.Namespace) -> int:
     """Wait until all audits have verified the moment, one has found a mismatch, or the time is up; print how far each is."""
-    if options.server:
-        from auditor.cli._remote import client, select
-
-        service = client(options)
-        return _wait(select(service, options.audits), lambda name: service.verification(name, options.through), options)
     from auditor import service as local
     from auditor.service import audits
     from auditor.service.verification import verification
@@ -35,10 +30,11 @@ def wait(options: argparse.Namespace) -> int:
     with settings_and_store(options) as (configured, store):
         known = audits.with_defined_audits(configured, store)
         names = select_audits([*local.expand_legs(known), *known.segments], options.audits)
-        return _wait(names, lambda name: verification(configured, store, name, options.through), options)
+        return wait_for(names, lambda name: verification(configured, store, name, options.through), options)
 
 
-def _wait(names: list[str], ask: Ask, options: argparse.Namespace) -> int:
+def wait_for(names: list[str], ask: Ask, options: argparse.Namespace) -> int:
+    """Ask of each audit until all have verified the moment, one has found a mismatch, or the time is up; print how far each is."""
     found: dict[str, Verification] = {}
     said: dict[str, str] = {}
     deadline = answered = time.monotonic()
@@ -53,13 +49,15 @@ def _wait(names: list[str], ask: Ask, options: argparse.Namespace) -> int:
                     print(f"auditor: {visible(name)}: waiting: {visible(said[name])}", file=sys.stderr, flush=True)
             answered = time.monotonic()
         except AuditorError as error:
-            if not error.retryable or time.monotonic() - answered > durations().client_outage:
+            if not error.retryable or time.monotonic() - answered > durations().client_outage or time.monotonic() >= deadline:
                 raise
-        outcomes = {found[name].outcome if name in found else "waiting" for name in names}
+            time.sleep(min(durations().verification_poll, max(0.0, deadline - time.monotonic())))
+            continue
+        outcomes = {found[name].outcome for name in names}
         if "waiting" not in outcomes or "mismatch" in outcomes or time.monotonic() >= deadline:
             break
         time.sleep(min(durations().verification_poll, max(0.0, deadline - time.monotonic())))
-    return _print([found[name] for name in names if name in found], options)
+    return _print([found[name] for name in names], options)
 
 
 def _print(found: list[Verification], options: argparse.Namespace) -> int:

@@ -18,7 +18,8 @@ from auditor.store.runs import StoredRun
 def verification(settings: Settings, store: Store, name: str, through: dt.datetime) -> Verification:
     """Return whether an audit of tables or segments has verified everything up to a moment; one without a zone is in UTC.
 
-    A match within the audit's threshold verifies, as it does for the exit code of a run. Raises UnknownAudit and StoreError.
+    A match within the audit's threshold verifies, as it does for the exit code of a run. While the last verdict is a mismatch nothing is
+    verified, whatever was seen equal before: the next step would read the target as it is now. Raises UnknownAudit and StoreError.
     """
     through = through.replace(tzinfo=dt.UTC) if through.tzinfo is None else through.astimezone(dt.UTC)
     merged = audits.with_defined_audits(settings, store)
@@ -30,12 +31,12 @@ def verification(settings: Settings, store: Store, name: str, through: dt.dateti
     is_paused = audit_state.is_paused(audit_state.get_states(store), name)
     due = next(iter(cron.next_times(schedule, dt.datetime.now(dt.UTC), 1, name)), None) if schedule and not is_paused else None
     reached = max((at for at in (standing.verified_through, standing.within_threshold_through) if at), default=None)
-    if reached and reached >= through:
-        how = "" if standing.verified_through and standing.verified_through >= through else ", within the threshold that it allows"
-        outcome, sentence = "verified", f"everything up to {moment(reached)} was seen equal{how}"
-    elif run := _mismatch_since(standing, through):
+    if run := _mismatch_since(standing, through):
         found = f"run {run.run[:12]}, which began at {moment(run.started)}, found source and target different"
         outcome, sentence = "mismatch", f"{found}; see: auditor show {run.run[:12]}"
+    elif reached and reached >= through and standing.verdict is not Verdict.MISMATCH:
+        how = "" if standing.verified_through and standing.verified_through >= through else ", within the threshold that it allows"
+        outcome, sentence = "verified", f"everything up to {moment(reached)} was seen equal{how}"
     else:
         outcome, sentence = "waiting", f"{_reached(reached)}; {_awaited(standing, due, is_paused)}"
     return Verification(

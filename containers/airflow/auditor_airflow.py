@@ -44,7 +44,7 @@ class AuditorVerifiedSensor(BaseSensorOperator):
     """Wait until audits have verified everything up to a moment; fail, without a retry, if a run that began after it found differences.
 
     ``timeout``, ``soft_fail`` and ``poke_interval`` are as of any sensor. ``verified_through`` is a template, such as
-    ``{{ data_interval_end }}``; a time without a zone is in UTC.
+    ``{{ data_interval_end }}``; it needs a zone.
     """
 
     template_fields: Sequence[str] = ("audits", "verified_through")

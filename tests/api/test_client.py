@@ -184,6 +184,13 @@ def test_commands_with_server(listening: tuple[Service, str], monkeypatch: pytes
     assert cli.main(["ls", "o*", "--server", url, "--json"]) == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["audit"], listed["status"], listed["age"] >= 0) == ("orders", "mismatch", True)
+    gate = ["wait", "--verified-through", "2026-01-01T00:00:00Z", "--timeout", "0", "--server", url]
+    assert cli.main([*gate, "same"]) == 0
+    assert "same: VERIFIED: everything up to" in capsys.readouterr().out
+    assert cli.main([*gate, "s*", "orders"]) == 1
+    assert "orders: MISMATCH: run" in capsys.readouterr().out
+    assert cli.main(["costs", "--server", url]) == 0
+    assert "orders" in capsys.readouterr().out
     assert cli.main(["differences", "orders", "--server", url]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert cli.main(["show", "orders", "--follow", "--server", url, "-q"]) == 1

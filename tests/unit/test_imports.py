@@ -6,10 +6,12 @@ it; one that is loaded in fewer places no longer has to be.
 
 from __future__ import annotations
 
+import argparse
 import ast
+import inspect
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -120,3 +122,22 @@ def test_each_command_of_the_table_is_there() -> None:
     named = [tuple(getattr(argument, "value", None) for argument in one.args) for one in calls]
     assert {f"auditor.cli.{module}" for module, _ in named} <= {module for chain in CHAINS for module in chain}
     assert [one for one in named if one[1] and not hasattr(import_module(f"auditor.cli.{one[0]}"), one[1])] == []
+
+
+def test_each_command_with_a_server_has_its_function_there() -> None:
+    """`_lazy` calls the function of the same name in `_remote` where --server is given."""
+    from auditor.cli import _parser, _remote
+
+    def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+        yield parser
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for one in action.choices.values():
+                    yield from commands(one)
+
+    remote = [one for one in commands(_parser.parser()) if "--server" in one._option_string_actions]
+    assert remote
+    for one in remote:
+        call = one.get_default("command")
+        name = inspect.getclosurevars(call).nonlocals["name"]
+        assert callable(getattr(_remote, name)), one.prog

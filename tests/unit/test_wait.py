@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -93,6 +94,18 @@ def test_a_mismatch_fails_only_what_it_saw(settings: Settings, store: Store, tmp
     assert ask(settings, store, before).outcome == "verified", "the later match verifies it"
 
 
+def test_what_was_equal_once_is_not_verified_while_it_is_known_to_differ(settings: Settings, store: Store, tmp_path: Path) -> None:
+    """The next step would read the target as it is now."""
+    before = now()
+    service.run_audit(settings, "orders", store=store)
+    assert ask(settings, store, before).outcome == "verified"
+    tables(tmp_path, "DELETE FROM b WHERE id = 7")
+    service.run_audit(settings, "orders", store=store)
+    found = ask(settings, store, before)
+    assert found.verified_through is not None and found.verified_through >= before
+    assert found.outcome == "mismatch"
+
+
 def test_a_match_within_the_threshold_verifies_and_says_so(settings: Settings, store: Store, tmp_path: Path) -> None:
     before = now()
     tables(tmp_path, "DELETE FROM b WHERE id = 7")
@@ -152,6 +165,15 @@ def test_the_command_ends_on_a_mismatch(settings: Settings, store: Store, tmp_pa
     service.run_audit(settings, "orders", store=store)
     assert main(["wait", "*", "--verified-through", before.isoformat(), "--quiet"]) == 1, "although others have not verified it"
     assert "orders: MISMATCH: run" in capsys.readouterr().out
+
+
+def test_a_service_that_does_not_answer_is_no_verdict(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["wait", "orders", "--verified-through", LONG_AGO.isoformat(), "--timeout", "0", "--server", url]) == 3
+    printed = capsys.readouterr()
+    assert not printed.out and printed.err
 
 
 @pytest.mark.parametrize(("given", "said"), [("yesterday", "is not a time"), ("2026-01-01T00:00:00Z --timeout soon", "is not a duration")])
