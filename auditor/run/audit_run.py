@@ -181,7 +181,7 @@ class AuditRun:
         return Outcome(report, map_, self.schema, left_out, may_resume, tuple(self.checks.counted))
 
     def _shared_costs(self) -> AbstractContextManager[None]:
-        """Store what the run costs while it lasts, and hold it to the budgets of the day; a reader that was given counts for who gave it."""
+        """Store what the run costs while it lasts, and hold it to the budgets of the day; who gave a reader does both for it."""
         return self.reader.budgets.shared(self.checkpoint.share_costs) if self.has_own_reader else nullcontext()
 
     def _read_topics(self) -> None:
