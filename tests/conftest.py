@@ -49,7 +49,7 @@ LONG = ("test_documented_commands", "test_rolling_table", "test_cli", "test_limi
 """Modules that workers take before the others of the last folder, for the same reason."""
 
 user_sql.CHECK_RENDERED_SQL = True
-settings.register_profile("quick", deadline=None, max_examples=50)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.register_profile("slow", deadline=None)
 settings.register_profile("deep", deadline=None, max_examples=5_000)
 

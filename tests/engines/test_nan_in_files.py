@@ -39,6 +39,7 @@ def run(tmp_path: Path, target: ConnectionSettings, table: Any, **more: Any) -> 
     return audit_run.run("t", audit, {"source": ConnectionSettings(url=f"duckdb:///{file}"), "target": target})
 
 
+@pytest.mark.quick_for("{'where': 'v > 100'}", "{'method': 'counts'}")
 @pytest.mark.parametrize("how", ["parquet", "delta"])
 @pytest.mark.parametrize("more", [{}, {"where": "v > 100"}, {"where": "f > 100"}, {"where": "v <> 4"}, {"method": "counts"}], ids=str)
 @pytest.mark.few

@@ -241,6 +241,7 @@ TYPED_ROWS: list[tuple[Any, ...]] = [
 ]
 
 
+@pytest.mark.quick_for("True-postgres-duckdb", "False-duckdb-postgres")
 @pytest.mark.few
 @pytest.mark.parametrize(
     "pair", chosen_pairs("postgres-duckdb", "duckdb-postgres", "postgres-redshift", "redshift-postgres"), indirect=True
