@@ -55,6 +55,7 @@ def test_nan_that_statistics_leave_out_is_read(tmp_path: Path, how: str, more: d
         assert report.verdict is (Verdict.MISMATCH if damaged else Verdict.MATCH), report.reasons
 
 
+@pytest.mark.slow
 @pytest.mark.closes_files
 @pytest.mark.parametrize("engine", engine_params("spark"), indirect=True)
 @pytest.mark.parametrize(

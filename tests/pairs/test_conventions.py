@@ -131,6 +131,7 @@ def named(report: Report) -> set[tuple[str, str]]:
 ENGINES = chosen_pairs("mysql-postgres", "mariadb-duckdb", "mysql-redshift")
 
 
+@pytest.mark.slow_on("mariadb")
 @pytest.mark.few
 @pytest.mark.parametrize("pair", ENGINES, indirect=True)
 @pytest.mark.parametrize("name", conventions.NAMES)
