@@ -121,6 +121,7 @@ def rows_of(log: LiveLog) -> list[tuple[Any, ...]]:
     return log.run(f"SELECT * FROM {TABLE} ORDER BY id")
 
 
+@pytest.mark.quick_for("refresh-delta", "patch-duckdb")
 @pytest.mark.parametrize("into", AND_LAKES, indirect=True)
 @pytest.mark.parametrize("way", ["refresh", "patch"])
 @pytest.mark.few
@@ -149,6 +150,7 @@ def test_a_target_of_wrong_segments_is_mended_as_their_copy_says(
         road.drop()
 
 
+@pytest.mark.quick_for("duckdb")
 @pytest.mark.parametrize("into", AND_LAKES, indirect=True)
 def test_a_target_goes_on_from_a_replica_and_a_gap_is_mended_as_it_says(pair: Pair, into: str, tmp_path: Path) -> None:
     """The pipeline has read rows that the replica never got: they leave the target with the refresh that the refusal names."""

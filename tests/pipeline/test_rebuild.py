@@ -373,6 +373,7 @@ def test_a_file_has_the_types_of_a_lake(road: Road) -> None:
     assert found["id"].to_pylist() == [1, 18446744073709551615] and found["bits"].to_pylist() == [None, "10101"]
 
 
+@pytest.mark.quick_for("mysql", "postgres", "duckdb")
 @pytest.mark.parametrize("engine", EVERY, indirect=True)
 def test_a_table_of_a_connection_equals_what_a_pipeline_loads_there(road: Road) -> None:
     types = {name: kind for name, kind in TYPES.items() if name not in ("u", "bits") or road.dialect.name in ("postgres", "duckdb")}

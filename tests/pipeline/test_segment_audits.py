@@ -137,6 +137,7 @@ def double(found: list[Events]) -> list[Events]:
     return [*found[:4], [*found[4], {**found[4][1], "row": 2}], *found[5:]]
 
 
+@pytest.mark.quick_for("shop-lose")
 @pytest.mark.parametrize(
     ("ahead", "change", "sentence"),
     [

@@ -124,6 +124,7 @@ def test_wrong_orders_are_refused(arguments: list[str], says: str, folder: Path,
     assert target() == before
 
 
+@pytest.mark.quick_for("scrubbed")
 @pytest.mark.parametrize("how", ["pruned", "scrubbed"])
 def test_the_rows_of_a_patch_are_dropped_when_they_are_old_or_masked(how: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["patch", "orders", "--apply", "--quiet"]) == 0

@@ -30,6 +30,7 @@ def test_token_is_verified_by_its_secret(store: Store) -> None:
             tokens.verify_token(store, wrong)
 
 
+@pytest.mark.quick_for("sqlite")
 def test_expiry_is_checked_on_every_call(store: Store) -> None:
     name = new_audit_name()
     secret = tokens.create_token(store, name=name, scope="read", expires=dt.datetime.now(dt.UTC) + DAY)

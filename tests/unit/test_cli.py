@@ -140,6 +140,7 @@ def test_schema_rejects_invalid_reports(workdir: Path, capsys: pytest.CaptureFix
     assert not SCHEMA.is_valid({**json.loads(capsys.readouterr().out), **wrong})
 
 
+@pytest.mark.quick_for("audits1", "audits2")
 @pytest.mark.parametrize(
     ("audits", "code"),
     [(["match", "mismatch"], 1), (["mismatch", "unknown"], 3), (["unknown", "wrong", "match"], 2), (["match", "match"], 0)],
@@ -216,6 +217,7 @@ def test_interrupt_cancels_all_requested_audits(workdir: Path, capsys: pytest.Ca
     assert capsys.readouterr().err == "auditor: interrupted\n"
 
 
+@pytest.mark.quick_for("run mismatch --format json", "crontab")
 @pytest.mark.parametrize("command", ["sql match", "crontab", "run match", "run mismatch --format json"])
 def test_closed_stdout_is_neither_a_verdict_nor_a_traceback(workdir: Path, command: str) -> None:
     """Whether the pipe is full, or is written to only when the command has ended."""
@@ -271,6 +273,7 @@ def test_unexpected_error_within_a_run_is_no_mismatch(
     assert capsys.readouterr().err.startswith("auditor: unexpected error ZeroDivisionError at ")
 
 
+@pytest.mark.quick_for("run no_such_audit")
 @pytest.mark.parametrize(("command", "code"), [("run no_such_audit", 2), ("check wrong", 4)])
 def test_closed_stderr_never_ends_as_a_mismatch(workdir: Path, command: str, code: int) -> None:
     """Whether the command's error cannot be printed, or what it says of an audit."""
