@@ -1,7 +1,7 @@
 """What a session of DuckDB has as it is delivered: settings that change what is read, and the functions that statements call.
 
 A process that has opened the same file may have set them for all of its connections, and a macro of the database takes the place of a
-function of its name. The table in docs/limits.md says of the other settings why they do not matter.
+function of its name. The table in docs/sessions.md says of the other settings why they do not matter.
 https://duckdb.org/docs/stable/configuration/overview
 """
 

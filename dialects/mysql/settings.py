@@ -1,6 +1,6 @@
 """What a session of MySQL or MariaDB sets when it begins: all variables that could change, cut or end what it reads.
 
-The table in docs/limits.md says of the others why they do not matter.
+The table in docs/sessions.md says of the others why they do not matter.
 https://dev.mysql.com/doc/refman/9.4/en/server-system-variables.html, https://mariadb.com/kb/en/server-system-variables/
 """
 

@@ -1,6 +1,6 @@
 """What a session of PostgreSQL sets when it begins: all parameters that could change, cut or end what it reads.
 
-The table in docs/limits.md says of the others why they do not matter.
+The table in docs/sessions.md says of the others why they do not matter.
 https://www.postgresql.org/docs/current/runtime-config.html
 """
 

@@ -1,6 +1,6 @@
 """Settings of a Spark session under which rows would be lost or values read otherwise: each is as Spark delivers it, or is set so.
 
-They come from spark-defaults.conf, the cluster, or the URL. The table in docs/limits.md says of the others why they do not matter.
+They come from spark-defaults.conf, the cluster, or the URL. The table in docs/sessions.md says of the others why they do not matter.
 https://spark.apache.org/docs/latest/configuration.html#runtime-sql-configuration
 """
 

@@ -1,8 +1,8 @@
-"""Run the matrix, and write what was found as the tables of docs/faults.md."""
+"""Run the matrix, and write what was found as the table of docs/faults.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,31 +57,30 @@ def check(fault: str, row: Row) -> Iterable[str]:
 
 
 def render(rows: Mapping[str, Row], before: str) -> str:
-    """Return the tables in Markdown: of these faults what was found now, of others what the tables ``before`` say."""
-    table, *told = before.split("\n### ")
-    lines = {line.strip("| ").split(" | ")[0]: line for line in table.splitlines() if line.startswith("|")}
-    sections = {one.partition("\n")[0].lower(): f"### {one.rstrip()}" for one in told}
+    """Return the table in Markdown, and why methods miss faults: of these faults what was found now, of others what is ``before``."""
+    lines = {line.strip("| ").split(" | ")[0]: line for line in before.splitlines() if line.startswith("|")}
     for fault, row in rows.items():
         cells = [f"{found.seconds:.1f} s" if found.caught else "–" for found in row.found.values()]
         lines[fault] = f"| {' | '.join([fault, FAULTS[fault].place, row.damage or 'nothing', *cells])} |"
-        sections[fault.lower()] = "\n".join([f"### {fault[0].upper()}{fault[1:]}", "", *_sentences(fault, row)])
     head = ["fault", "where", "wrong in the target", *METHODS]
-    known = [fault for fault in FAULTS if fault in lines]
     rules = [f"| {' | '.join(one)} |" for one in (head, ["---"] * len(head))]
-    said = [part for fault in known for part in ("", sections[fault.lower()])]
-    return "\n".join(["", *rules, *(lines[fault] for fault in known), "", "## What they said", *said, ""])
+    return "\n".join(["", *rules, *(lines[fault] for fault in FAULTS if fault in lines), "", *_explanations(), ""])
 
 
-def _sentences(fault: str, row: Row) -> Iterable[str]:
-    for method, found in row.found.items():
-        if found.sentence:
-            yield f"- {method}: `{found.sentence.replace('`', chr(39))}`"
-        if not found.caught and method in FAULTS[fault].unseen:
-            yield f"- {method} does not see it: {FAULTS[fault].unseen[method]}"
+def _explanations() -> Iterator[str]:
+    """Yield a line for each reason why a method misses faults, with these."""
+    missed: dict[tuple[str, str], list[str]] = {}
+    for name, fault in FAULTS.items():
+        for method, reason in fault.unseen.items():
+            missed.setdefault((method, reason), []).append(name)
+    yield "Why a method misses a fault:"
+    yield ""
+    for (method, reason), names in missed.items():
+        yield f"- {method}, {', '.join(f'*{name}*' for name in names)}: {reason}"
 
 
 def write(rows: Mapping[str, Row]) -> None:
-    """Write what was found of some faults into the page's tables; the others stay as they are."""
+    """Write what was found of some faults into the page's table; the others stay as they are."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     measured, _, after = rest.partition(END)
     PAGE.write_text(f"{before}{BEGIN}{render(rows, measured)}\n{END}{after}", encoding="utf-8")

@@ -11,7 +11,7 @@ from tests.binlog import LiveLog
 from tests.live import LiveEngine
 from tests.pipeline.live_road import LiveRoad
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "pipelines.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "refreshes.md"
 
 
 def allow_one_table(road: LiveRoad, engine: LiveEngine) -> None:

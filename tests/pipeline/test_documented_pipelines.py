@@ -1,4 +1,4 @@
-"""The commands of docs/pipelines.md that need no Spark are executed: on a live source, and on a store with a stopped table."""
+"""The commands of the pages on pipelines that need no Spark are executed: on a live source, and on a store with a stopped table."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from tests.pipeline.road import PIPELINE, Road
 from tests.pipeline_events import announce, batch, insert, note, table
 
 TABLE = "documented_orders"
-PAGE = documents.ROOT / "docs" / "pipelines.md"
+PAGES = [documents.ROOT / "docs" / f"{name}.md" for name in ("pipelines", "refreshes", "pipeline-stops")]
 
 
 def shown(action: str) -> list[tuple[list[str], list[str]]]:
-    """Return the words of each command of the page with this action, behind the program's name, and what is shown below it."""
-    found = [
-        (shlex.split(command, comments=True), lines) for block in documents.blocks(PAGE) for command, lines in documents.sessions(block)
-    ]
+    """Return the words of each command of the pages with this action, behind the program's name, and what is shown below it."""
+    blocks = [block for page in PAGES for block in documents.blocks(page)]
+    found = [(shlex.split(command, comments=True), lines) for block in blocks for command, lines in documents.sessions(block)]
     return [(words[1:], lines) for words, lines in found if words[1:3] == ["pipeline", action]]
 
 

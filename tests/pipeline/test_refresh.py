@@ -296,7 +296,7 @@ def test_what_is_refused(road: LiveRoad, engine: LiveEngine) -> None:
     assert lacking.startswith("the user that writes needs CREATE, DROP, INSERT, UPDATE, DELETE on auditor_refresh.*; run: GRANT")
     refused = refresh(road)
     assert refused.state == "failed" and "run: GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON auditor_refresh.*" in refused.reason
-    assert "make the table auditor_refresh.chunks for it as docs/pipelines.md shows" in refused.reason
+    assert "make the table auditor_refresh.chunks for it as docs/refreshes.md shows" in refused.reason
     road.settings.connections["source"] = source.model_copy(update={"write": None})
     with pytest.raises(RefreshRefused, match="may only read; add write"):
         service.request(road.settings, road.store, PIPELINE)

@@ -44,7 +44,7 @@ CRASHED = {144, 145, 1194, 1195}
 ER_CRASHED_ON_USAGE, ER_CRASHED_ON_REPAIR (https://mariadb.com/kb/en/mariadb-error-code-reference/)."""
 
 REASONS = {"stopped": "why a table stopped", "ended": "why a pipeline was refused", "not comparable": "why an audit refused"}
-"""The outcomes whose sentences are counted, and what stands above these."""
+"""The outcomes whose sentences are counted, and what is printed before these."""
 
 
 @dataclass
@@ -154,11 +154,13 @@ class Tally:
         return found
 
     def __str__(self) -> str:
-        """Return the counts, and what is wrong."""
+        """Return the counts, what is wrong, and the most common reasons."""
         kinds = Counter(one.kind for one in self.outcomes)
         tables = Counter(found.kind for one in self.outcomes for *_, found in one.tables)
         lines = [f"{len(self.outcomes)} scripts: {dict(kinds)}; tables at points: {dict(tables)}"]
         lines += [f"    {sentence}" for one in self.wrong for sentence in one.sentences("wrong")[:3]]
+        for kind, about in REASONS.items():
+            lines += [f"    {about}: {count} scripts: {sentence}" for sentence, count in self.sentences(kind).most_common(25)]
         return "\n".join(lines)
 
 
@@ -187,11 +189,6 @@ def render(tally: Tally, suites: Sequence[str], version: str, seed: int, longest
         lines.append(f"| {kind} | {' | '.join(f'{one:,}' for one in counts)} | {sum(counts):,} | {means} |")
     reasons = Counter(re.sub(r":.*", "", one.why_not, flags=re.DOTALL) for one in tally.outcomes if one.why_not)
     lines += ["", "| why a script could not run | scripts |", "| --- | --: |", *_rows(reasons.most_common())]
-    for kind, about in REASONS.items():
-        if found := tally.sentences(kind):
-            lines += ["", f"| {about} | scripts |", "| --- | --: |", *_rows(found.most_common(25))]
-            if len(found) > 25:
-                lines.append(f"| {len(found) - 25} others | {sum(count for _, count in found.most_common()[25:])} |")
     return "\n".join([*lines, ""])
 
 

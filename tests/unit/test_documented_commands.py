@@ -6,6 +6,7 @@ import csv
 import re
 import shlex
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -63,7 +64,7 @@ ELSEWHERE = {
     "serve": Elsewhere(UNTIL_A_SIGNAL, "tests/programs/serve.py", '"serve"'),
     "heartbeat run": Elsewhere(UNTIL_A_SIGNAL, "tests/engines/test_heartbeat.py", '"heartbeat", "run"'),
     "pipeline run": Elsewhere("starts Spark", "tests/pipeline/test_processes.py", '"pipeline", "run"'),
-    "pipeline failover": Elsewhere("needs a server and its replica", "tests/engines/test_failover.py", '"pipelines.md", "console"'),
+    "pipeline failover": Elsewhere("needs a server and its replica", "tests/engines/test_failover.py", '"pipeline-stops.md", "console"'),
     "pipeline segments": Elsewhere("needs segments", "tests/pipeline/test_pipeline_commands.py", '"segments", PIPELINE, "--verify"'),
     **{f"pipeline {action}": Elsewhere("needs a server's log", PIPELINE_PAGE, f'"{action}"') for action in ("check", "init", "refresh")},
     **{f"pipeline {action}": Elsewhere("needs a table that stopped", PIPELINE_PAGE, f'("{action}")') for action in ("status", "skip")},
@@ -195,6 +196,21 @@ def test_commands_of_the_service_are_executed(project: Project, monkeypatch: pyt
     with listening() as url:
         project.run(remote.replace("http://127.0.0.1:8080", url))
     assert "MISMATCH  orders" in project.printed
+
+
+def test_requests_of_the_api_page_are_answered(project: Project, tmp_path: Path) -> None:
+    """The page's scripts run as one, by curl and jq, against a service of this folder."""
+    if not (shutil.which("curl") and shutil.which("jq")):
+        pytest.skip("curl and jq are needed")
+    project.run("token create --name ops --scope define")
+    setup, *scripts = documents.blocks(documents.ROOT / "docs" / "api.md", "sh")
+    with listening() as url:
+        begin = setup.replace("http://127.0.0.1:8080", url).replace("AUDITOR_TOKEN=...", f"AUDITOR_TOKEN={project.printed.strip()}")
+        script = "\n".join(["set -e -o pipefail", begin, *scripts])
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert "done\nmismatch\n" in done.stdout
+    assert len((tmp_path / "differences.csv").read_text(encoding="utf-8").splitlines()) == 4
 
 
 class listening:

@@ -35,7 +35,7 @@ BLACKHOLE, INNODB, NO_TABLES = "BLACKHOLE", "InnoDB", ""
 
 RIGHTS = "GRANT CREATE, DROP, SELECT, INSERT, UPDATE, DELETE ON {schema}.* TO the user, and GRANT SELECT on the tables of the pipeline"
 ONE_TABLE = (
-    "; or, where it may make no tables, make the table {chunks} for it as docs/pipelines.md shows, and GRANT SELECT, INSERT, UPDATE, DELETE"
+    "; or, where it may make no tables, make the table {chunks} for it as docs/refreshes.md shows, and GRANT SELECT, INSERT, UPDATE, DELETE"
     " ON {chunks} TO the user"
 )
 """How a refresh runs with one table only."""
