@@ -392,13 +392,14 @@ def _add_patch_command(command: AddCommand) -> None:
 
 
 def _add_bootstrap_command(command: AddCommand) -> None:
-    summary = "Copy a target's table, or a range of its keys, anew from the source"
+    summary = "Print how a target's table, or a range of its keys, would be copied again from the source, or copy it"
     more = (
-        "The copy is compared with the snapshot that it is read in, and only a match is brought into the table, whose replaced rows stay"
-        " until --drop-old. Needs write: {url: ...} on the target's connection. The same command goes on with one that did not end."
+        "Nothing is written without --apply. The copy is compared with the snapshot that it is read in, and only a match is brought into"
+        " the table, whose replaced rows stay until --drop-old. Needs write: {url: ...} on the target's connection. The same command"
+        " continues one that did not end."
     )
     bootstrap = _with_config(command("bootstrap", _lazy("_bootstrap", "bootstrap"), summary, more))
-    bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied anew")
+    bootstrap.add_argument("audit", nargs="?", metavar="AUDIT", help="audit whose target is copied again")
     bootstrap.add_argument("--keys", type=_keys, metavar="FROM..TO", help="copy only these keys, both ends included; either may be empty")
     bootstrap.add_argument(
         "--partitions",
@@ -413,9 +414,9 @@ def _add_bootstrap_command(command: AddCommand) -> None:
         "--spark", action="store_true", help="copy by executors of Spark, however few the rows are; write: {spark: ...} says which"
     )
     action = bootstrap.add_mutually_exclusive_group()
-    action.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
-    action.add_argument("--due", action="store_true", help="copy anew what is due by schedule: {bootstrap: ...}; for cron")
+    action.add_argument("--due", action="store_true", help="copy what is due by schedule: {bootstrap: ...}; for cron")
     action.add_argument("--drop-old", action="store_true", help="drop the replaced rows and unfinished copies of earlier bootstraps")
+    _add_apply_option(bootstrap, "copy the rows, or drop what is left; without it, only the plan is printed")
     _add_quiet_option(bootstrap)
 
 
@@ -665,6 +666,11 @@ def _add_report_options(command: argparse.ArgumentParser, *more: str) -> None:
     """Add the options of commands that print reports; ``more`` are further formats."""
     _add_format_option(command, "text", "json", "markdown", *more)
     command.add_argument("--verbose", action="store_true", help="also print costs, notes, left-out columns and all unequal partitions")
+
+
+def _add_apply_option(command: argparse.ArgumentParser, help: str) -> None:
+    """Add --apply to a command that changes data: without it, it prints what it would do."""
+    command.add_argument("--apply", action="store_true", help=help)
 
 
 def _add_quiet_option(command: argparse.ArgumentParser) -> None:

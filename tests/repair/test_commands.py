@@ -102,7 +102,7 @@ def test_rows_that_nobody_could_audit_again_are_no_success(
     assert patch and main(["patch", "--undo", patch[1], "--quiet"]) == 3
     assert "not audited again: the queue of runs is full; run: auditor run orders" in capsys.readouterr().out
     assert target() == before
-    assert main(["bootstrap", "orders", "--quiet"]) == 3
+    assert main(["bootstrap", "orders", "--apply", "--quiet"]) == 3
     assert "the copied rows were not audited again: the queue of runs is full; run: auditor run orders" in capsys.readouterr().out
     assert target() == [(1, "a"), (2, "b"), (3, "c")]
 
