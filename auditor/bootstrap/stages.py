@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -21,14 +21,14 @@ from auditor.connections.connection import Connection
 from auditor.connections.reader import Reader
 from auditor.errors import BootstrapFailed, BootstrapRefused, LockTimeout, StatementCancelled
 from auditor.escaping import shell_word
-from auditor.model import Chunk, Verdict
+from auditor.model import Chunk, Side, Verdict
 from auditor.planning import watermark
 from auditor.planning.introspect import describe_table
 from auditor.points import reach
 from auditor.repair.target_writer import target_writer
 from auditor.store import bootstraps
 from auditor.store.bootstraps import Bootstrap
-from dialects import Table
+from dialects import Session, Table
 
 log = logging.getLogger(__name__)
 
@@ -130,9 +130,13 @@ def _find_left(job: BootstrapJob) -> tuple[Table, list[tuple[Bootstrap, list[str
             if bootstraps.is_at_work(job.store, bootstrap.bootstrap):
                 raise BootstrapRefused(f"bootstrap {bootstrap.bootstrap} of this table is at work; wait for its end")
             made = [str(bootstrap.detail["stage"]), str(bootstrap.detail["old"])]
-            there = reader.ask_side("target", lambda _, session, made=made: [name for name in made if is_there(session, table, name)])
-            left.append((bootstrap, there))
+            left.append((bootstrap, reader.ask_side("target", partial(_find_there, table, made))))
     return table, left
+
+
+def _find_there(table: Table, names: Sequence[str], _: Side, session: Session) -> list[str]:
+    """Return those of these tables that are beside ``table``."""
+    return [name for name in names if is_there(session, table, name)]
 
 
 def target_id(job: BootstrapJob, table: Table) -> str:

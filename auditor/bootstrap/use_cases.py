@@ -20,7 +20,7 @@ from auditor.bootstrap import stages
 from auditor.bootstrap.job import BootstrapJob, Executors, RunTasks
 from auditor.bootstrap.plan import EVERYTHING, BootstrapPlan, Road
 from auditor.bootstrap.verifying import differing_ranges
-from auditor.config import Audit, Schedule, Settings, SparkCopy, TableRef
+from auditor.config import Audit, Schedule, Settings, SparkCopy, TableRef, describe_unknown
 from auditor.connections.reader import OnProgress, ignore_progress
 from auditor.errors import AuditorError, BootstrapRefused, ConfigError
 from auditor.escaping import shell_word
@@ -382,7 +382,7 @@ def _executors(spark: SparkCopy, spreading: Spreading | None, stopped: threading
 def _from_replica(settings: Settings, store: Store, name: str, audit: Audit, source: str) -> Audit:
     """Return the audit with a replica as its source. Raises BootstrapRefused unless the replica matched the source lately."""
     if source not in settings.connections:
-        raise BootstrapRefused(f"there is no connection {source!r}; write one under connections:")
+        raise BootstrapRefused(describe_unknown("connection", source, settings.connections))
     copied = audit.one_source("a bootstrap")
     write = settings.connections[audit.target.connection].write
     most = write.max_age if write else DEFAULT_MAX_AGE
