@@ -208,5 +208,5 @@ def test_command_reports_what_failed(config: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_unknown_connection_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"there is no connection 'there'; auditor\.yaml has: none"):
+    with pytest.raises(ConfigError, match=r"there is no connection 'there' \(connections here: none\)"):
         selftest(Settings(connections={}, audits={}), "there")

@@ -214,7 +214,7 @@ def test_a_table_that_was_renamed_or_dropped_by_hand_is_not_made_anew(road: Road
     if road.dialect.writing.WRITES_COMMITS:
         return
     made = re.search(
-        r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline refresh shop --table shop.orders\)", sentence
+        r"make it anew \((CREATE TABLE .*)\) and send its rows \(auditor pipeline refresh shop --table shop.orders --apply\)", sentence
     )
     assert made
     road.execute(made[1])

@@ -70,7 +70,13 @@ def test_revoked_token_is_invalid_immediately(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("scope", "allowed"),
-    [("read", {"read"}), ("run", {"read", "run"}), ("define", {"read", "run", "define"}), ("repair", {"read", "run", "repair"})],
+    [
+        ("read", {"read"}),
+        ("run", {"read", "run"}),
+        ("define", {"read", "run", "define"}),
+        ("repair", {"read", "run", "repair"}),
+        ("admin", set(tokens.SCOPES)),
+    ],
 )
 def test_scopes_include_others(scope: Scope, allowed: set[Scope]) -> None:
     token = tokens.Token("a", scope, T0, None, None, None)

@@ -181,6 +181,28 @@ def test_unknown_audit_name_runs_nothing(workdir: Path, capsys: pytest.CaptureFi
     assert error == "auditor: there is no audit 'mismtach'; did you mean 'mismatch'? (audits here: match, mismatch, unknown, wrong)\n"
 
 
+def test_help_is_printed_where_no_command_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2, "which no script takes for a match"
+    out, error = capsys.readouterr()
+    assert out.startswith("usage: auditor ") and "exit codes:" in out and error == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rnu", "orders"], "there is no command 'rnu'; did you mean 'run'"),
+        (["pipeline", "stat", "shop"], "auditor pipeline: error: there is no command 'stat'; did you mean 'status'?"),
+        (["run", "orders", "--formt", "json"], "auditor run: error: there is no option --formt; did you mean '--format', '--force' or"),
+        (["pipeline", "status", "shop", "--tabel=x"], "there is no option --tabel; did you mean '--table'"),
+        (["ls", "--zzz"], "there is no option --zzz; see --help"),
+    ],
+)
+def test_the_nearest_commands_and_options_are_named(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2 and says in capsys.readouterr().err
+
+
 def test_progress_goes_to_stderr_unless_quiet(workdir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["run", "match", "--quiet"])
     assert capsys.readouterr().err == ""
