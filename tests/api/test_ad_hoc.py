@@ -177,6 +177,7 @@ def test_run_fails_when_its_connection_is_no_longer_configured(own: Service) -> 
     assert own.client("read").get(place).json()["state"] == "failed"
 
 
+@pytest.mark.slow
 def test_pruning_deletes_ad_hoc_runs_with_their_definitions(own: Service) -> None:
     for _ in range(3):
         request_run(own)

@@ -186,6 +186,7 @@ def test_an_edit_of_the_target_lies_between_two_runs(road: Road) -> None:
     assert road.check() is Verdict.MATCH and road.bisect().answer == "equal"
 
 
+@pytest.mark.slow
 def test_an_edited_row_that_a_merge_replaced_is_bounded_by_that_merge(road: Road) -> None:
     assert road.check() is Verdict.MATCH
     after = road.place()
