@@ -167,6 +167,7 @@ def cancel_planned_run(own: Service) -> runs.StoredRun:
     return runs.get_run(own.store, claimed.run)
 
 
+@pytest.mark.slow
 def test_run_fails_when_its_connection_is_no_longer_configured(own: Service) -> None:
     place = request_run(own)
     remaining = Settings.model_validate(

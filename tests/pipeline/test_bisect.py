@@ -246,6 +246,7 @@ def test_why_it_cannot_be_told(road: Road) -> None:
     assert "the live summaries ended, and the ledger with them: somebody ended them" in road.bisect().why
 
 
+@pytest.mark.slow
 def test_a_ledger_that_cannot_be_kept_ends_and_the_merge_is_done(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(MergeStatements, "touched", lambda *_: ["no_such_table AS touched"])

@@ -41,7 +41,7 @@ def both(engine: LiveEngine, tmp_path: Path) -> Small:
     )  # fmt: skip
     made = small.make(tmp_path, engine, source, target)
     written = made.settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    written["connections"]["b"]["limits"] = {"lock_timeout": 3}  # a signal is noticed when the statement has waited for so long
+    written["connections"]["b"]["limits"] = {"lock_timeout": 2}  # a signal is noticed when the statement has waited for so long
     (tmp_path / "auditor.yaml").write_text(json.dumps({**written, "store": {"url": made.store.name}}))
     return made
 

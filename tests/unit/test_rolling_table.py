@@ -228,6 +228,7 @@ def test_what_was_verified_of_another_database_or_zone_does_not_count(rolling: S
     assert verified_through(same, store) == last.verified_through, "options of a URL do not decide what is compared"
 
 
+@pytest.mark.slow
 def test_run_with_overrides_does_not_change_the_audits_standing(rolling: Settings, store: Store, tmp_path: Path) -> None:
     strict = lenient_and_strict(with_audit(rolling, rolling=None), tmp_path, "a smaller threshold")[1]
     allowed: dict[str, Any] = {"threshold": {"rows": 50}}

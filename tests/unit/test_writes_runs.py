@@ -124,7 +124,6 @@ def test_an_interrupted_run_finds_the_same(tables: Tables, examples: int) -> Non
     interrupt()
 
 
-@pytest.mark.slow
 def test_rows_without_a_key_are_counted_once_by_a_run_that_is_resumed(tables: Tables) -> None:
     rows: Rows = [(None, "a", 1), *((key, "a", 1) for key in range(0, 90, 3))]
     tables.fill("source", rows)
