@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import sql_templates
@@ -198,10 +199,10 @@ class Server:
     def _load_measure(self, session: Session, name: str, own: int) -> float:
         raise LookupError(f"{session.dialect.name} does not report {name}")
 
-    def heartbeat_age(self, session: Session, place: Place, column: str) -> float:
+    def heartbeat_age(self, session: Session, place: Place, column: str, rows: Mapping[str, str] = MappingProxyType({})) -> float:
         """Return the seconds since the latest time in a column (UTC unless it has a zone), by the server's clock; infinite if it has none,
-        negative if that time is in the future."""
-        latest = session.dialect.times.seconds_since(f"MAX({session.dialect.names.quote(column)})")
+        negative if that time is in the future. ``rows`` are values of other columns, by name: only rows that have them count."""
+        latest = session.dialect.times.seconds_since(session.dialect.names.latest(column, rows))
         age = session.query(
             session.dialect.catalogue_query("heartbeat_age", {"age": latest, "table": session.dialect.names.table(*place.parts)})
         )[0][0]

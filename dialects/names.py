@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 
 class Names:
@@ -17,6 +18,11 @@ class Names:
         if value is None:
             return "NULL"
         return str(value) if isinstance(value, int) else self.string_literal(value)
+
+    def latest(self, column: str, rows: Mapping[str, str]) -> str:
+        """An aggregate: the greatest value of a column among the rows whose other columns, by name, have these values."""
+        chosen = " AND ".join(f"{self.quote(name)} = {self.literal(value)}" for name, value in rows.items())
+        return f"MAX(CASE WHEN {chosen} THEN {self.quote(column)} END)" if chosen else f"MAX({self.quote(column)})"
 
     def binary_literal(self, value: bytes) -> str:
         """A literal of these bytes, of the engine's binary type."""

@@ -22,6 +22,8 @@ class Heartbeat(Strict):
     """The replicated table."""
     column: str = HEARTBEAT_COLUMN
     """Its column with the time."""
+    rows: dict[str, str] = Field({}, max_length=8)
+    """Which of its rows count: values of other columns, by name, such as the task that wrote them. All, unless stated."""
     ahead: Duration = 60.0
     """Seconds that a beat may lie ahead of the clock that it is compared with, because clocks differ."""
 

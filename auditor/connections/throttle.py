@@ -182,7 +182,7 @@ def reason_of_load(session: Session, name: str, connection: ConnectionSettings, 
     load = session.dialect.server.server_load(session, [measure for measure in pause.limits if not (heartbeat and measure == "lag")], own)
     if heartbeat:
         place = TableRef(connection=name, table=heartbeat.table).place
-        load["lag"] = session.dialect.server.heartbeat_age(session, place, heartbeat.column)
+        load["lag"] = session.dialect.server.heartbeat_age(session, place, heartbeat.column, heartbeat.rows)
         if load["lag"] < -heartbeat.ahead:
             raise PlanError(
                 f"{name}: the heartbeat {heartbeat.table}.{heartbeat.column} lies {-load['lag']:,.0f} s in the future;"

@@ -159,10 +159,15 @@ def read_heartbeat(session: Session, how: Heartbeat) -> LastBeat:
     beat = next((c for c in tables[0].columns if c.name.lower() == how.column.lower()), None)
     if beat is None or beat.kind is None or beat.kind.name not in TIMES:
         raise PlanError(f"the heartbeat table {place} has no column {how.column!r} that holds times")
-    text = session.dialect.canonical.canonical_text(MOMENT, f"MAX({session.dialect.names.quote(beat.name)})", beat.kind)
+    names = {column.name.lower(): column.name for column in tables[0].columns}
+    if unknown := [name for name in how.rows if name.lower() not in names]:
+        raise PlanError(f"the heartbeat table {place} has no column {unknown[0]!r}, by which its rows are chosen")
+    rows = {names[name.lower()]: value for name, value in how.rows.items()}
+    text = session.dialect.canonical.canonical_text(MOMENT, session.dialect.names.latest(beat.name, rows), beat.kind)
     value = session.query_row(checked(f"SELECT {text} FROM {tables[0].sql}", session.dialect))[0]
     if value is None:
-        raise PlanError(f"the heartbeat table {place} is empty: nothing proves yet what has arrived")
+        chosen = "".join(f", of rows whose {name} is {value!r}" for name, value in how.rows.items())
+        raise PlanError(f"the heartbeat table {place} holds no time{chosen}: nothing proves yet what has arrived")
     is_day = beat.kind.name == "date"
     return LastBeat(parse_time(str(value)), dt.timedelta(days=1) if is_day else dt.timedelta(seconds=10.0 ** -(beat.kind.scale or 0)))
 

@@ -5,6 +5,7 @@ https://www.postgresql.org/docs/current/functions-admin.html
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -95,6 +96,18 @@ class PostgresSession(DriverSession):
     def snapshot_position(self) -> str:
         # https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT
         return f"snapshot {self.query('SELECT CAST(pg_current_snapshot() AS TEXT)')[0][0]}"
+
+    def state_read(self, table: str) -> str:
+        # Of a standby, which is read as it stands. The position is asked for in the open snapshot, which shows nothing that was replayed
+        # later. Aurora's readers replay no log and refuse the function.
+        # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-RECOVERY-INFO
+        if not self.in_snapshot or not self.query("SELECT pg_is_in_recovery()")[0][0]:
+            return ""
+        is_aurora = self.query(self.dialect.catalogue_query("aurora", {}))[0][0]
+        place = "" if is_aurora else f", at WAL position {self.query('SELECT CAST(pg_last_wal_replay_lsn() AS TEXT)')[0][0]} or before"
+        lag = self.dialect.server.server_load(self, ["lag"])["lag"]
+        behind = "which has replayed no transaction yet" if lag == math.inf else f"{lag:.0f} s behind what it has received"
+        return f"a standby is read{place}, {behind}"
 
     def export_snapshot(self) -> str:
         # https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION

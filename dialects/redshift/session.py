@@ -41,6 +41,9 @@ class RedshiftSession(PostgresSession):
 
     _unloaded_bytes = 0
 
+    def state_read(self, table: str) -> str:
+        return ""  # Redshift has no standbys
+
     def execute_all(self, statements: Sequence[str]) -> None:
         Session.execute_all(self, statements)  # Amazon's driver prepares what it sends, which can be one statement only
 

@@ -42,6 +42,8 @@ SLEEPS = {
 """By dialect: how to connect, a statement that keeps a session busy, and the load measure that counts such sessions."""
 pytestmark = pytest.mark.clock
 
+HOUR = dt.timedelta(hours=1)
+
 
 def only(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("engine", engine_params(*names), indirect=True)
@@ -254,10 +256,17 @@ def test_unknown_load_measure_is_an_error() -> None:
 @pytest.mark.few
 def test_heartbeat_age_is_the_age_of_the_newest_beat(engine: LiveEngine, kind: Kind) -> None:
     began, moment = time.monotonic(), dt.datetime.now(dt.UTC).replace(tzinfo=None) - dt.timedelta(seconds=90)
-    tables.make(engine, "beats", [("id", Kind("integer")), ("at", kind)], [(1, moment), (2, moment - dt.timedelta(days=1))])
+    columns = [("id", Kind("integer")), ("at", kind), ("task", Kind("text"))]
+    tables.make(
+        engine, "beats", columns, [(1, moment, "mine"), (2, moment - dt.timedelta(days=1), "mine"), (3, moment + HOUR, "another's")]
+    )
     tables.make(engine, "no_beats", [("at", kind)], [])
     with closing(dialects.connect(engine.url)) as session:
-        assert 88 < session.dialect.server.heartbeat_age(session, Place(("beats",)), "at") < 92 + time.monotonic() - began
+        mine, late = ({"task": "mine"}, {"task": "another's"})
+        assert 88 < session.dialect.server.heartbeat_age(session, Place(("beats",)), "at", mine) < 92 + time.monotonic() - began
+        assert session.dialect.server.heartbeat_age(session, Place(("beats",)), "at", late) < -3500
+        assert session.dialect.server.heartbeat_age(session, Place(("beats",)), "at", {"task": "no one's"}) == math.inf
+        assert session.dialect.server.heartbeat_age(session, Place(("beats",)), "at") < -3500, "all rows count"
         assert session.dialect.server.heartbeat_age(session, Place(("no_beats",)), "at") == math.inf
     if engine.dialect == "redshift":
         assert violations(f'SELECT {session.dialect.times.seconds_since("MAX(c)")} AS seconds FROM "public"."t"') == []

@@ -175,6 +175,30 @@ def test_heartbeat_ahead_of_the_source_clock_is_not_believed(engine: LiveEngine,
     assert named(report) == [("missing", "60", "confirmed"), ("missing", "61", "confirmed")], "the allowance is the user's word"
 
 
+@pytest.mark.parametrize("engine", engine_params(*MOST, slow=["mariadb", "duckdb"]), indirect=True)
+def test_status_of_one_task_among_several_shows_how_far_the_target_is(engine: LiveEngine) -> None:
+    """AWS DMS writes a row for each of its tasks: a task that is further says nothing of the tables of another."""
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    ours, another = now - dt.timedelta(hours=1), now - dt.timedelta(minutes=1)
+    columns = [("task_name", Kind("text")), ("task_status", Kind("text")), ("source_timestamp_applied", Kind("timestamp", scale=6))]
+    tables.make(engine, "awsdms_status", columns, [("OURS", "CHANGE PROCESSING", ours), ("IT'S", "CHANGE PROCESSING", another)])
+    on_its_way = {60: ("on its way", now - dt.timedelta(minutes=30))}
+    sides = {"source": {**ROWS, 8: ("changed", LONG_AGO), **on_its_way}, "target": ROWS}
+
+    def run_with(**rows: str) -> Report:
+        heartbeat = {"table": "awsdms_status", "column": "SOURCE_TIMESTAMP_APPLIED", "rows": rows}
+        return run_audit(engine, sides, settle={"column": "moved", "heartbeat": heartbeat})
+
+    assert named(run_with(TASK_NAME="OURS")) == [("changed", "8", "confirmed")]
+    assert named(run_with(task_name="IT'S")) == [("changed", "8", "confirmed"), ("missing", "60", "confirmed")]
+    for rows, reason in (
+        ({"task_name": "gone"}, "holds no time, of rows whose task_name is 'gone'"),
+        ({"task": "OURS"}, "has no column 'task'"),
+    ):
+        report = run_with(**rows)
+        assert report.verdict is Verdict.UNKNOWN and reason in report.reasons[0], report.reasons
+
+
 @on_most_engines
 def test_rows_left_out_in_many_runs_are_named(engine: LiveEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Young rows are counted and sampled on every engine; a young row's damage stays unseen, and the report says so."""

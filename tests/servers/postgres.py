@@ -157,6 +157,22 @@ def cluster(directory: Path, setup: Cluster) -> Server:
     return Server(url=base + "audit", version=answer, how=f"in ${HOME_VARIABLE}" if given_home else "local binary", stopper=daemon.stop)
 
 
+def standby(directory: Path, primary: Server) -> Server:
+    """Start a hot standby of a local server, which streams from it. Raises Unavailable where there are no local programs."""
+    binaries = find_binaries()
+    if binaries is None:
+        raise Unavailable("there is no PostgreSQL here: run scripts/engines.sh")
+    account = unprivileged_account()
+    home = own_directory(directory, "standby", account)
+    run([binaries / "pg_basebackup", "-D", home / "data", "-R", "-c", "fast", "-d", primary.url], home, account)
+    port = free_port()
+    options = as_options({**SMALL, "listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": ""})
+    daemon = Daemon([binaries / "postgres", "-D", home / "data", *options], home, account=account, stop_signal=signal.SIGQUIT)
+    url = urlsplit(primary.url)._replace(netloc=f"audit:audit@127.0.0.1:{port}").geturl()
+    answer = daemon.wait(lambda: version(url), psycopg2.OperationalError)
+    return Server(url=url, version=answer, how="local binary", stopper=daemon.stop)
+
+
 def initialise(binaries: Path, home: Path, setup: Cluster, account: str | None) -> None:
     password = home / "password"
     password.write_text("audit\n")
